@@ -28,7 +28,7 @@ def explain(
         typer.Option(
             "--model",
             metavar="KIND",
-            help="duration, throughput, packing, utilisation, node_demand or inference_load.",
+            help="duration, throughput, packing, utilisation, node_demand, inference_load or waits.",
         ),
     ],
     version: Annotated[

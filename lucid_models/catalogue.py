@@ -13,6 +13,7 @@ from lucid_models.node_demand.model import NodeDemandModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.utilisation.model import UtilisationModel
+from lucid_models.waits.model import WaitModel
 
 
 class LucidModel(Protocol):
@@ -86,6 +87,13 @@ CATALOGUE: Mapping[str, CatalogueEntry] = {
             InferenceLoadModel,
             "share of the inference servers in use in the next bin: its mean and upper quantiles",
             "mse",
+        ),
+        CatalogueEntry(
+            "waits",
+            "Wait Model",
+            WaitModel,
+            "how long the waiting jobs of a queue go on waiting: P50 and P90, in seconds",
+            "mse_log10",
         ),
     )
 }

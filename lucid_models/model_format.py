@@ -28,7 +28,7 @@ from foundation.regular_files import read_regular
 
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1
-KINDS = ("packing", "throughput", "duration", "utilisation", "node_demand", "inference_load")
+KINDS = ("packing", "throughput", "duration", "utilisation", "node_demand", "inference_load", "waits")
 # Four times the largest model known (docs/decisions/0034); JSON is dear by its values more than its bytes.
 MAX_FILE_BYTES = 80 * 1024 * 1024
 MAX_VALUES = 6_000_000

@@ -29,6 +29,7 @@ from lucid_models.throughput.forecasts import ThroughputForecasts, holds_forecas
 from lucid_models.throughput.scorer import ThroughputScorer
 from lucid_models.tree_scorer import TreeScorer
 from lucid_models.utilisation.scorer import UtilisationScorer
+from lucid_models.waits.scorer import WaitScorer
 
 __all__ = [
     "AdditiveScorer",
@@ -43,6 +44,7 @@ __all__ = [
     "ThroughputScorer",
     "TreeScorer",
     "UtilisationScorer",
+    "WaitScorer",
     "load_scorer",
     "scorer_from_document",
 ]
@@ -114,6 +116,7 @@ Scorer = (
     | UtilisationScorer
     | NodeDemandScorer
     | InferenceLoadScorer
+    | WaitScorer
 )
 
 
@@ -135,6 +138,7 @@ def scorer_from_document(document: Mapping[str, Any]) -> Scorer:
         "utilisation": UtilisationScorer,
         "node_demand": NodeDemandScorer,
         "inference_load": InferenceLoadScorer,
+        "waits": WaitScorer,
     }
     kind = document.get("kind")
     if kind not in readers:

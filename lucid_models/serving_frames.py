@@ -15,6 +15,8 @@ from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.scorer import SERIES
 from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
 from lucid_models.utilisation.scorer import FIGURES
+from lucid_models.waits.queue_frame import QUEUE_COLUMNS, read_queue_frame
+from lucid_models.waits.scorer import WaitScorer
 
 # Column -> (type in MLflow's words, whether it must be there).
 Columns = Mapping[str, tuple[str, bool]]
@@ -35,6 +37,7 @@ INPUT_COLUMNS: Mapping[str, Columns] = {
     "utilisation": dict.fromkeys((*FEATURE_NAMES, "amp"), ("double", True)),
     "node_demand": {"bin_start_s": ("long", True), "busy": ("double", True)},
     "inference_load": {"bin_start_s": ("long", True), "usage": ("double", True)},
+    "waits": QUEUE_COLUMNS,
 }
 OUTPUT_COLUMNS: Mapping[str, Columns] = {
     "packing": {"sharing_score": ("long", True)},
@@ -48,6 +51,7 @@ OUTPUT_COLUMNS: Mapping[str, Columns] = {
     "utilisation": {**dict.fromkeys(FIGURES, ("double", True)), "reason": ("string", True)},
     "node_demand": dict.fromkeys(TARGETS, ("double", True)),
     "inference_load": {"usage_forecast": ("double", True)},
+    "waits": dict.fromkeys(("p50_s", "p90_s"), ("double", True)),
 }
 
 
@@ -56,7 +60,7 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
 
     A throughput table is a history of evenly spaced bins; each row is forecast from the rows before it. So is
     a table of busy nodes, or of the usage of servers; what follows each row is forecast from the rows up to
-    it.
+    it. A table of a queue is that of one moment, with the jobs that started lately; they wait 0 s more.
     """
     if isinstance(scorer, PackingScorer):
         scores = scorer.predict(
@@ -74,6 +78,11 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
         first_bin_s = _first_bin_s(table, scorer.features.bin_s)
         said = scorer.predict_series(table["usage"].to_numpy(dtype=np.float64), first_bin_s)
         return pd.DataFrame({"usage_forecast": said}, index=table.index)
+    if isinstance(scorer, WaitScorer):
+        queue, partitions, rows = read_queue_frame(table)
+        waits_s = np.zeros((len(table), 2))
+        waits_s[rows] = scorer.forecast(queue, partitions)
+        return pd.DataFrame(waits_s, columns=list(OUTPUT_COLUMNS["waits"]), index=table.index)
     if isinstance(scorer, DurationScorer):
         estimates = scorer.estimate(_jobs(table))
         return pd.DataFrame(

@@ -13,13 +13,11 @@ from lucid_models.waits.calibration import LEVELS
 from lucid_models.waits.fitting import Learner, WaitSettings, additive_learner
 from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
-from lucid_models.waits.walk_forward import calibrated, walk_forward
+from lucid_models.waits.walk_forward import calibrated, first_calibrating, walk_forward
 
 OURS = "ebm"
 MEDIAN = "partition_median"
 LARGEST_PARTITIONS = 10
-# Moments before the test whose forecasts calibrate the first quantiles, at most the later half of them.
-CALIBRATION_MOMENTS = 9
 
 Makers = Mapping[str, Learner]
 
@@ -27,12 +25,15 @@ Makers = Mapping[str, Learner]
 @dataclass(frozen=True)
 class WaitEvaluation:
     """`rows`: one a model; `groups`: of ours, one a group of rows (all, GPU jobs, the largest partitions);
-    `said`: of each model, the quantiles of each row of the table, shape (rows, levels), as logarithms.
+    `said`: of each model, the quantiles of each row of the table, shape (rows, levels), as logarithms;
+    `means`: of each that learns, the forecasts that these were made of, shape (rows,), NaN before the
+    calibrating moments.
     """
 
     rows: list[Row]
     groups: list[Row]
     said: Mapping[str, Floats]
+    means: Mapping[str, Floats]
 
 
 def evaluate_waits(
@@ -58,15 +59,17 @@ def evaluate_waits(
             f"{table.moments_s.size} moments with {train_moments} to train on leave nothing to test.",
             remedy="Give more snapshots, or train on fewer: --train-snapshots N.",
         )
-    first = max(train_moments - CALIBRATION_MOMENTS, (train_moments + 1) // 2)
+    first = first_calibrating(train_moments)
     said: dict[str, Floats] = {}
+    means: dict[str, Floats] = {}
     learners = {OURS: additive_learner(table.features.names, chosen.boosting), **(rivals or {})}
     for name, learner in learners.items():
         progress(len(said), len(learners), name)
-        said[name] = calibrated(table, walk_forward(table, learner, chosen, first), train_moments)
+        means[name] = walk_forward(table, learner, chosen, first)
+        said[name] = calibrated(table, means[name], train_moments)
     said[MEDIAN] = _partition_medians(table, train_moments)
     rows = [_row(name, one, truth, judged) for name, one in said.items()]
-    return WaitEvaluation(rows, _groups(table, said[OURS], truth, judged, names), said)
+    return WaitEvaluation(rows, _groups(table, said[OURS], truth, judged, names), said, means)
 
 
 def _partition_medians(table: WaitTable, first: int) -> Floats:

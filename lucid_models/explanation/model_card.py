@@ -54,6 +54,14 @@ _LIMITS: Mapping[str, tuple[str, ...]] = {
         ),
         "A bin that was not measured is held; the forecast takes what is held for the truth.",
     ),
+    "waits": (
+        "It knows the queue that it is shown: reservations and limits that no snapshot tells are missed.",
+        "Jobs alike start together: whether their hour is today or tomorrow is most of what is missed.",
+        (
+            "After a change of policy P50 and P90 lag by some moments; bounds of a partition that begins to "
+            "wait for weeks are too low at first."
+        ),
+    ),
 }
 _READING: Mapping[str, tuple[str, ...]] = {
     "packing": (
@@ -96,6 +104,12 @@ _READING: Mapping[str, tuple[str, ...]] = {
         "Importance is the mean absolute change over the training bins, before the share.",
         "`lucid explain --model inference_load` says in words why the next bin is forecast as it is.",
     ),
+    "waits": (
+        "The logarithm (base 10) of the wait is the intercept plus one score per feature, so scores multiply",
+        "the wait: +0.3 doubles it, -0.3 halves it; P50 and P90 add an offset each, P90 by partition.",
+        "Amounts among the features are powers of ten too: 3.56 is an hour in seconds.",
+        "Importance is the mean absolute score over the training rows.",
+    ),
 }
 
 _IN_WORDS: Mapping[str, str] = {
@@ -105,6 +119,7 @@ _IN_WORDS: Mapping[str, str] = {
     "gpu_util_pct_mae": "mean absolute error (points of GPU utilisation)",
     "near_mean_mae": "mean absolute error (nodes)",
     "mse": "mean squared error of the share in use",
+    "mse_log10": "mean squared error (powers of ten of the wait)",
 }
 _LEVELS = (
     "Found in the training window, on its newest jobs, and searched for again at every training: which facts",

@@ -26,7 +26,7 @@ STEADYING_ROWS = 30.0
 
 @dataclass(frozen=True)
 class WaitOffsets:
-    """What is added to a forecast (logarithm to base 10) for a level, by partition (code) and of all."""
+    """What is added to a forecast (logarithm to base 10) for each level, by partition (code) and of all."""
 
     by_partition: Mapping[int, tuple[float, ...]]
     of_all: tuple[float, ...]

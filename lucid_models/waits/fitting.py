@@ -50,14 +50,25 @@ def fit_before(table: WaitTable, moment: int, settings: WaitSettings, learner: L
 
     Raises BadInputError where that is too little.
     """
-    known_at_s = float(table.moments_s[moment]) if moment < table.moments_s.size else np.inf
-    return fit_known(table, moment, known_at_s, settings, learner)
+    return fit_known(table, moment, table.known_at_s(moment), settings, learner)
 
 
 def fit_known(
     table: WaitTable, moments: int, known_at_s: float, settings: WaitSettings, learner: Learner
 ) -> Predict:
     """Learn from the first `moments` moments by what was known at `known_at_s`; errors as `fit_before`."""
+    rows, target, weights = learned_rows(table, moments, known_at_s, settings, learner)
+    return learner(table.matrix[rows], target, table.moment[rows], weights)
+
+
+def learned_rows(
+    table: WaitTable, moments: int, known_at_s: float, settings: WaitSettings, learner: Learner
+) -> tuple[Codes, Floats, Floats]:
+    """What a model of the first `moments` moments is fitted to, by what was known at `known_at_s`: rows of
+    the table, the logarithm of the wait of each, and its weight; errors as `fit_before`.
+
+    Of waits that are not over it is how long they are expected to last, by a fit of those that are.
+    """
     rows = _sample(table, moments, settings)
     all_waits, over = table.waits(known_at_s)
     waits, is_over = all_waits[rows], over[rows]
@@ -68,13 +79,13 @@ def fit_known(
             remedy=f"Give at least {LEAST_ROWS} of {LEAST_MOMENTS} moments.",
         )
     weights = np.sqrt(table.alike) / np.minimum(table.alike, settings.alike_rows)
-    predict = learner(table.matrix[ended], waits[is_over], table.moment[ended], weights[ended])
     if is_over.all():
-        return predict
+        return rows, waits, weights[rows]
+    predict = learner(table.matrix[ended], waits[is_over], table.moment[ended], weights[ended])
     said = predict(table.matrix[rows])
     errors = ErrorDistribution.of(waits - said, is_over, weights[rows])
     target = np.where(is_over, waits, said + errors.mean_beyond(waits - said))
-    return learner(table.matrix[rows], target, table.moment[rows], weights[rows])
+    return rows, target, weights[rows]
 
 
 def additive_learner(names: tuple[str, ...], boosting: BoostingSettings) -> Learner:

@@ -53,6 +53,12 @@ class WaitTable:
             features=features, moments_s=log.moments_s, start_s=log.jobs["start_s"][table["job"]], **table
         )
 
+    def known_at_s(self, moment: int) -> float:
+        """When the moment numbered `moment` was; beyond the last one, until when the log tells of starts."""
+        if moment < self.moments_s.size:
+            return float(self.moments_s[moment])
+        return float(max(self.moments_s[-1], np.nanmax(self.start_s, initial=-np.inf)))
+
     def waits(self, known_at_s: float) -> tuple[Floats, NDArray[np.bool_]]:
         """Logarithm (base 10) of a second more than each wait, as known at a moment, and whether it is over.
 

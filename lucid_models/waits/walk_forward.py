@@ -9,6 +9,14 @@ from lucid_models.waits.fitting import Learner, WaitSettings, fit_before
 from lucid_models.waits.groups import Codes, Floats
 from lucid_models.waits.wait_table import WaitTable
 
+# Moments before those that are forecast whose own forecasts calibrate the first ones, at most the later half.
+_CALIBRATION_MOMENTS = 9
+
+
+def first_calibrating(moments: int) -> int:
+    """From which of the first `moments` moments on forecasts are made to calibrate those after them."""
+    return max(moments - _CALIBRATION_MOMENTS, (moments + 1) // 2)
+
 
 def walk_forward(
     table: WaitTable,
@@ -47,8 +55,7 @@ def calibrated(table: WaitTable, said: Floats, first: int) -> Floats:
 
 def offsets_at(table: WaitTable, said: Floats, moment: int) -> WaitOffsets:
     """The offsets that were known at the moment numbered `moment` (beyond the last: all that is known)."""
-    known_at_s = float(table.moments_s[moment]) if moment < table.moments_s.size else np.inf
-    waits, is_over = table.waits(known_at_s)
+    waits, is_over = table.waits(table.known_at_s(moment))
     rows: NDArray[np.bool_] = (table.moment < moment) & ~np.isnan(said)
     ages: Codes = moment - table.moment[rows]
     return offsets_of_errors(

@@ -133,6 +133,13 @@ def explain_predictions(
                 remedy="Leave --job out: the next bin is explained.",
             )
         return [_next_load(model.parts[""], Lake(lake_uri).read_inference_load(cluster))]
+    if model.kind == "waits":
+        if job_ids:
+            raise BadInputError(
+                "The wait model reads snapshots of a queue, which a lake does not hold.",
+                remedy="Leave --job out: the model as a whole is explained.",
+            )
+        return []
     if model.kind not in MODEL_KINDS:
         raise BadInputError(
             f"The {model.kind} model reads graphs, which a lake does not hold.",

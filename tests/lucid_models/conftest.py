@@ -9,6 +9,7 @@ import pytest
 
 from cluster_logs.inference_series import InferenceSeries
 from cluster_logs.node_series import NodeSeries
+from cluster_logs.queue_log import QueueLog
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.inference_load.fitting import LoadSettings
@@ -17,7 +18,11 @@ from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from lucid_models.utilisation.model import UtilisationModel
+from lucid_models.waits.model import WaitModel
+from lucid_models.waits.queue_moment import QueueMoment, queue_at
+from lucid_models.waits.wait_table import WaitTable
 from profiler_jobs.workloads import list_job_types
+from tests.lucid_models.queue_logs import FAST_WAITS, make_queue_log
 
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
 
@@ -230,3 +235,20 @@ def load_series() -> InferenceSeries:
 @pytest.fixture(scope="session")
 def inference_load_model(load_series: InferenceSeries) -> InferenceLoadModel:
     return InferenceLoadModel(LoadSettings(member="ebm_ewma", boosting=FAST)).fit(load_series)
+
+
+@pytest.fixture(scope="session")
+def queue_log() -> QueueLog:
+    return make_queue_log(days=8)
+
+
+@pytest.fixture(scope="session")
+def wait_model(queue_log: QueueLog) -> WaitModel:
+    return WaitModel(FAST_WAITS).fit(WaitTable.of(queue_log), queue_log.partition_name)
+
+
+@pytest.fixture(scope="session")
+def waiting_queue(queue_log: QueueLog) -> tuple[QueueMoment, list[str]]:
+    """The queue of the last moment, and the partition of each waiting job."""
+    queue = queue_at(queue_log, float(queue_log.moments_s[-1]))
+    return queue, [queue_log.partition_name(code) for code in queue.waiting["partition"]]

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pandas as pd
 
 from cluster_logs.queue_log import QueueLog
 from cluster_logs.queue_log_files import read_queue_log
+from lucid_models.waits.fitting import BOOSTING, WaitSettings
 
 DAY_S = 86_400
+FAST_WAITS = WaitSettings(boosting=replace(BOOSTING, max_rounds=60, min_samples_leaf=10, smoothing_rounds=0))
 
 
 def make_queue_tables(days: int = 12, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:

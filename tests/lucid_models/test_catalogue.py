@@ -102,6 +102,16 @@ CASES = {
         "load_series",
         {"global_importances.png", "shape_hour.png", "local_explanation.png"},
     ),
+    "waits": Case(
+        "wait_model",
+        lambda model, data: model.predict(*data),
+        lambda scorer, data: scorer.forecast(*data),
+        lambda model, data: model.explain_local(
+            model.scorer.features.matrix(data[0])[0].tolist(), data[1][0]
+        ),
+        "waiting_queue",
+        {"global_importances.png", "local_explanation.png"},
+    ),
 }
 
 
@@ -208,6 +218,7 @@ def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
 
 def test_an_unknown_kind_lists_the_known() -> None:
     with pytest.raises(
-        UnknownNameError, match="duration, inference_load, node_demand, packing, throughput, utilisation"
+        UnknownNameError,
+        match="duration, inference_load, node_demand, packing, throughput, utilisation, waits",
     ):
         load_catalogue_entry("weather")

@@ -26,6 +26,7 @@ from lucid_models.scoring import (
     Scorer,
     ThroughputScorer,
     UtilisationScorer,
+    WaitScorer,
     load_scorer,
     scorer_from_document,
 )
@@ -43,6 +44,7 @@ def documents(
     utilisation_model,
     node_demand_model,
     inference_load_model,
+    wait_model,
 ) -> dict[str, dict[str, Any]]:
     models = (
         packing_model,
@@ -51,6 +53,7 @@ def documents(
         utilisation_model,
         node_demand_model,
         inference_load_model,
+        wait_model,
     )
     return {model.kind: model.to_data() for model in models}
 
@@ -73,6 +76,9 @@ def use(
     if isinstance(scorer, InferenceLoadScorer):
         ahead = scorer.forecast(np.arange(900.0) % 7 / 7, 1_600_200_000.0)
         return np.array([ahead.mean, *ahead.quantiles.values()])
+    if isinstance(scorer, WaitScorer):
+        rows = np.linspace(-3.0, 9.0, 3 * len(scorer.features.names)).reshape(3, -1)
+        return scorer.forecast_rows(rows, ["cpu", "gpu", "new"])
     job = {"job_id": "q", "gpus": 4, "user": "u1", "name": "net1_lr0", "virtual_cluster": "vc1"}
     estimate = scorer.estimate([job], at_s=1_587_000_000.0)[0]
     return np.array([estimate.p50_s, estimate.p90_s, estimate.mean_s])

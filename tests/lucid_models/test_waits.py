@@ -13,14 +13,12 @@ from foundation.errors import BadInputError
 from lucid_models.evaluation.waits import MEDIAN, OURS, evaluate_waits
 from lucid_models.waits.calibration import offsets_of_errors
 from lucid_models.waits.features import WaitFeatures
-from lucid_models.waits.fitting import BOOSTING, WaitSettings
 from lucid_models.waits.groups import medians, ranks, running_sums
 from lucid_models.waits.queue_moment import DAY_S, queue_at
 from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
+from tests.lucid_models.queue_logs import FAST_WAITS as FAST
 from tests.lucid_models.queue_logs import make_queue_log, write_queue_log
-
-FAST = WaitSettings(boosting=replace(BOOSTING, max_rounds=60, min_samples_leaf=10, smoothing_rounds=0))
 
 
 @pytest.fixture(scope="module")
