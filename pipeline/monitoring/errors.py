@@ -22,6 +22,7 @@ from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, lab
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import binned_series
 from pipeline.monitoring.data import DAY_S, MonitoredTables, MonitoredWindow
+from pipeline.monitoring.moved_run_times import MovedRunTimes, moved_run_times
 from pipeline.monitoring.rules import MonitorSettings
 from profiler_jobs.profile_table import ProfileSet
 from simulator.gate.bootstrap import Interval, paired_mean_change
@@ -68,7 +69,8 @@ class GroupErrors:
 @dataclass(frozen=True)
 class DurationHealth:
     """`against_validation`: the live error less the one at validation; `against_naive`: less the rival's on
-    the same jobs. `unusable`: estimates that are not finite or not positive.
+    the same jobs. `unusable`: estimates that are not finite or not positive. `moved`: virtual clusters whose
+    run times have moved.
     """
 
     overall: GroupErrors | None
@@ -82,6 +84,7 @@ class DurationHealth:
     estimated: int
     unusable: int
     note: str = ""
+    moved: tuple[MovedRunTimes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,15 @@ def duration_health(
     if fresh.empty:
         return replace(nothing, note="not measured: no job was submitted since the release learned")
     features = model.features_causal(fresh, earlier=later[~after])
+    calibrated = model.quantiles_causal(fresh, features, earlier=later[~after])
+    inside = submit_s[after] >= window.start.timestamp()
+    moved = moved_run_times(
+        fresh[inside],
+        submit_s[after][inside],
+        calibrated["p90_offset"].to_numpy(dtype=np.float64)[inside],
+        model.scorer.calibration.offsets,
+        settings.least_jobs_of_a_group,
+    )
     p50, p90, _ = model.scorer.estimate_rows(features.to_numpy())
     rivals = duration_baselines(features)
     naive = next(name for name in NAIVE_DURATION if name in rivals)
@@ -176,6 +188,7 @@ def duration_health(
         ""
         if enough
         else f"too few to decide: {len(table):,} jobs of {len(np.unique(days))} days ended in the window",
+        moved,
     )
 
 

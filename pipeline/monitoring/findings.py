@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pipeline.monitoring.errors import Change, DurationHealth, GroupErrors, PackingHealth, SeriesHealth
+from pipeline.monitoring.moved_run_times import LEAST_FACTOR
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 _WORDS = {"submitted_gpu_jobs": "jobs a bin", "submitted_gpus": "GPUs a bin"}
@@ -49,6 +50,13 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
                 f"{tau:.3f}."
             )
             yield found(Urgency.WATCH, "order", sentence, overall.kendall_tau, limit)
+    for moved in health.moved:
+        sentence = (
+            f"Run times in virtual cluster {moved.virtual_cluster} have moved: on {moved.day} their P90 "
+            f"had to be {moved.factor:.1f} times that of when the release learned ({moved.jobs:,} jobs)."
+        )
+        subject = f"run times of virtual cluster {moved.virtual_cluster}"
+        yield found(Urgency.WATCH, subject, sentence, moved.factor, LEAST_FACTOR)
     for group in health.virtual_clusters:
         limit = settings.error_factor * group.naive_mae_log10
         if group.mae_log10 > limit and group.jobs >= settings.least_jobs:
