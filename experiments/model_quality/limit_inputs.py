@@ -2,19 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
-from numpy.typing import NDArray
 
 from cluster_logs.queue_log_files import read_queue_jobs
 from experiments.model_quality.inputs import read_jobs
 from foundation.progress import Progress
-from lucid_models.duration.tables import ends_and_run_times, epoch_seconds
 from lucid_models.limits.limit_table import LimitTable
 
 QUEUE = "queue"
-_FACTS = ("user", "account", "group", "name", "qos", "gpus", "cpus")
 
 
 @dataclass(frozen=True)
@@ -33,17 +27,5 @@ def read_limit_table(jobs: str, source_format: str, time_zone: str | None, progr
         table = LimitTable.of(columns)
         return LimitSource(table, rows_in, {**reasons, **table.skipped})
     frame = read_jobs(jobs, source_format, time_zone=time_zone, progress=progress)
-    table = LimitTable.of(_columns(frame))
+    table = LimitTable.of_jobs(frame)
     return LimitSource(table, len(frame), table.skipped)
-
-
-def _columns(frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
-    end_s, run_s = ends_and_run_times(frame)
-    return {
-        "submit_s": epoch_seconds(frame, "submit_time"),
-        "start_s": end_s - run_s,
-        "end_s": end_s,
-        "limit_s": pd.to_numeric(frame["time_limit_s"], errors="coerce").to_numpy(dtype="float64"),
-        "partition": frame["virtual_cluster"].to_numpy(),
-        **{name: frame[name].to_numpy() for name in _FACTS if name in frame and frame[name].notna().any()},
-    }

@@ -74,11 +74,16 @@ def evaluate_limits(
     rows: list[Row] = []
     for number, (plan, advise) in enumerate(plans):
         progress(number, len(plans), plan["model"])
-        advised_s = advise()
-        for group, is_in in (("all", judged), (GPU_JOBS, judged & table.has_gpus)):
-            if is_in.any():
-                rows.append(plan | {"group": group} | _measured(table, advised_s, is_in))
+        rows += [plan | row for row in _by_group(table, advise(), judged)]
     return rows
+
+
+def measure_advice(table: LimitTable, judged: NDArray[np.bool_], settings: LimitSettings) -> list[Row]:
+    """A row a group of jobs, as of `evaluate_limits`, of advice given at the start of the judged jobs.
+
+    `judged`: shape (jobs,); the others are learned from only. No row where none is judged.
+    """
+    return _by_group(table, advised_limits(table, "start", settings), judged)
 
 
 def advised_limits(table: LimitTable, moment: Moment, settings: LimitSettings) -> Floats:
@@ -123,6 +128,11 @@ def _events(table: LimitTable, moment: Moment) -> Iterator[tuple[int, int, float
     rows = np.tile(np.arange(jobs), 3)
     order = np.lexsort((rows, kinds, times))
     yield from zip(kinds[order].tolist(), rows[order].tolist(), times[order].tolist(), strict=True)
+
+
+def _by_group(table: LimitTable, advised_s: Floats, judged: NDArray[np.bool_]) -> list[Row]:
+    groups = (("all", judged), (GPU_JOBS, judged & table.has_gpus))
+    return [{"group": group} | _measured(table, advised_s, is_in) for group, is_in in groups if is_in.any()]
 
 
 def _measured(table: LimitTable, advised_s: Floats, is_in: NDArray[np.bool_]) -> Row:

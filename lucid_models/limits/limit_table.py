@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
+from lucid_models.duration.tables import ends_and_run_times, epoch_seconds
 from lucid_models.limits.advisor import LimitJob
 
 Floats = NDArray[np.float64]
@@ -17,6 +18,8 @@ TIMES = ("submit_s", "start_s", "end_s", "limit_s")
 # Who asks, by the first of these that a log tells; and what makes two of its requests alike.
 _OWNERS = ("user", "account", "group")
 _REQUEST = ("name", "limit_s", "cpus", "mem_mib", "gpus", "partition", "qos")
+# What is read of a job table.
+_FACTS = ("user", "account", "group", "name", "qos", "virtual_cluster", "gpus", "cpus")
 _COARSE = ("limit_s", "cpus", "gpus")
 
 
@@ -70,6 +73,22 @@ class LimitTable:
             **{name: frame[name].to_numpy(dtype=np.float64) for name in TIMES},
             has_gpus=has_gpus,
             skipped=skipped,
+        )
+
+    @classmethod
+    def of_jobs(cls, frame: pd.DataFrame) -> "LimitTable":
+        """Of a job table (JOB_SCHEMA); raises BadInputError where no job is left."""
+        end_s, run_s = ends_and_run_times(frame)
+        limit_s = frame.get("time_limit_s", pd.Series(np.nan, index=frame.index))
+        facts = [name for name in _FACTS if name in frame and frame[name].notna().any()]
+        return cls.of(
+            {
+                "submit_s": epoch_seconds(frame, "submit_time"),
+                "start_s": end_s - run_s,
+                "end_s": end_s,
+                "limit_s": pd.to_numeric(limit_s, errors="coerce").to_numpy(dtype=np.float64),
+                **{name.replace("virtual_cluster", "partition"): frame[name].to_numpy() for name in facts},
+            }
         )
 
 

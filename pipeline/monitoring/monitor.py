@@ -28,6 +28,7 @@ from pipeline.monitoring.errors import (
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
 from pipeline.monitoring.habits import habit_findings
 from pipeline.monitoring.inference import load_findings, load_health
+from pipeline.monitoring.limits import limit_savings
 from pipeline.monitoring.live import NO_RECORDS, LiveRecords, live_findings, live_health
 from pipeline.monitoring.live_predictions import gate_prediction_errors, prediction_findings
 from pipeline.monitoring.nodes import node_findings, node_health
@@ -186,6 +187,7 @@ def monitor_release(
         lived,
         nodes,
         inference,
+        limit_savings(tables),
     )
 
 

@@ -13,6 +13,7 @@ from pipeline.monitoring import charts
 from pipeline.monitoring.drift import largest_move
 from pipeline.monitoring.errors import Change, DurationHealth, PackingHealth, SeriesHealth
 from pipeline.monitoring.inference import LoadHealth
+from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.live import LiveHealth, window_of
 from pipeline.monitoring.live_predictions import PredictionHealth
 from pipeline.monitoring.nodes import NodeHealth
@@ -45,6 +46,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
         packing=_packing(report.packing),
         nodes=None if report.nodes is None else _nodes(report.nodes),
         inference=None if report.inference is None else _inference(report.inference),
+        limits=[_limits(savings) for savings in report.limits],
         live=None if report.live is None else _live(report.live),
         history=[
             (*(str(row[name]) for name in ("as_of", "release", "decision")), dashed(row.get("mae_log10")))
@@ -187,6 +189,18 @@ def _inference(health: LoadHealth) -> dict[str, str]:
         f"usage within quantile {quantile:g}": f"{share:.1%} of bins"
         for quantile, share in (health.coverage or {}).items()
     }
+
+
+def _limits(savings: LimitSavings) -> tuple[str, ...]:
+    return (
+        savings.group,
+        f"{savings.jobs:,}",
+        f"{savings.ratio_before:,.2f}",
+        f"{savings.ratio_after:,.2f}",
+        f"{savings.lowered_pct:.0f} %",
+        f"{100 - savings.limit_time_pct:.0f} %",
+        f"{savings.killed_pct:.2f} %",
+    )
 
 
 def _packing(health: PackingHealth) -> dict[str, str] | None:

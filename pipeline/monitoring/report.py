@@ -8,6 +8,7 @@ from lucid_models.drift import Drift
 from pipeline.monitoring.data import DataHealth, MonitoredWindow
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
 from pipeline.monitoring.inference import LoadHealth
+from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.live import LiveHealth
 from pipeline.monitoring.nodes import NodeHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
@@ -32,6 +33,7 @@ class MonitorReport:
     live: LiveHealth | None = None
     nodes: NodeHealth | None = None
     inference: LoadHealth | None = None
+    limits: tuple[LimitSavings, ...] = ()
 
     @property
     def reasons(self) -> tuple[str, ...]:
