@@ -105,6 +105,7 @@ class OnlineState:
 
     def estimate(self, facts: Mapping[str, Any], at_s: float) -> DurationEstimate:
         """Return one job's P50, P90 and mean with the reason in words."""
+        self._calibration.catch_up()
         return self.scorer.estimate([facts], at_s)[0]
 
     def estimate_now(self, jobs: Sequence[Mapping[str, Any]], at_s: float) -> list[float]:

@@ -28,7 +28,10 @@ FEW_JOBS = 16
 
 @dataclass(frozen=True)
 class DurationEstimate:
-    """Run time of one job in seconds: half of such jobs end within `p50_s`, nine in ten within `p90_s`."""
+    """Run time of one job in seconds: half of such jobs end within `p50_s`, nine in ten within `p90_s`.
+
+    `p90_s` is calibrated by the jobs that ended (`calibration`); `p50_s`, which orders queues, is not.
+    """
 
     p50_s: float
     p90_s: float
@@ -113,7 +116,9 @@ class DurationScorer:
             return []
         known = self.state.known_of(jobs, at_s)
         rows = known.features()
-        p50, p90, mean = self.estimate_rows(rows)
+        score = self.log_head.score(rows)
+        p50, mean = self.p50_of(score), self._mean(rows)
+        p90 = np.maximum(self._calibrated(jobs, score)[1], p50)
         reasons = duration_reasons(self.state, self.log_head, jobs, known, rows, p50)
         return [
             DurationEstimate(*row)
@@ -139,19 +144,16 @@ class DurationScorer:
         p50 = self.p50_of(score)
         upper = score + np.interp(score, self.residuals.scores, self.residuals.p90)
         p90 = np.maximum(self._seconds(upper), p50)
-        mean = np.clip(self.mean_head.predict(rows) * self.mean_scale_s, self.floor_s, self.ceiling_s)
-        return p50, p90, mean
+        return p50, p90, self._mean(rows)
 
     def quantiles(
         self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """P50 and P90 of jobs in seconds, calibrated by the jobs of their virtual clusters that ended.
 
-        Shape (jobs,) each. `estimate` and `predict` say the point estimate, which queues are ordered by.
+        Shape (jobs,) each. Queues are ordered by the point estimates of `estimate` and `predict` instead.
         """
-        said = self.residuals.of(self.log_head.score(self.features(jobs, at_s)))
-        offsets = self.calibration.offsets.of_jobs([virtual_cluster_of(job) for job in jobs])
-        return self.calibrated_seconds(said, offsets)
+        return self._calibrated(jobs, self.log_head.score(self.features(jobs, at_s)))
 
     def calibrated_seconds(
         self, said: NDArray[np.float64], offsets: NDArray[np.float64]
@@ -217,6 +219,15 @@ class DurationScorer:
             # Models that were saved before there was one have none.
             RunTimeCalibration.from_data(fields.child("calibration")) if fields.has("calibration") else None,
         )
+
+    def _mean(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.clip(self.mean_head.predict(rows) * self.mean_scale_s, self.floor_s, self.ceiling_s)
+
+    def _calibrated(
+        self, jobs: Sequence[Mapping[str, Any]], score: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        offsets = self.calibration.offsets.of_jobs([virtual_cluster_of(job) for job in jobs])
+        return self.calibrated_seconds(self.residuals.of(score), offsets)
 
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
         low, high = math.log(self.floor_s), math.log(self.ceiling_s)
