@@ -1,5 +1,6 @@
 """A monitoring pass: quiet weeks stay quiet, an adversarial one is described by name, no future is."""
 
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.drift import LEAST_ROWS
+from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.page import monitoring_page
 from pipeline.monitoring.records import metric_part, metrics_of, write_monitor_report
@@ -138,6 +140,15 @@ def test_a_handful_of_rows_gives_words_instead_of_numbers(watched: WatchedCluste
     assert report.duration.against_validation is None
     assert report.decision is not Urgency.RETRAIN
     assert "too few rows" in monitoring_page(report)
+
+
+def test_the_page_tells_what_shorter_limits_would_have_saved(attacked: MonitorReport) -> None:
+    assert "Time limits" not in monitoring_page(attacked)
+    savings = LimitSavings("GPU jobs", 1_234, 3.456, 2.07, 0.87, 68.2, 64.0)
+    page = monitoring_page(replace(attacked, limits=(savings,)))
+    cells = ["GPU jobs", "1,234", "3.46", "2.07", "68 %", "36 %", "0.87 %"]
+    places = [page.index(f">{cell}<", page.index("Time limits")) for cell in cells]
+    assert places == sorted(places)
 
 
 def test_a_log_that_stopped_is_watched(watched: WatchedCluster, tmp_path: Path) -> None:
