@@ -194,6 +194,30 @@ def inference(
     _train_on_lake("inference_load", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
 
 
+@app.command()
+def waits(
+    jobs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of jobs with their starts and ends.")],
+    snapshots: Annotated[Path, typer.Option(metavar="FILE", help="CSV of all that was pending, by moment.")],
+    cluster: ClusterOption,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Wait Model on snapshots of a cluster's queue."""
+    from cluster_logs.queue_log_files import read_queue_log
+    from lucid_models.waits.training import train_waits
+
+    log = read_queue_log(str(existing_file(jobs, "--jobs")), str(existing_file(snapshots, "--snapshots")))
+    with progress_reporter() as progress:
+        report = train_waits(
+            log=log,
+            source=f"{jobs.name}, {snapshots.name}",
+            cluster=cluster,
+            tracking_uri=tracking_or_default(tracking_uri),
+            progress=progress,
+        )
+    _present(report, as_json)
+
+
 def _train_on_lake(
     model: str,
     cluster: str,

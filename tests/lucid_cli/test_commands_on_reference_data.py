@@ -34,15 +34,20 @@ PACKING = ROOT / "data" / "packing"
 PCS_TRACE = ROOT / "data" / "pcs" / "trace_0e4a51.csv.gz"
 SWF_LOG = ROOT / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
 LYRA = ROOT / "data" / "lyra"
-# The first lines of public files, for what takes long on all of them; of ten-minute bins, five weeks.
+GRAHAM = ROOT / "data" / "drac_slurm"
+# The first lines of public files, for what takes long on all of them; of ten-minute bins, five weeks; of a
+# queue, six noons.
 CUT_LOG, CUT_TRACE, CUT_TABLE = "week.swf", "trace.csv", "throughput.csv"
 CUT_TRAINING, CUT_INFERENCE = "training.csv", "inference.csv"
+CUT_QUEUE, CUT_SNAPSHOTS = "queue.csv", "snapshots.csv"
 CUTS = {
     CUT_LOG: (SWF_LOG, 1_400),
     CUT_TRACE: (PCS_TRACE, 80),
     CUT_TABLE: (THROUGHPUT, 1 + 35 * 144),
     CUT_TRAINING: (LYRA / "jobs.csv.gz", 400),
     CUT_INFERENCE: (LYRA / "inference_load.csv.gz", 1 + 5 * 288),
+    CUT_QUEUE: (GRAHAM / "graham_jobs.csv.gz", 4_000),
+    CUT_SNAPSHOTS: (GRAHAM / "graham_snapshots.csv.gz", 4_000),
 }
 
 REPORT = "model version metrics baselines"
@@ -174,6 +179,16 @@ COMMANDS = {
     ),
     "evaluate inference": Command(
         ("evaluate", "inference", "--input", CUT_INFERENCE, "--no-rivals"), "model mse", rows="rows"
+    ),
+    "evaluate waits": Command(
+        ("evaluate", "waits", "--jobs", CUT_QUEUE, "--snapshots", CUT_SNAPSHOTS, "--train-snapshots", "5",
+         "--no-rivals"),
+        "model mse_log10 within_x2 coverage_p90",
+        rows="rows",
+        check=lambda document, _: models_of(document, "ebm", "partition_median"),
+    ),
+    "train waits": Command(
+        ("train", "waits", "--jobs", CUT_QUEUE, "--snapshots", CUT_SNAPSHOTS, "--cluster", "graham"), REPORT
     ),
     "pareto search": Command(
         ("pareto", "search", "--format", "pcs-csv", "--jobs", PCS_TRACE, "--gpus", "64", "--evaluations", "4",
