@@ -318,6 +318,7 @@ COMMANDS = {
 # Who runs the other commands, and why not here.
 ELSEWHERE = {
     "evaluate all": "minutes; it writes docs/model_quality.md, and each of its parts stands above",
+    "evaluate limits": "tests/experiments/test_evaluate_limits.py",
     "evaluate sampling": "minutes; tests/profiler_jobs",
     "evaluate utilisation": "needs PyTorch's graphs: tests/pipeline/profiling",
     "explain": "tests/lucid_cli/test_release_commands.py",
