@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foundation.errors import NotFoundError
-from lucid_cli import live_answers, live_kueue, live_loans, live_restore, live_run
+from lucid_cli import live_answers, live_kueue, live_loans, live_restore, live_run, live_waits
 from lucid_cli.options import TrackingOption, existing_file
 from lucid_cli.output import JsonFlag, print_table, show, to_jsonable
 
@@ -19,6 +19,7 @@ live_answers.register(app)
 live_kueue.register(app)
 live_loans.register(app)
 live_restore.register(app)
+live_waits.register(app)
 
 
 @app.callback()

@@ -190,6 +190,13 @@ COMMANDS = {
     "train waits": Command(
         ("train", "waits", "--jobs", CUT_QUEUE, "--snapshots", CUT_SNAPSHOTS, "--cluster", "graham"), REPORT
     ),
+    "live waits": Command(
+        ("live", "waits", "--jobs", CUT_QUEUE, "--snapshots", CUT_SNAPSHOTS, "--cluster", "graham"),
+        "job_id partition waited_s p50_s p90_s",
+        rows="waits",
+        needs=("train waits",),
+        check=lambda document, _: "learned wait model lucid-waits version" in document["said_by"],
+    ),
     "pareto search": Command(
         ("pareto", "search", "--format", "pcs-csv", "--jobs", PCS_TRACE, "--gpus", "64", "--evaluations", "4",
          "--round-size", "4", "--jobs-per-sample", "50", "--samples", "1", "--held-out-samples", "1",

@@ -12,6 +12,7 @@ from foundation.errors import BadInputError
 from lucid_models.model_format import CorruptModelError, FormatVersionError, save_model
 from lucid_models.scoring import WaitScorer, load_scorer
 from lucid_models.serving_frames import score_frame
+from lucid_models.waits.answers import waits_now
 from lucid_models.waits.model import WaitModel
 from lucid_models.waits.queue_frame import write_queue_frame
 from lucid_models.waits.queue_moment import QueueMoment
@@ -80,6 +81,17 @@ def test_features_of_another_program_are_refused(wait_model: WaitModel) -> None:
     document["model"]["features"]["version"] = 99
     with pytest.raises(FormatVersionError, match="Train the wait model again"):
         WaitScorer.from_data(document)
+
+
+def test_the_newest_snapshot_is_answered_job_by_job(
+    wait_model: WaitModel, waiting_queue: Waiting, queue_log: QueueLog
+) -> None:
+    answers = waits_now(wait_model.scorer, queue_log)
+    assert len({answer.job_id for answer in answers}) == len(answers) == len(waiting_queue[1])
+    assert [answer.p50_s for answer in answers] == sorted(wait_model.predict(*waiting_queue)[:, 0])
+    submitted = dict(zip(queue_log.jobs["job_id"], queue_log.jobs["submit_s"], strict=True))
+    now = waiting_queue[0].moment_s
+    assert all(answer.waited_s == now - submitted[answer.job_id] for answer in answers)
 
 
 def test_why_one_job_waits_is_said_in_words(wait_model: WaitModel, waiting_queue: Waiting) -> None:
