@@ -65,6 +65,12 @@ _LOAD = (
     (r"usage_(highest|lowest)_(\d+)_bins", "{} of {} bins, less now"),
     (r"weighted_mean", "weighted mean"),
 )
+_WAIT = (
+    (r"waited", "time waited so far"),
+    (r"since_eligible", "time since it is eligible"),
+    (r"limit", "time limit"),
+    (r"usual_wait_of_(\w+)", "usual wait of {}"),
+)
 _RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _TIME_TICKS = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 172_800.0, 864_000.0, 8_640_000.0)
 _COUNT_TICKS = (0.0, *(2.0**power for power in range(11)), 1e4, 1e5, 1e6)
@@ -104,6 +110,8 @@ def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
             return FeatureAxis(label, _expm1, math.log1p, _number, (0.0, None), _COUNT_TICKS)
     elif name.startswith("log_"):  # throughput: a count against the level
         return FeatureAxis(label, _exp, math.log, lambda ratio: f"x {ratio:.3g}", ticks=_RATIO_TICKS)
+    if any(re.fullmatch(pattern, name) for pattern, _ in _WAIT):  # logarithms to base 10
+        return FeatureAxis(label, _power_of_ten, math.log10, human_duration, (1.0, None), _TIME_TICKS)
     if name == "hour":
         return FeatureAxis(label, float, float, _number, (0.0, 24.0), tuple(map(float, range(0, 25, 3))))
     if name == "day_of_week":
@@ -121,15 +129,19 @@ def feature_words(term: str) -> str:
 
 def _plain_words(name: str) -> str:
     """The name of a feature of a forecast in words."""
-    for pattern, words in (*_THROUGHPUT, *_DEMAND, *_LOAD):
+    for pattern, words in (*_THROUGHPUT, *_DEMAND, *_LOAD, *_WAIT):
         found = re.fullmatch(pattern, name)
         if found:
-            return words.format(*found.groups())
+            return words.format(*(group.replace("_", " ") for group in found.groups()))
     return name.replace("_", " ")
 
 
 def _exp(number: float) -> float:
     return math.exp(min(number, 50.0))
+
+
+def _power_of_ten(number: float) -> float:
+    return math.pow(10.0, min(number, 20.0))
 
 
 def _expm1(number: float) -> float:

@@ -107,7 +107,7 @@ _READING: Mapping[str, tuple[str, ...]] = {
     "waits": (
         "The logarithm (base 10) of the wait is the intercept plus one score per feature, so scores multiply",
         "the wait: +0.3 doubles it, -0.3 halves it; P50 and P90 add an offset each, P90 by partition.",
-        "Amounts among the features are powers of ten too: 3.56 is an hour in seconds.",
+        "Amounts among the features that are not shown as times are powers of ten too.",
         "Importance is the mean absolute score over the training rows.",
     ),
 }
