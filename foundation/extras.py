@@ -38,7 +38,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "sklearn",
         "sqlalchemy",
     ),
-    "airflow": ("airflow",),
+    "airflow": ("airflow", "structlog"),
     "zoo": ("onnx_ir", "onnxscript", "torch"),
     "dev": ("grpc_tools", "lightgbm"),
 }

@@ -40,7 +40,8 @@ _ROUNDS_OF_WEIGHTS = 4
 _EVEN_WITHIN = 0.25
 _LEAST_JOBS = 100
 _STANDARD_ERRORS = 3.0
-_ALWAYS = ("size", "virtual_cluster", "user", "name")
+# What people ask about, and the family of a name, which answers for names that are new.
+_ALWAYS = ("size", "virtual_cluster", "user", "family", "name")
 _LN_10 = float(np.log(10.0))
 
 

@@ -112,7 +112,7 @@ def train(until: datetime) -> dict[str, int]:
             settings=ThroughputSettings(boosting=quick),
         ).version,
         "duration": train_run_times(
-            until, lake_uri, DurationSettings(log_boosting=FAST, mean_boosting=quick)
+            until, lake_uri, DurationSettings(log_boosting=replace(FAST, max_bins=256), mean_boosting=quick)
         ),
     }
 

@@ -12,6 +12,7 @@ from tests.dags.test_forms import DAGS
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
 NO_JOBS, NO_RELEASE = "has no jobs of any cluster", "No cluster has a release"
+NO_NAME = "No cluster is named"
 NOTHING = "nothing to "  # it is skipped
 # What an empty installation answers, and the form that mends it; None: it works without anything.
 ON_NOTHING = {
@@ -23,7 +24,7 @@ ON_NOTHING = {
     "plan_capacity": NO_JOBS,
     "profile_workloads": NO_JOBS,
     "publish_release": NO_RELEASE,
-    "remove_cluster": "No cluster is named",
+    "remove_cluster": NO_NAME,
     "retrain_models": NO_JOBS,
     "rollback_release": NO_RELEASE,
     "search_pareto_front": NO_JOBS,
@@ -79,7 +80,9 @@ def test_an_empty_installation_says_at_once_what_is_missing(
     result = result_of(run, first)
     assert result["sentence"] == note_of(run)
     assert result["outcome"] == ("nothing" if skipped else "failed")
-    mended_by = {NO_JOBS: ["ingest_logs"], NO_RELEASE: ["retrain_models"]}.get(ON_NOTHING[dag_id], [])
+    mended_by = {NO_JOBS: ["ingest_logs"], NO_RELEASE: ["retrain_models"], NO_NAME: [dag_id]}.get(
+        ON_NOTHING[dag_id], []
+    )
     assert result["forms"] == mended_by
 
 

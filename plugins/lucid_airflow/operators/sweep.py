@@ -101,8 +101,11 @@ class CollectSweepOperator(LucidOperator):
 
     def _keep_what_if(self, context: Any) -> None:
         """Keep what the page What if shows, where the sweep kept its jobs, and say where that is."""
+        from pipeline.search.sweeps.sweep import load_plan
         from pipeline.what_if.kept import AskedWhatIf, keep_what_if
 
+        if not load_plan(self.sweep_uri).keeps_jobs:
+            return
         run = context["dag_run"]
         asked = AskedWhatIf(
             run_id=run.run_id,
@@ -111,6 +114,6 @@ class CollectSweepOperator(LucidOperator):
             asked_at=run.run_after.isoformat(timespec="seconds"),
             fields=dict(run.conf or {}),
         )
-        if keep_what_if(self.sweep_uri, asked, settings.what_if_dir()) is not None:
-            place = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
-            self.log.info("The page What if shows it: %s/%s", settings.airflow_url(), place)
+        keep_what_if(self.sweep_uri, asked, settings.what_if_dir())
+        place = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
+        self.log.info("The page What if shows it: %s/%s", settings.airflow_url(), place)
