@@ -21,15 +21,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """Debian's Chromium, driven by Playwright."""
-    from playwright.sync_api import expect, sync_playwright
-
+def program() -> str:
+    """Debian's Chromium."""
     if not Path(PROGRAM).exists():
         pytest.skip("no Chromium: apt-get install chromium")
+    return PROGRAM
+
+
+@pytest.fixture(scope="module")
+def chromium(program: str) -> Iterator[Any]:
+    """Chromium, driven by Playwright: for a module, since its event loop would be in other tests' way."""
+    from playwright.sync_api import expect, sync_playwright
+
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 
@@ -44,7 +50,7 @@ def _started(folder: Path, *, filled: bool) -> Iterator[Installation]:
 
 
 @pytest.fixture(scope="session")
-def installation(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """The filled installation that all tests look at; what it holds says `filling.py`."""
     folder = tmp_path_factory.mktemp("filled")
     if port := os.environ.get("LUCID_PAGES_PORT"):
@@ -54,7 +60,7 @@ def installation(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="session")
-def empty_installation(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def empty_installation(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """One in which nobody has done anything yet."""
     yield from _started(tmp_path_factory.mktemp("empty"), filled=False)
 
@@ -109,7 +115,7 @@ class Visits:
             self.problems.append(f"request to {url}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def all_visits(chromium: Any) -> Iterator[Visits]:
     visits = Visits(chromium)
     yield visits

@@ -68,7 +68,11 @@ def operator(folder: Path, tasks: Sequence[MeasurementTask] = FEW, **changes: An
     return SubmitMeasurementsOperator(**{**values, **changes})
 
 
-CONTEXT = {"ti": SimpleNamespace(dag_id="d", run_id="manual__2026", task_id="measure", map_index=0)}
+CONTEXT = {
+    "ti": SimpleNamespace(
+        dag_id="d", run_id="manual__2026", task_id="measure", map_index=0, xcom_push=lambda **told: None
+    )
+}
 
 
 def submitted(task: Any, context: Any = CONTEXT) -> Any:

@@ -76,7 +76,9 @@ def test_a_pass_leaves_a_run_and_pages(champion: ReleaseShop, tmp_path: Path) ->
     assert run.tags["decision"] == "retrain"
     assert run.tags["release_version"] == str(done.report.release_version)
     assert run.metrics["drift/user/unseen"] == 1.0
-    assert run.metrics["duration/mae_log10"] == pytest.approx(done.report.duration.overall.mae_log10)
+    assert run.metrics["duration/mae_log10"] == pytest.approx(
+        done.report.duration.overall.mae_log10, rel=1e-5
+    )
     report = json.loads(Registry(champion.uri).read_run_file(run.run_id, "report.json"))
     assert report == json.loads((done.folder / "report.json").read_text())
     assert report["reasons"] == list(done.report.reasons)
