@@ -87,7 +87,7 @@ def choose_levels(
     search = _Search(trial, parts, features, buckets)
     if not search.can_measure:
         record = {"why": f"{len(trial.jobs)} jobs are too few to try levels on", "chosen": []}
-        alone = [(part,) for part in parts if part not in ("family", "bucket")]
+        alone = [(part,) for part in parts if part != "bucket"]
         alone.sort(key=lambda one: (search.count_keys(one), _rank(one)))
         return LevelChoice(hierarchy(alone), None, record)
     search.offer_all()
