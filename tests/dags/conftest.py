@@ -1,5 +1,6 @@
 """The DAGs as Airflow sees them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,25 @@ from tests.conftest import ReleaseShop, small_jobs, small_profiles
 
 
 @pytest.fixture(scope="session")
-def dag_bag() -> Any:
+def parsed_dags() -> Any:
     from airflow.dag_processing.dagbag import DagBag
 
     return DagBag(REPOSITORY / "dags")
+
+
+@pytest.fixture(scope="session")
+def defaults(parsed_dags: Any) -> list[tuple[Any, Any]]:
+    """The fields of all forms and of their tasks, each with its default."""
+    holders = [holder for dag in parsed_dags.dags.values() for holder in (dag, *dag.tasks)]
+    return [(param, param.value) for holder in holders for _, param in holder.params.items()]
+
+
+@pytest.fixture
+def dag_bag(parsed_dags: Any, defaults: list[tuple[Any, Any]]) -> Iterator[Any]:
+    """All DAGs, with the defaults of their forms: a run in a test's own process writes its form into them."""
+    yield parsed_dags
+    for param, default in defaults:
+        param.value = default
 
 
 @pytest.fixture(scope="session")
