@@ -24,6 +24,7 @@ from lucid_models.duration.job_replay import replay
 from lucid_models.duration.levels import PARTS, TOP, Level, hierarchy, is_coarser, level_name
 from lucid_models.duration.name_buckets import NameBuckets
 from lucid_models.duration.tables import ends_and_run_times, job_mappings, job_stream, usable_parts
+from lucid_models.groups import joint_codes
 
 Floats = NDArray[np.float64]
 Parts = tuple[str, ...]
@@ -258,11 +259,7 @@ class _Search:
 
     def count_keys(self, parts: Parts) -> int:
         """How many different keys the trial's jobs have."""
-        codes = np.zeros(len(self._jobs), dtype=np.intp)
-        for part in parts:
-            codes = np.unique(
-                codes * (int(self._codes[part].max()) + 1) + self._codes[part], return_inverse=True
-            )[1]
+        codes = joint_codes([self._codes[part] for part in parts], len(self._jobs))
         return int(codes.max()) + 1
 
     def _known_of(self, candidates: Sequence[Parts]) -> dict[Parts, Floats]:

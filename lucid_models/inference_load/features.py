@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from foundation.errors import BadInputError
-from lucid_models.model_format import Fields, FormatVersionError
+from lucid_models.model_format import Fields
 from lucid_models.series_windows import (
     DAY_S,
     Floats,
@@ -106,13 +106,7 @@ class LoadFeatures:
         """Read what `to_data` wrote; raises CorruptModelError, or FormatVersionError for features that this
         program does not compute.
         """
-        version = fields.integer("version", 1, 1_000_000)
-        if version != FEATURES_VERSION:
-            raise FormatVersionError(
-                f"The inference load model reads features of version {version}; this program computes "
-                f"version {FEATURES_VERSION}.",
-                remedy="Train the inference load model again, or use the program of its release.",
-            )
+        fields.check_features("inference load", FEATURES_VERSION)
         bin_s = fields.integer("bin_s", 1, DAY_S)
         if DAY_S % bin_s:
             raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")

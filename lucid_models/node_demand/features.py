@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from foundation.errors import BadInputError
-from lucid_models.model_format import Fields, FormatVersionError
+from lucid_models.model_format import Fields
 from lucid_models.series_windows import (
     DAY_S,
     WEEK_S,
@@ -133,13 +133,7 @@ class DemandFeatures:
         """Read what `to_data` wrote; raises CorruptModelError, or FormatVersionError for features that this
         program does not compute.
         """
-        version = fields.integer("version", 1, 1_000_000)
-        if version != FEATURES_VERSION:
-            raise FormatVersionError(
-                f"The node demand model reads features of version {version}; this program computes version "
-                f"{FEATURES_VERSION}.",
-                remedy="Train the node demand model again, or use the program of its release.",
-            )
+        fields.check_features("node demand", FEATURES_VERSION)
         bin_s = fields.integer("bin_s", 1, DAY_S)
         if DAY_S % bin_s:
             raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from foundation.errors import BadInputError
-from lucid_models.model_format import Fields, FormatVersionError
+from lucid_models.model_format import Fields
 from lucid_models.series_windows import (
     DAY_S,
     HOUR_S,
@@ -204,13 +204,7 @@ class ThroughputFeatures:
         program no longer computes.
         """
         fields = data if isinstance(data, Fields) else Fields(data, "features")
-        version = fields.integer("version", 1, 1_000_000) if fields.has("version") else 1
-        if version != FEATURES_VERSION:
-            raise FormatVersionError(
-                f"The throughput model reads features of version {version}; this program computes version "
-                f"{FEATURES_VERSION}.",
-                remedy="Train the throughput model again, or use the program of its release.",
-            )
+        fields.check_features("throughput", FEATURES_VERSION, if_absent=1)
         bin_s = fields.integer("bin_s", 1, DAY_S)
         if DAY_S % bin_s:
             raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")

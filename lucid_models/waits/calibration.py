@@ -6,14 +6,17 @@ by those of all others; newer moments count more. Waits that are not over take p
 (`survival`), which is how feedback that comes late is told from none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.waits.groups import Codes, Floats
+from lucid_models.groups import Codes, Floats
 from lucid_models.waits.survival import ErrorDistribution
+
+Partition = TypeVar("Partition", int, str)
 
 LEVELS = (0.5, 0.9)
 # The median is moved for all partitions alike: one has too few crowds of jobs to tell its own by.
@@ -25,17 +28,22 @@ STEADYING_ROWS = 30.0
 
 
 @dataclass(frozen=True)
-class WaitOffsets:
-    """What is added to a forecast (logarithm to base 10) for each level, by partition (code) and of all."""
+class WaitOffsets(Generic[Partition]):
+    """What is added to a forecast (logarithm to base 10) for each level, by partition (the code of a table,
+    or a name) and of all.
+    """
 
-    by_partition: Mapping[int, tuple[float, ...]]
+    by_partition: Mapping[Partition, tuple[float, ...]]
     of_all: tuple[float, ...]
 
-    def of(self, partition: Codes) -> Floats:
+    def of(self, partitions: Sequence[Partition]) -> Floats:
         """Offsets of rows, shape (rows, levels); of a partition that is new those of all."""
-        distinct, place = np.unique(partition, return_inverse=True)
-        offsets = [self.by_partition.get(int(code), self.of_all) for code in distinct]
-        return np.array(offsets, dtype=np.float64).reshape(distinct.size, len(self.of_all))[place]
+        offsets = [self.by_partition.get(partition, self.of_all) for partition in partitions]
+        return np.array(offsets, dtype=np.float64).reshape(len(partitions), len(self.of_all))
+
+    def named(self, name: Callable[[Partition], str]) -> "WaitOffsets[str]":
+        """The same by names: numbers that a table gave its partitions mean nothing elsewhere."""
+        return WaitOffsets({name(one): offsets for one, offsets in self.by_partition.items()}, self.of_all)
 
 
 def offsets_of_errors(
@@ -44,7 +52,7 @@ def offsets_of_errors(
     partition: Codes,
     age: Floats,
     levels: tuple[float, ...] = LEVELS,
-) -> WaitOffsets:
+) -> WaitOffsets[int]:
     """From errors of forecasts (wait less forecast), lower bounds where not `is_over`, all of shape (rows,).
 
     `age`: how many moments ago each was made. Without a row nothing is added.

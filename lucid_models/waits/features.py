@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.model_format import Fields, FormatVersionError
-from lucid_models.waits.groups import (
+from lucid_models.groups import (
     Codes,
     Floats,
     counts,
@@ -25,6 +24,7 @@ from lucid_models.waits.groups import (
     running_sums,
     sums,
 )
+from lucid_models.model_format import Fields
 from lucid_models.waits.queue_moment import DAY_S, HISTORY_S, QueueMoment
 
 # Raised whenever a feature is added, dropped or computed in another way.
@@ -113,13 +113,7 @@ class WaitFeatures:
         """Read what `to_data` wrote; raises CorruptModelError, or FormatVersionError for features that this
         program does not compute.
         """
-        version = fields.integer("version", 1, 1_000_000)
-        if version != FEATURES_VERSION:
-            raise FormatVersionError(
-                f"The wait model reads features of version {version}; this program computes version "
-                f"{FEATURES_VERSION}.",
-                remedy="Train the wait model again, or use the program of its release.",
-            )
+        fields.check_features("wait", FEATURES_VERSION)
         return cls(tuple(fields.texts("site_columns", most=100, unique=True)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, boost
-from lucid_models.waits.groups import Codes, Floats
+from lucid_models.groups import Codes, Floats
 from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
 
@@ -50,14 +50,7 @@ def fit_before(table: WaitTable, moment: int, settings: WaitSettings, learner: L
 
     Raises BadInputError where that is too little.
     """
-    return fit_known(table, moment, table.known_at_s(moment), settings, learner)
-
-
-def fit_known(
-    table: WaitTable, moments: int, known_at_s: float, settings: WaitSettings, learner: Learner
-) -> Predict:
-    """Learn from the first `moments` moments by what was known at `known_at_s`; errors as `fit_before`."""
-    rows, target, weights = learned_rows(table, moments, known_at_s, settings, learner)
+    rows, target, weights = learned_rows(table, moment, table.known_at_s(moment), settings, learner)
     return learner(table.matrix[rows], target, table.moment[rows], weights)
 
 

@@ -13,10 +13,10 @@ from foundation.errors import BadInputError
 from foundation.human_times import human_duration
 from foundation.progress import Progress, silent
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
+from lucid_models.groups import Floats
 from lucid_models.waits.fitting import WaitSettings, additive_learner, fit_additive, learned_rows
-from lucid_models.waits.groups import Floats
 from lucid_models.waits.queue_moment import QueueMoment
-from lucid_models.waits.scorer import NamedOffsets, WaitScorer
+from lucid_models.waits.scorer import WaitScorer
 from lucid_models.waits.wait_table import WaitTable
 from lucid_models.waits.walk_forward import first_calibrating, offsets_at, walk_forward
 
@@ -70,9 +70,7 @@ class WaitModel:
         self._scorer = WaitScorer(
             table.features,
             additive,
-            NamedOffsets(
-                {names(code): offset for code, offset in offsets.by_partition.items()}, offsets.of_all
-            ),
+            offsets.named(names),
             {"moments": int(moments), "rows": int(rows.size), "known_until_s": known_at_s},
         )
         return self

@@ -6,35 +6,21 @@ numbers that a log gave them mean nothing in another one; a partition that is ne
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
+from lucid_models.groups import Floats
 from lucid_models.model_format import Fields, finite_list, make_document
-from lucid_models.waits.calibration import LEVELS
+from lucid_models.waits.calibration import LEVELS, WaitOffsets
 from lucid_models.waits.features import WaitFeatures
-from lucid_models.waits.groups import Floats
 from lucid_models.waits.queue_moment import QueueMoment
 
 # Three centuries in s, as a power of ten: no forecast is longer.
 MOST_LOG_WAIT = 10.0
 _MOST_PARTITIONS = 100_000
-
-
-@dataclass(frozen=True)
-class NamedOffsets:
-    """What is added to a forecast (logarithm to base 10) for each of LEVELS, by partition and of all."""
-
-    by_partition: Mapping[str, tuple[float, ...]]
-    of_all: tuple[float, ...]
-
-    def of(self, partitions: Sequence[str]) -> Floats:
-        """Offsets of rows, shape (rows, levels)."""
-        offsets = [self.by_partition.get(name, self.of_all) for name in partitions]
-        return np.array(offsets, dtype=np.float64).reshape(len(partitions), len(LEVELS))
 
 
 class WaitScorer:
@@ -46,7 +32,7 @@ class WaitScorer:
         self,
         features: WaitFeatures,
         additive: AdditiveScorer,
-        offsets: NamedOffsets,
+        offsets: WaitOffsets[str],
         training: Mapping[str, Any] | None = None,
     ) -> None:
         require_features(additive, features.names, "The wait model")
@@ -102,7 +88,7 @@ class WaitScorer:
         return cls(
             WaitFeatures.from_data(fields.child("features")),
             AdditiveScorer.from_data(fields.child("additive")),
-            NamedOffsets(
+            WaitOffsets(
                 {name: _offsets(fields, "offsets", row) for name, row in zip(names, rows, strict=True)},
                 _offsets(fields, "offsets_of_all", fields.raw("offsets_of_all")),
             ),

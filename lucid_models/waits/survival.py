@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.waits.groups import Floats
+from lucid_models.groups import Floats
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.queue_log import SITE_NAMES, QueueLog
+from lucid_models.groups import Codes, Floats, joint_codes
 from lucid_models.waits.features import GROUPS, WaitFeatures
-from lucid_models.waits.groups import Codes, Floats, joint_codes
 from lucid_models.waits.queue_moment import queue_at
 
 

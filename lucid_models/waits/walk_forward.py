@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.progress import Progress, silent
+from lucid_models.groups import Codes, Floats
 from lucid_models.waits.calibration import LEVELS, WaitOffsets, offsets_of_errors
 from lucid_models.waits.fitting import Learner, WaitSettings, fit_before
-from lucid_models.waits.groups import Codes, Floats
 from lucid_models.waits.wait_table import WaitTable
 
 # Moments before those that are forecast whose own forecasts calibrate the first ones, at most the later half.
@@ -49,11 +49,11 @@ def calibrated(table: WaitTable, said: Floats, first: int) -> Floats:
     for moment in range(first, table.moments_s.size):
         rows = table.moment == moment
         offsets = offsets_at(table, said, moment)
-        quantiles[rows] = said[rows, None] + offsets.of(table.partition[rows])
+        quantiles[rows] = said[rows, None] + offsets.of(table.partition[rows].tolist())
     return quantiles
 
 
-def offsets_at(table: WaitTable, said: Floats, moment: int) -> WaitOffsets:
+def offsets_at(table: WaitTable, said: Floats, moment: int) -> WaitOffsets[int]:
     """The offsets that were known at the moment numbered `moment` (beyond the last: all that is known)."""
     waits, is_over = table.waits(table.known_at_s(moment))
     rows: NDArray[np.bool_] = (table.moment < moment) & ~np.isnan(said)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from cluster_logs.queue_log import QueueLog
 from foundation.errors import BadInputError
 from lucid_models.evaluation.waits import MEDIAN, OURS, evaluate_waits
+from lucid_models.groups import medians, ranks, running_sums
 from lucid_models.waits.calibration import offsets_of_errors
 from lucid_models.waits.features import WaitFeatures
-from lucid_models.waits.groups import medians, ranks, running_sums
 from lucid_models.waits.queue_moment import DAY_S, queue_at
 from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
@@ -114,7 +114,7 @@ def test_a_new_partition_has_the_offsets_of_all() -> None:
     partition = np.repeat([0, 1], 500)
     errors = rng.normal(0, np.where(partition == 0, 0.1, 1.0))
     offsets = offsets_of_errors(errors, np.ones(1_000, dtype=bool), partition, np.ones(1_000))
-    calm, wild, new = offsets.of(np.array([0, 1, 9]))
+    calm, wild, new = offsets.of([0, 1, 9])
     assert calm[1] < new[1] < wild[1]
 
 
