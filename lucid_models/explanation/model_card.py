@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import BadInputError
-from foundation.markdown import markdown_text
+from foundation.markdown import NO_VALUE, markdown_table, markdown_text
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.duration.level_record import level_table
 
@@ -169,10 +169,7 @@ def build_model_card(facts: CardFacts) -> str:
         f"- Split: {facts.split}",
         *(f"- {name.replace('_', ' ')}: {count}" for name, count in facts.rows.items()),
     ]
-    if facts.simulated:
-        lines.append("- **The profiles were measured on a simulated device, not on a GPU.**")
-    if facts.synthetic:
-        lines.append("- **The log is synthetic; no real cluster wrote it.**")
+    lines += _not_of_a_cluster(facts)
     lines += ["", "## Quality on the test window", ""]
     lines += _table({"**this model**": facts.metrics, **facts.baselines})
     if facts.monotone:
@@ -210,10 +207,7 @@ def summarise_card(facts: CardFacts, run_page: str, *, cluster: str | None = Non
         f"- tested on: {facts.test_window}",
         f"- {quality}{f'; naive baselines: {beside}' if beside else ''}",
     ]
-    if facts.simulated:
-        lines.append("- **The profiles were measured on a simulated device, not on a GPU.**")
-    if facts.synthetic:
-        lines.append("- **The log is synthetic; no real cluster wrote it.**")
+    lines += _not_of_a_cluster(facts)
     lines += [f"- {markdown_text(note)}" for note in facts.notes]
     if cluster is not None:
         lines.insert(0, f"- cluster: {markdown_text(cluster)}")
@@ -221,18 +215,33 @@ def summarise_card(facts: CardFacts, run_page: str, *, cluster: str | None = Non
     return "\n\n".join([f"**{entry.title}**: predicts {entry.predicts}.", "\n".join(lines), end])
 
 
+def measures_of_rivals(
+    metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    """The measures of a model that a naive rival has as well, in the model's order."""
+    return [name for name in metrics if any(name in values for values in baselines.values())]
+
+
+def _not_of_a_cluster(facts: CardFacts) -> list[str]:
+    lines = []
+    if facts.simulated:
+        lines.append("- **The profiles were measured on a simulated device, not on a GPU.**")
+    if facts.synthetic:
+        lines.append("- **The log is synthetic; no real cluster wrote it.**")
+    return lines
+
+
 def _main_measure(facts: CardFacts, preferred: str) -> str:
     """The metric to judge the model by: the catalogue's, else the first that a rival has as well."""
-    shared = [name for name in facts.metrics if any(name in values for values in facts.baselines.values())]
-    candidates = shared or list(facts.metrics)
+    candidates = measures_of_rivals(facts.metrics, facts.baselines) or list(facts.metrics)
     return next((name for name in candidates if name.endswith(preferred)), candidates[0])
 
 
 def _table(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Metrics by row as Markdown; the columns are all metrics that occur."""
     names = list(dict.fromkeys(name for values in rows.values() for name in values))
-    lines = ["| model | " + " | ".join(names) + " |", "| --- |" + " ---: |" * len(names)]
-    for label, values in rows.items():
-        cells = [f"{values[name]:.4g}" if name in values else "" for name in names]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return lines
+    cells = [
+        [label, *(f"{values[name]:.4g}" if name in values else NO_VALUE for name in names)]
+        for label, values in rows.items()
+    ]
+    return [markdown_table(["model", *names], cells)]

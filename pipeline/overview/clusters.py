@@ -120,10 +120,11 @@ def cluster_at_a_glance(
             aliases = registry.aliases(release_name(name))
             previous = aliases.get(PREVIOUS)
             if CHAMPION in aliases:
-                live = _release(registry, name, aliases[CHAMPION])
+                champion = registry.version(release_name(name), aliases[CHAMPION])
+                live = _release_at_a_glance(registry, champion)
             if CHALLENGER in aliases and aliases[CHALLENGER] != aliases.get(CHAMPION):
-                challenger = _release(registry, name, aliases[CHALLENGER])
                 release = registry.version(release_name(name), aliases[CHALLENGER])
+                challenger = _release_at_a_glance(registry, release)
                 obstacles = [str(each) for each in publication_obstacles(registry, release, named=False)]
         except LucidError as error:
             problem = str(error)
@@ -132,11 +133,10 @@ def cluster_at_a_glance(
     return ClusterAtAGlance(name, live, challenger, obstacles, previous, monitored, data, missing, problem)
 
 
-def _release(registry: Registry, cluster: str, version: int) -> ReleaseAtAGlance:
-    release = registry.version(release_name(cluster), version)
+def _release_at_a_glance(registry: Registry, release: RegisteredVersion) -> ReleaseAtAGlance:
     manifest = _manifest(registry, release)
     return ReleaseAtAGlance(
-        version=version,
+        version=release.version,
         policy=manifest.policy if manifest else None,
         created=datetime.fromtimestamp(release.created_ms / 1000, UTC).isoformat(timespec="seconds"),
         verdict=release.tags.get("verdict"),

@@ -26,7 +26,7 @@ from pipeline.search.experiment_store.experiment import OK, Record
 from pipeline.search.sweeps.added_nodes import say_added_nodes
 from pipeline.search.sweeps.kept_jobs import SUBMIT_TIME, USAGE, WAITS, kept_table
 from pipeline.search.sweeps.runs import SweepRun
-from pipeline.search.sweeps.sweep import SweepPlan, load_plan, read_records
+from pipeline.search.sweeps.sweep import SweepPlan, read_records
 from pipeline.what_if.figures import (
     change_figures,
     completed_gpu_jobs,
@@ -58,14 +58,11 @@ def what_if_folder(pages_dir: Path, run_id: str) -> Path:
     return pages_dir / hashlib.sha256(run_id.encode()).hexdigest()[:20]
 
 
-def keep_what_if(sweep_uri: str, asked: AskedWhatIf, pages_dir: Path) -> dict[str, Any] | None:
-    """Keep a simulated sweep's jobs and figures as the what-if of a run; None: the sweep kept no jobs.
+def keep_what_if(plan: SweepPlan, asked: AskedWhatIf, pages_dir: Path) -> dict[str, Any]:
+    """Keep the jobs and figures of a simulated sweep, which keeps its jobs, as the what-if of a run.
 
     A run that failed is kept with its error. What is older than the newest MOST_KEPT is deleted.
     """
-    plan = load_plan(sweep_uri)
-    if not plan.keeps_jobs:
-        return None
     pages_dir.mkdir(parents=True, exist_ok=True)
     with scratch_folder("what-if") as scratch:
         document = _document(plan, asked, scratch)

@@ -198,7 +198,7 @@ def test_a_card_says_data_split_metrics_and_rivals(case) -> None:
         "May",
         "by time",
         "| **this model** | 7 | 3.85 |",
-        "| last_value |  | 4.83 |",
+        "| last_value | – | 4.83 |",
         "synthetic",
         "## Limits",
     ):

@@ -104,7 +104,8 @@ class CollectSweepOperator(LucidOperator):
         from pipeline.search.sweeps.sweep import load_plan
         from pipeline.what_if.kept import AskedWhatIf, keep_what_if
 
-        if not load_plan(self.sweep_uri).keeps_jobs:
+        plan = load_plan(self.sweep_uri)
+        if not plan.keeps_jobs:
             return
         run = context["dag_run"]
         asked = AskedWhatIf(
@@ -114,6 +115,6 @@ class CollectSweepOperator(LucidOperator):
             asked_at=run.run_after.isoformat(timespec="seconds"),
             fields=dict(run.conf or {}),
         )
-        keep_what_if(self.sweep_uri, asked, settings.what_if_dir())
+        keep_what_if(plan, asked, settings.what_if_dir())
         place = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
         self.log.info("The page What if shows it: %s/%s", settings.airflow_url(), place)

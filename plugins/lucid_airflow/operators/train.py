@@ -205,9 +205,10 @@ def _beside_rivals(
     model: str, report: Mapping[str, Any]
 ) -> tuple[str, tuple[str, Mapping[str, float]] | None]:
     """What a model scored beside its naive rivals, by the first measure that they share."""
+    from lucid_models.explanation.model_card import measures_of_rivals
+
     rivals = report["baselines"]
-    shared = (name for name in report["metrics"] if any(name in scores for scores in rivals.values()))
-    measure = next(shared, None)
+    measure = next(iter(measures_of_rivals(report["metrics"], rivals)), None)
     if measure is None:
         return f"{model} model is registered.", None
     scores = {"this model": float(report["metrics"][measure])}

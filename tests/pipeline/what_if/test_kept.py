@@ -26,7 +26,7 @@ def sweep_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_its_figures_are_those_of_the_replays(sweep_uri: str, tmp_path: Path) -> None:
-    document = keep_what_if(sweep_uri, asked(), tmp_path)
+    document = keep_what_if(load_plan(sweep_uri), asked(), tmp_path)
     assert document == read_kept(tmp_path, RUN_ID)
     assert document["asked"]["asked_by"] == "ada"
     assert [variant["name"] for variant in document["variants"]] == [
@@ -61,7 +61,7 @@ def test_a_run_that_failed_is_kept_with_its_error(sweep_uri: str, tmp_path: Path
         json.dumps({**json.loads(good), "status": "failed", "error": "it broke", "figures": None})
     )
     try:
-        document = keep_what_if(sweep_uri, asked(), tmp_path)
+        document = keep_what_if(load_plan(sweep_uri), asked(), tmp_path)
     finally:
         record.write_text(good)
     assert document["variants"][0]["error"] == "it broke"
@@ -73,7 +73,7 @@ def test_the_newest_are_kept_and_the_same_run_replaces_itself(
 ) -> None:
     monkeypatch.setattr(kept, "MOST_KEPT", 2)
     for day, run_id in ((1, "a"), (3, "../../c"), (2, "b"), (3, "../../c")):
-        keep_what_if(sweep_uri, asked(run_id, at=f"2026-11-0{day}T00:00:00+00:00"), tmp_path)
+        keep_what_if(load_plan(sweep_uri), asked(run_id, at=f"2026-11-0{day}T00:00:00+00:00"), tmp_path)
     assert [document["asked"]["run_id"] for document in list_kept(tmp_path)] == ["../../c", "b"]
     assert len(list(tmp_path.iterdir())) == 2
     assert what_if_folder(tmp_path, "../../c").parent == tmp_path

@@ -1,8 +1,8 @@
 // What people do here, they do through Airflow's own REST API with the login of the page: its roles decide, and
 // a refusal is shown in the server's words.
 
-import { Go, Problem, Word, h } from "./cards.js";
-import { acted, useAnswer } from "./reading.js";
+import { Go, Problem, Word, h, muted } from "./cards.js";
+import { acted, askJson, useAnswer } from "./reading.js";
 
 const { useEffect, useState } = globalThis.React;
 const { Button, Dialog, Field, HStack, Portal, Text, Textarea, VStack } = globalThis.ChakraUI;
@@ -10,19 +10,8 @@ const { useNavigate } = globalThis.ReactRouterDOM;
 
 const NOT_ALLOWED = "Your role may not do this.";
 
-const said = (detail) => (typeof detail === "string" ? detail : detail?.map?.((each) => each.msg).join(" "));
-
 // One call of Airflow's API; `path` begins behind api/v2/.
-export async function airflow(method, path, body) {
-  const response = await fetch(new URL(`api/v2/${path}`, document.baseURI).href, {
-    method,
-    headers: { Accept: "application/json", "Content-Type": "application/json" },
-    body: body && JSON.stringify(body),
-  });
-  const answer = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(said(answer.detail) || `Airflow answered ${response.status}.`);
-  return answer;
-}
+export const airflow = (method, path, body) => askJson(new URL(`api/v2/${path}`, document.baseURI).href, { method, body });
 
 // Starts a run of a DAG with these fields of its form; the run as Airflow describes it. Lists of runs show a run's
 // id: the cluster is in front (with no two dots in a row, which Airflow does not take).
@@ -86,7 +75,7 @@ export function Act({ label, act, may = true, silent = false, confirm, reason, r
   };
 
   if (!may)
-    return h(HStack, null, h(Button, { size: "sm", disabled: true, title: NOT_ALLOWED }, label), !silent && h(Text, { color: "fg.muted" }, NOT_ALLOWED));
+    return h(HStack, null, h(Button, { size: "sm", disabled: true, title: NOT_ALLOWED }, label), !silent && muted(NOT_ALLOWED));
   return h(
     VStack,
     { align: "start", gap: 2 },

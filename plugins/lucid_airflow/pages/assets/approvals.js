@@ -1,7 +1,7 @@
 // Approvals that wait for a person: asked of Airflow's own list of required actions, and answered through its API.
 
 import { Act, Followed, airflow } from "./acting.js";
-import { Card, Go, Problem, Time, h } from "./cards.js";
+import { Card, Go, Problem, Time, h, muted } from "./cards.js";
 import { useAnswer } from "./reading.js";
 
 const { useState } = globalThis.React;
@@ -58,7 +58,7 @@ export const Approval = ({ waiting, live, may, answer, about = false }) =>
       HStack,
       { wrap: "wrap" },
       h(Text, { fontWeight: "semibold" }, waiting.subject),
-      h(Text, { color: "fg.muted" }, "asked ", h(Time, { iso: waiting.askedAt })),
+      muted("asked ", h(Time, { iso: waiting.askedAt })),
       h(Go, { to: `/dags/${DAG_ID}/runs/${encodeURIComponent(waiting.runId)}` }, "Run"),
     ),
     about &&

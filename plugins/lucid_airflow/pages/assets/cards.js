@@ -13,6 +13,9 @@ const PALETTE = { success: "green", running: "blue", failed: "red", approved: "g
 
 export const Word = ({ children }) => h(Badge, { colorPalette: PALETTE[children] ?? "gray" }, children);
 
+// What is said beside the matter.
+export const muted = (...words) => h(Text, { color: "fg.muted" }, ...words);
+
 export const Time = ({ iso }) => h("time", { dateTime: iso, title: moment(iso) }, ago(iso));
 
 // A move inside of Airflow's pages, without loading them anew.

@@ -1,7 +1,7 @@
 // The page of a cluster: its data, what was refused of them, what they are ready for, and its removal.
 
 import { Act, airflow, runAddress, trigger } from "./acting.js";
-import { Card, Form, Go, Line, Out, Problem, Rows, Time, Waiting, Word, h, keptPage } from "./cards.js";
+import { Card, Form, Go, Line, Out, Problem, Rows, Time, Waiting, Word, h, keptPage, muted } from "./cards.js";
 import { DailyBars } from "./charts.js";
 import { count, figure } from "./words.js";
 import { useAnswer, useReading } from "./reading.js";
@@ -11,8 +11,6 @@ const { Field, HStack, Heading, Input, Text, VStack } = globalThis.ChakraUI;
 
 const MOST_RUNS = 100; // of ingest_logs that are looked through
 const SHOWN_RUNS = 10;
-const muted = (...words) => h(Text, { color: "fg.muted" }, ...words);
-
 const Steps = ({ steps, may }) =>
   h(Rows, {
     columns: ["", "Step", "How it is", "What does it"],

@@ -2,15 +2,13 @@
 
 import { Act, trigger } from "./acting.js";
 import { Approvals } from "./approvals.js";
-import { Card, Go, Line, Out, Problem, Time, Waiting, Word, h, keptPage } from "./cards.js";
+import { Card, Go, Line, Out, Problem, Time, Waiting, Word, h, keptPage, muted } from "./cards.js";
 import { Curve } from "./charts.js";
 import { count, figure } from "./words.js";
 import { useReading } from "./reading.js";
 
 const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;
 const ALL_OPEN = 4; // clusters; with more of them each is a line that opens
-
-const muted = (text) => h(Text, { color: "fg.muted" }, text);
 
 const DECIDED = { publish: "Published", rollback: "Rolled back to", rejection: "Turned down" };
 
@@ -94,7 +92,7 @@ function Monitored({ monitored }) {
       HStack,
       { wrap: "wrap" },
       h(Word, null, monitored.decision),
-      h(Text, { color: "fg.muted" }, `release ${monitored.version}, as of `, h(Time, { iso: monitored.as_of })),
+      muted(`release ${monitored.version}, as of `, h(Time, { iso: monitored.as_of })),
       h(Out, { href: keptPage("monitoring", monitored.page) }, "Page of this pass"),
     ),
     monitored.reasons.map((reason, i) => h(Text, { key: i }, reason)),

@@ -1,7 +1,7 @@
 // A log by hand: the file, how it will be read, the cluster and its nodes, and one button that starts ingest_logs.
 
 import { Act, runAddress, trigger } from "./acting.js";
-import { Card, Form, Line, Problem, Rows, Waiting, h } from "./cards.js";
+import { Card, Form, Line, Problem, Rows, Waiting, h, muted } from "./cards.js";
 import { count, figure, moment } from "./words.js";
 import { sendFile, useLook } from "./reading.js";
 
@@ -10,7 +10,6 @@ const { Box, Button, Field, HStack, Heading, Input, NativeSelect, Text, VStack }
 
 const MOST_COUNTED = 200; // virtual clusters whose nodes are typed in; more are a file
 const mib = (bytes) => (bytes < 2 ** 20 ? `${figure(bytes / 1024)} KiB` : `${figure(bytes / 2 ** 20)} MiB`);
-const muted = (...words) => h(Text, { color: "fg.muted" }, ...words);
 const query = (values) =>
   new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value != null)).toString();
 
@@ -353,7 +352,7 @@ export function Ingest() {
           disabled: missing.length > 0 || look.busy,
           act: () => ingest({ place, format: seen.format, zone, cluster, nodes, loss }),
         }),
-        h(Text, { color: "fg.muted" }, "It starts ingest_logs and goes to its run; no row is lost without a reason. Days, profiles, throughput and more are fields of the ", h(Form, { dagId: "ingest_logs" }, "whole form"), "."),
+        muted("It starts ingest_logs and goes to its run; no row is lost without a reason. Days, profiles, throughput and more are fields of the ", h(Form, { dagId: "ingest_logs" }, "whole form"), "."),
       ),
   );
 }

@@ -9,14 +9,20 @@ const AFTER_ACTING_MS = [500, 3_000, 7_000];
 // The address of one of our routes, wherever Airflow is mounted: <base href> says so.
 export const address = (path) => new URL(`lucid/${path}`, document.baseURI).href;
 
-const said = (detail) => (typeof detail === "string" ? detail : detail?.map?.((each) => each.msg).join(" "));
+// A refusal in the server's words: FastAPI has a sentence, or a list of what is wrong with which field.
+const refusal = (status, detail) =>
+  new Error((typeof detail === "string" ? detail : detail?.map?.((each) => each.msg).join(" ")) || `The server answered ${status}.`);
 
-async function read(path) {
-  const response = await fetch(address(`api/${path}`), { headers: { Accept: "application/json" } });
-  const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(said(body.detail) || `The server answered ${response.status}.`);
-  return body;
+// What an address answers with JSON, sent JSON where there is a `body`.
+export async function askJson(url, { method = "GET", body } = {}) {
+  const headers = { Accept: "application/json", ...(body && { "Content-Type": "application/json" }) };
+  const response = await fetch(url, { method, headers, body: body && JSON.stringify(body) });
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw refusal(response.status, answer.detail);
+  return answer;
 }
+
+export const read = (path) => askJson(address(`api/${path}`));
 
 export const useReading = (path) => useAnswer(() => read(path), path);
 
@@ -90,7 +96,7 @@ export function sendFile(file, name, progress = () => {}) {
     request.onload = () =>
       request.status === 200
         ? resolve(request.response)
-        : reject(new Error(said(request.response?.detail) || `The server answered ${request.status}.`));
+        : reject(refusal(request.status, request.response?.detail));
     request.onerror = () => reject(new Error("The server did not take the file: it may be too large, or the connection ended."));
     request.send(file);
   });

@@ -3,7 +3,7 @@
 import { Act, trigger } from "./acting.js";
 import { Approval, useAnswered, useWaiting } from "./approvals.js";
 import { AgainstLimit, Changes, Dots } from "./charts.js";
-import { Card, Go, Out, Problem, Rows, Time, Waiting, Word, h } from "./cards.js";
+import { Card, Go, Out, Problem, Rows, Time, Waiting, Word, h, muted } from "./cards.js";
 import { Decided, PublishButton, RollbackButton } from "./clusters.js";
 import { count, figure, plain, spoken } from "./words.js";
 import { useReading } from "./reading.js";
@@ -140,7 +140,7 @@ const Versions = ({ cluster, versions, version }) =>
   h(
     HStack,
     { as: "nav", "aria-label": "Releases of this cluster", wrap: "wrap" },
-    h(Text, { color: "fg.muted" }, `Releases of ${cluster}:`),
+    muted(`Releases of ${cluster}:`),
     versions.map((each) => h(Go, { key: each, to: `/plugin/lucid/releases/${encodeURIComponent(cluster)}/${each}`, here: each === version }, `${each}`)),
   );
 
@@ -159,7 +159,7 @@ export function ReleasePage({ parts: [cluster, version] }) {
       h(Heading, { as: "h1", size: "xl" }, `Release ${release.version} of ${release.cluster}`),
       value.live && h(Word, null, "live"),
       h(Word, null, verdict?.status ?? "not judged"),
-      h(Text, { color: "fg.muted" }, `runs ${release.policy}, built `, h(Time, { iso: release.created })),
+      muted(`runs ${release.policy}, built `, h(Time, { iso: release.created })),
     ),
     h(Versions, { cluster: release.cluster, versions: value.versions, version: release.version }),
     problem && h(Problem, null, problem),
@@ -181,7 +181,7 @@ export function ReleasePage({ parts: [cluster, version] }) {
         Card,
         { title: "Mean JCT beside each policy: the change, and what chance could make of it" },
         h(Comparisons, { verdict }),
-        h(Text, { color: "fg.muted" }, `Left of 0 the release is better. A bar is the ${verdict.objective.confidence_pct} % interval; one that crosses 0 may be chance.`),
+        muted(`Left of 0 the release is better. A bar is the ${verdict.objective.confidence_pct} % interval; one that crosses 0 may be chance.`),
         h(Policies, { policies: verdict.policies }),
       ),
     queuing?.length > 0 && h(Card, { title: "Mean queuing by virtual cluster (s), the longest first" }, h(Queuing, { rows: queuing })),
@@ -201,7 +201,7 @@ export function ReleasePage({ parts: [cluster, version] }) {
       Card,
       { title: "Models" },
       h(Models, { models: value.models, mlflow }),
-      h(Text, { color: "fg.muted" }, `They learned from jobs until ${release.training.until.slice(0, 10)}.`),
+      muted(`They learned from jobs until ${release.training.until.slice(0, 10)}.`),
     ),
     value.parts.map((part) =>
       h(Card, { key: part.title, title: part.title }, h(Rows, { columns: ["Setting", "Value"], rows: part.settings.map((each) => [each.what, plain(each.value)]) })),

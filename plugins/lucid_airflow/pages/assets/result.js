@@ -1,7 +1,8 @@
 // The tab Result of a run and of a task: what came of it, in one sentence and one picture.
 
+import { airflow } from "./acting.js";
 import { Bars } from "./charts.js";
-import { Card, Form, Problem, Waiting, Word, h, keptPage } from "./cards.js";
+import { Card, Form, Problem, Waiting, Word, h, keptPage, muted } from "./cards.js";
 import { Summary } from "./release.js";
 import { useAnswer } from "./reading.js";
 
@@ -9,17 +10,11 @@ const { Alert, Box, Text, VStack } = globalThis.ChakraUI;
 // Of a run: what it came to, else that there was nothing to do. Of a task: also what it did on the way.
 const [RESULT, NOTHING, STEP] = ["run_result", "nothing_to_do", "step_result"];
 
-async function ask(path) {
-  const response = await fetch(new URL(`api/v2/${path}`, document.baseURI).href);
-  if (!response.ok) throw new Error(`Airflow answered ${response.status} when it was asked for what this run told.`);
-  return response.json();
-}
-
 // What the tasks of a run have told, in the order in which they did; of one task alone with `taskId`.
 async function readResults(dagId, runId, taskId, mapIndex = -1) {
   const run = `dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances`;
   const told = async (key) => {
-    const { xcom_entries: entries } = await ask(`${run}/${taskId ? encodeURIComponent(taskId) : "~"}/xcomEntries?xcom_key=${key}&limit=100`);
+    const { xcom_entries: entries } = await airflow("GET", `${run}/${taskId ? encodeURIComponent(taskId) : "~"}/xcomEntries?xcom_key=${key}&limit=100`);
     return entries.filter((entry) => !taskId || entry.map_index === Number(mapIndex));
   };
   let entries = await told(RESULT);
@@ -28,7 +23,7 @@ async function readResults(dagId, runId, taskId, mapIndex = -1) {
   const inOrder = [...entries].sort((one, other) => one.timestamp.localeCompare(other.timestamp));
   return Promise.all(
     inOrder.map(async ({ key, task_id, map_index }) => {
-      const entry = await ask(`${run}/${encodeURIComponent(task_id)}/xcomEntries/${key}?map_index=${map_index}`);
+      const entry = await airflow("GET", `${run}/${encodeURIComponent(task_id)}/xcomEntries/${key}?map_index=${map_index}`);
       return { task: task_id, ...(typeof entry.value === "string" ? JSON.parse(entry.value) : entry.value) };
     }),
   );
@@ -82,7 +77,7 @@ globalThis.Result = function Result({ dagId, runId, taskId, mapIndex }) {
       { align: "stretch", gap: 4, maxW: "76rem", "aria-live": "polite" },
       problem && h(Problem, null, problem),
       !results && !problem && h(Waiting),
-      results && !results.length && h(Text, { color: "fg.muted" }, "Nothing was told yet. A task says what it came to when it ends."),
+      results && !results.length && muted("Nothing was told yet. A task says what it came to when it ends."),
       results?.map((result, i) => h(Told, { key: i, result, dagId, picture: i === last })),
     ),
   );

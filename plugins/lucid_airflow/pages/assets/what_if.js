@@ -1,11 +1,11 @@
 // What if: the form, what runs, and the results of the past, each with an address of its own.
 
-import { Card, Go, Problem, Rows, Time, Waiting, h } from "./cards.js";
+import { Card, Go, Problem, Rows, Time, Waiting, h, muted } from "./cards.js";
 import { WhatIfForm } from "./what_if_form.js";
 import { WhatIfResult } from "./what_if_result.js";
 import { airflow, runAddress } from "./acting.js";
 import { count, figure } from "./words.js";
-import { useAnswer, useLook, useReading } from "./reading.js";
+import { read, useAnswer, useLook, useReading } from "./reading.js";
 
 const { Box, HStack, Heading, Progress, Text, VStack } = globalThis.ChakraUI;
 const { useState } = globalThis.React;
@@ -84,8 +84,8 @@ function Asked({ runId, other }) {
 function Running({ runId, onKept }) {
   const run = `dags/${DAG_ID}/dagRuns/${encodeURIComponent(runId)}`;
   const { value, problem } = useAnswer(async () => {
-    const kept = await fetch(new URL(`lucid/api/what-if/is-kept?run_id=${encodeURIComponent(runId)}`, document.baseURI));
-    if ((await kept.json()).kept) {
+    const { kept } = await read(`what-if/is-kept?run_id=${encodeURIComponent(runId)}`);
+    if (kept) {
       onKept();
       return null;
     }
@@ -118,7 +118,7 @@ function Running({ runId, onKept }) {
     { title: "It runs" },
     h(Text, { role: "status", "aria-live": "polite" }, words),
     h(Progress.Root, { value: replays.length ? (100 * over.length) / replays.length : null, "aria-label": "Replays that are done" }, h(Progress.Track, null, h(Progress.Range))),
-    h(HStack, null, h(Go, { to: runAddress(about) }, "The run in Airflow"), h(Text, { color: "fg.muted" }, "This page may be left: its address stays.")),
+    h(HStack, null, h(Go, { to: runAddress(about) }, "The run in Airflow"), muted("This page may be left: its address stays.")),
     problem && h(Problem, null, problem),
   );
 }
