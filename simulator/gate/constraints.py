@@ -20,10 +20,9 @@ from simulator.gate.metrics import (
 )
 from simulator.gate.rules import ANCHOR, GateRules
 from simulator.gate.spoken_names import spoken
-from simulator.gate.verdict import LATENCY, Constraint
+from simulator.gate.verdict import LATENCY, PROVING_WINDOW, Constraint
 
 P999_JOBS = 1_000
-PROVING_WINDOW = "window_with_a_queue"
 
 
 def within(change: PairedChange, margin_pct: float, floor: float, rules: GateRules) -> bool:
@@ -124,7 +123,7 @@ def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
     passed = within(change, margin_pct, floor_s, rules)
     limit = max(change.reference * (1 + margin_pct / 100), change.reference + floor_s)
     per_cent = change.relative_pct
-    upper = f"{per_cent.high:+.1f} %" if per_cent and per_cent.high is not None else "unknown"
+    upper = f"{per_cent.high:+z.1f} %" if per_cent and per_cent.high is not None else "unknown"
     return Constraint(
         "not_worse_than_fifo",
         "s",

@@ -28,7 +28,6 @@ from foundation.errors import BadInputError, UnknownNameError
 from foundation.human_times import human_duration
 from simulator.gate.bootstrap import RELIABLE_BLOCKS, PairedChange, block_numbers
 from simulator.gate.constraints import (
-    PROVING_WINDOW,
     decision_latency,
     every_job_ends,
     fairness,
@@ -49,7 +48,6 @@ from simulator.gate.metrics import (
 )
 from simulator.gate.objective import (
     MEAN_JCT,
-    PRICE,
     change_of,
     no_objective,
     objective_row,
@@ -57,7 +55,7 @@ from simulator.gate.objective import (
 )
 from simulator.gate.rules import ANCHOR, GateRules
 from simulator.gate.spoken_names import spoken
-from simulator.gate.verdict import Constraint, Row, Verdict
+from simulator.gate.verdict import PRICE, PROVING_WINDOW, Constraint, Row, Verdict
 
 IDLE_SHARE = 0.01  # of the mean JCT spent waiting, below which there is nothing to schedule
 
@@ -257,7 +255,7 @@ def _price_paid(verdict: Verdict) -> list[str]:
         return []
     change_pct = 100.0 * (price.challenger / price.reference - 1)
     before, now = human_duration(price.reference), human_duration(price.challenger)
-    return [f"mean JCT goes from {before} to {now} ({change_pct:+.1f} %);"]
+    return [f"mean JCT goes from {before} to {now} ({change_pct:+z.1f} %);"]
 
 
 def _opening(verdict: Verdict) -> str:
@@ -281,12 +279,12 @@ def _with_sentence(verdict: Verdict) -> Verdict:
         bounds = ""
         if objective["change_low_pct"] is not None:
             bounds = (
-                f", {objective['confidence_pct']:g} % interval {objective['change_low_pct']:+.1f} "
-                f"to {objective['change_high_pct']:+.1f} %"
+                f", {objective['confidence_pct']:g} % interval {objective['change_low_pct']:+z.1f} "
+                f"to {objective['change_high_pct']:+z.1f} %"
             )
         unit = str(objective["unit"])
         amount = objective["change_s"] if unit == "s" else objective["change_points"]
-        size = f"{change:+.1f} %" if change is not None else f"{amount:+.1f} {unit}"
+        size = f"{change:+z.1f} %" if change is not None else f"{amount:+z.1f} {unit}"
         doubt = "" if objective["interval_reliable"] else ", unreliable"
         parts.append(
             f"{spoken(str(objective['name']))} is {quantity(objective['challenger'], unit)} against "

@@ -16,10 +16,9 @@ from simulator.gate.bootstrap import PairedChange, paired_mean_change, paired_qu
 from simulator.gate.constraints import within
 from simulator.gate.metrics import PolicyFigures
 from simulator.gate.rules import FIGURES, GateRules
-from simulator.gate.verdict import Constraint, Row
+from simulator.gate.verdict import PRICE, Constraint, Row
 
 MEAN_JCT = "mean_jct_s"
-PRICE = "price_in_mean_jct"
 
 
 def change_of(
@@ -97,7 +96,7 @@ def price_in_mean_jct(gain: PairedChange, cost: PairedChange, reference: str, ru
     limit_pct = max(margin_pct, rules.jct_price_pct) if clear else margin_pct
     passed = within(cost, limit_pct, floor_s, rules)
     upper = cost.relative_pct.high if cost.relative_pct else None
-    bound = f"{upper:+.1f} %" if upper is not None else "unknown"
+    bound = f"{upper:+z.1f} %" if upper is not None else "unknown"
     why = (
         f"that a clear gain in predictability may cost (jct_price_pct {rules.jct_price_pct:g})"
         if clear

@@ -242,5 +242,5 @@ def _change(row: Mapping[str, Any], unit: str) -> str:
     if row["change_pct"] is None:
         return f"{quantity(row['challenger'], unit)} against {quantity(row['other'], unit)}"
     if row["change_low_pct"] is None:
-        return f"{row['change_pct']:+.1f} %"
-    return f"{row['change_pct']:+.1f} % ({row['change_low_pct']:+.1f} to {row['change_high_pct']:+.1f} %)"
+        return f"{row['change_pct']:+z.1f} %"
+    return f"{row['change_pct']:+z.1f} % ({row['change_low_pct']:+z.1f} to {row['change_high_pct']:+z.1f} %)"

@@ -1,5 +1,7 @@
 """What the gate's sentences call figures, constraints, policies and rivals."""
 
+from simulator.gate.verdict import PRICE, PROVING_WINDOW
+
 _SPOKEN = {
     "mean_jct_s": "mean JCT",
     "mean_queuing_delay_s": "mean queuing delay",
@@ -10,8 +12,8 @@ _SPOKEN = {
     "p50_pred_err_pct": "median prediction error",
     "p90_pred_err_pct": "P90 prediction error",
     "p99_pred_err_pct": "P99 prediction error",
-    "price_in_mean_jct": "its price in mean JCT",
-    "window_with_a_queue": "a window in which next to nothing queues",
+    PRICE: "its price in mean JCT",
+    PROVING_WINDOW: "a window in which next to nothing queues",
     "champion": "the champion",
     "fifo": "FIFO",
     "sjf": "SJF",

@@ -15,6 +15,8 @@ from foundation.errors import BadInputError
 
 FORMAT_VERSION = 1
 LATENCY = "decision_latency_ms"
+PRICE = "price_in_mean_jct"
+PROVING_WINDOW = "window_with_a_queue"
 Row = dict[str, str | int | float | bool | None]
 
 

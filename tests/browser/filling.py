@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from tests.pipeline.what_if.what_if_results import keep_small_what_if
+
 if TYPE_CHECKING:
     from lucid_models.duration.model import DurationSettings
 
@@ -164,11 +166,12 @@ def build(versions: dict[str, int], until: datetime, **settings: Any) -> int:
 
 
 def fill(folder: Path) -> None:
-    """Run everything, from the log to the release that waits for a person."""
+    """Run everything, from the log to the release that waits for a person; keep a what-if."""
     from lucid_models.releases.lifecycle import publish_release
     from pipeline.training.windows import training_window_end
 
     lake_uri, tracking_uri = os.environ["LUCID_LAKE_URI"], os.environ["LUCID_TRACKING_URI"]
+    keep_small_what_if(folder / "sweep", folder / "what_if")
     log, nodes = write_log(folder)
     form = {"cluster": CLUSTER, "time_zone": "UTC", "gpus_per_node": 4, "hold_out_days": HOLD_OUT_DAYS}
     # Not its format: nothing of the log is read, so nothing beside it either.

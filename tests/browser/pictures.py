@@ -8,6 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from PIL import Image
 from playwright.sync_api import expect, sync_playwright
@@ -15,6 +16,7 @@ from playwright.sync_api import expect, sync_playwright
 from tests.browser.conftest import PATIENCE_MS, PROGRAM, Visits
 from tests.browser.filling import CLUSTER, LIVE, REFUSED
 from tests.browser.installation import Installation
+from tests.pipeline.what_if.what_if_results import RUN_ID
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images" / "pages"
 COLOURS = 96
@@ -24,6 +26,7 @@ PICTURES = {
     "cluster": (f"/plugin/lucid/clusters/{CLUSTER}", "Ready to publish?"),
     "release": (f"/plugin/lucid/releases/{CLUSTER}/{LIVE}", "Mean queuing by virtual cluster"),
     "refused": (f"/plugin/lucid/releases/{CLUSTER}/{REFUSED}", "Refused: mean JCT"),
+    "what_if": (f"/plugin/lucid/what-if/{quote(RUN_ID, safe='')}", "How long jobs wait"),
     "result": ("/dags/validate_release/runs/{run}/plugin/result", "All about release"),
 }
 

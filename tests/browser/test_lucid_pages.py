@@ -16,6 +16,7 @@ PAGES = {
     "/plugin/lucid": CLUSTER,
     "/plugin/lucid/ingest": "Bring a log",
     f"/plugin/lucid/clusters/{CLUSTER}": "Ready to publish?",
+    "/plugin/lucid/what-if": "Replay a cluster's days",
     f"/plugin/lucid/releases/{CLUSTER}/1": "Verdict",
     f"/plugin/lucid/releases/{CLUSTER}/{REFUSED}": "Refused: mean JCT",
 }

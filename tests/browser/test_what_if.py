@@ -1,7 +1,6 @@
 """The page What if: wrong input is refused while people write, a result is read without a mouse."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -9,15 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.filling import CLUSTER
-from tests.browser.installation import Installation
-from tests.pipeline.what_if.what_if_results import HOSTILE, RUN_ID, keep_small_what_if
+from tests.pipeline.what_if.what_if_results import HOSTILE, RUN_ID
 
-
-@pytest.fixture(scope="module")
-def result(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a what-if that was asked before."""
-    keep_small_what_if(tmp_path_factory.mktemp("sweep"), Path(installation.folder) / "what_if")
-    return f"/plugin/lucid/what-if/{quote(RUN_ID, safe='')}"
+RESULT = f"/plugin/lucid/what-if/{quote(RUN_ID, safe='')}"
 
 
 def test_wrong_input_is_refused_with_its_rule_before_it_runs(visit: Callable[..., Any]) -> None:
@@ -37,10 +30,8 @@ def test_who_may_only_look_sees_the_form_and_that_it_may_not_be_sent(visit: Call
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_result_is_pictures_tables_and_why_a_job_waited(
-    visit: Callable[..., Any], result: str, scheme: str
-) -> None:
-    page = visit(result, role="viewer", scheme=scheme)
+def test_a_result_is_pictures_tables_and_why_a_job_waited(visit: Callable[..., Any], scheme: str) -> None:
+    page = visit(RESULT, role="viewer", scheme=scheme)
     expect(page.get_by_text("asked by ada")).to_be_visible()
     expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
     expect(page.get_by_role("cell", name="fifo, nodes vc0 -1").first).to_be_visible()
@@ -51,8 +42,8 @@ def test_a_result_is_pictures_tables_and_why_a_job_waited(
     expect(page.get_by_role("heading", name="variant by variant")).to_be_visible()
 
 
-def test_past_what_ifs_are_compared(visit: Callable[..., Any], result: str) -> None:
+def test_past_what_ifs_are_compared(visit: Callable[..., Any]) -> None:
     page = visit("/plugin/lucid/what-if", role="viewer")
     expect(page.get_by_role("cell", name="ada")).to_be_visible()
-    other = visit(f"{result}/{quote(RUN_ID, safe='')}", role="viewer")
+    other = visit(f"{RESULT}/{quote(RUN_ID, safe='')}", role="viewer")
     expect(other.get_by_role("heading", name="Means, with what chance could make of them")).to_have_count(2)

@@ -1,6 +1,6 @@
 // Small pictures of numbers, drawn as SVG: a row each, so that fifteen rows read as well as three.
 
-import { figure } from "./words.js";
+import { amount, figure } from "./words.js";
 import { h } from "./cards.js";
 
 const { Button } = globalThis.ChakraUI;
@@ -13,20 +13,26 @@ const paint = (name) => `var(--chakra-colors-${name}-solid)`;
 const ink = "var(--chakra-colors-fg)";
 const faint = "var(--chakra-colors-border)";
 
+const straight = (value) => value;
 const symlog = (value) => Math.sign(value) * Math.log10(1 + Math.abs(value) / 10);
 
 const LONGEST = 24; // characters of a row's name; all of it is its tooltip
 const TICKS = [0, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
+const TIME_TICKS = [0, 10, 60, 600, 3_600, 6 * 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400];
 const APART = 60;
+const NEAR = 100;
 
 const cut = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}\u2026` : name);
 
-// A scale from `least` to `most` that is linear up to 10 and logarithmic beyond, with the ticks that have room.
-function scaled(least, most) {
-  const [from, to] = [symlog(least), symlog(most)];
-  const x = (value) => LABEL + 14 + ((symlog(value) - from) / (to - from || 1)) * (WIDTH - LABEL - 44);
+// A scale from `least` to `most`, with the ticks that have room: linear, or where numbers go beyond 100 linear up to
+// 10 and logarithmic beyond.
+function scaled(least, most, unit) {
+  const bent = Math.max(-least, most) > NEAR ? symlog : straight;
+  const [from, to] = [bent(least), bent(most)];
+  const x = (value) => LABEL + 14 + ((bent(value) - from) / (to - from || 1)) * (WIDTH - LABEL - 44);
+  const candidates = unit === "s" ? TIME_TICKS : TICKS;
   const ticks = [];
-  for (const tick of [...TICKS, ...TICKS.slice(1).map((value) => -value)]) {
+  for (const tick of [...candidates, ...candidates.slice(1).map((value) => -value)]) {
     if (tick >= least && tick <= most && ticks.every((other) => Math.abs(x(other) - x(tick)) > APART)) ticks.push(tick);
   }
   return { x, ticks };
@@ -48,7 +54,7 @@ function Rows({ rows, axis, unit, label, children }) {
     axis?.ticks.map((tick) =>
       h("g", { key: `tick ${tick}` }, [
         h("line", { key: "l", x1: axis.x(tick), x2: axis.x(tick), y1: 0, y2: bottom, stroke: faint }),
-        h("text", { key: "t", x: axis.x(tick), y: -8, fontSize: 12, fill: ink, textAnchor: "middle" }, `${figure(tick)} ${unit}`),
+        h("text", { key: "t", x: axis.x(tick), y: -8, fontSize: 12, fill: ink, textAnchor: "middle" }, amount(tick, unit)),
       ]),
     ),
     children,
@@ -58,7 +64,7 @@ function Rows({ rows, axis, unit, label, children }) {
 // A change against each policy: the dot is the estimate, the bar its interval; left of 0 is better.
 export function Changes({ rows, unit }) {
   const values = rows.flatMap((row) => [row.low ?? row.change, row.high ?? row.change, 0]);
-  const axis = scaled(Math.min(...values), Math.max(...values));
+  const axis = scaled(Math.min(...values), Math.max(...values), unit);
   const { x } = axis;
   const color = { better: paint("green"), worse: paint("red") };
   return h(
@@ -84,7 +90,7 @@ export function Dots({ rows, series, unit, first = 15 }) {
   const [hidden, setHidden] = useState({});
   const [all, setAll] = useState(false);
   const shown = series.filter((name) => !hidden[name]);
-  const axis = scaled(0, Math.max(10, ...rows.flatMap((row) => series.map((name) => row[name] ?? 0))));
+  const axis = scaled(0, Math.max(10, ...rows.flatMap((row) => series.map((name) => row[name] ?? 0))), unit);
   const seen = all ? rows : rows.slice(0, first);
   const color = (name) => paint(COLORS[series.indexOf(name) % COLORS.length]);
   return h(
@@ -110,13 +116,13 @@ export function Dots({ rows, series, unit, first = 15 }) {
     ),
     h(
       Rows,
-      { rows: seen, axis, unit, label: `By row: ${seen.map((row) => `${row.name}: ${shown.map((name) => `${name} ${figure(row[name])} ${unit}`).join(", ")}`).join("; ")}` },
+      { rows: seen, axis, unit, label: `By row: ${seen.map((row) => `${row.name}: ${shown.map((name) => `${name} ${amount(row[name], unit)}`).join(", ")}`).join("; ")}` },
       seen.map((row, i) =>
         [...shown].reverse().map((name) =>
           h(
             "circle",
             { key: `${i}${name}`, cx: axis.x(row[name] ?? 0), cy: i * ROW + 14, r: name === series[0] ? 7 : 5, fill: color(name), fillOpacity: 0.85 },
-            h("title", null, `${row.name}, ${name}: ${figure(row[name])} ${unit}`),
+            h("title", null, `${row.name}, ${name}: ${amount(row[name], unit)}`),
           ),
         ),
       ),

@@ -5,7 +5,7 @@ import { Approval, useAnswered, useWaiting } from "./approvals.js";
 import { AgainstLimit, Changes, Dots } from "./charts.js";
 import { Card, Go, Out, Problem, Rows, Time, Waiting, Word, h, muted } from "./cards.js";
 import { Decided, PublishButton, RollbackButton } from "./clusters.js";
-import { count, figure, plain, spoken } from "./words.js";
+import { count, duration, figure, plain, spoken } from "./words.js";
 import { useReading } from "./reading.js";
 
 const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;
@@ -54,10 +54,10 @@ function Comparisons({ verdict }) {
 }
 
 const TITLES = {
-  mean_jct_s: "Mean JCT (s)",
-  mean_queuing_delay_s: "Mean queuing (s)",
-  p99_queuing_delay_s: "P99 queuing (s)",
-  longest_wait_s: "Longest wait (s)",
+  mean_jct_s: "Mean JCT",
+  mean_queuing_delay_s: "Mean queuing",
+  p99_queuing_delay_s: "P99 queuing",
+  longest_wait_s: "Longest wait",
   utilisation_pct: "Work done (% of GPU-hours)",
   preemptions: "Preemptions",
 };
@@ -65,7 +65,7 @@ const TITLES = {
 const Policies = ({ policies }) =>
   h(Rows, {
     columns: ["Policy", ...Object.values(TITLES)],
-    rows: policies.map((row) => [row.policy, ...Object.keys(TITLES).map((name) => figure(row[name]))]),
+    rows: policies.map((row) => [row.policy, ...Object.keys(TITLES).map((name) => (name.endsWith("_s") ? duration(row[name]) : figure(row[name])))]),
   });
 
 function Queuing({ rows }) {
@@ -184,7 +184,7 @@ export function ReleasePage({ parts: [cluster, version] }) {
         muted(`Left of 0 the release is better. A bar is the ${verdict.objective.confidence_pct} % interval; one that crosses 0 may be chance.`),
         h(Policies, { policies: verdict.policies }),
       ),
-    queuing?.length > 0 && h(Card, { title: "Mean queuing by virtual cluster (s), the longest first" }, h(Queuing, { rows: queuing })),
+    queuing?.length > 0 && h(Card, { title: "Mean queuing by virtual cluster, the longest first" }, h(Queuing, { rows: queuing })),
     h(
       Card,
       { title: before ? `What differs from release ${before}` : "What differs" },

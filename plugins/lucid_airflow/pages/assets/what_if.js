@@ -4,7 +4,7 @@ import { Card, Go, Problem, Rows, Time, Waiting, h, muted } from "./cards.js";
 import { WhatIfForm } from "./what_if_form.js";
 import { WhatIfResult } from "./what_if_result.js";
 import { airflow, runAddress } from "./acting.js";
-import { count, figure } from "./words.js";
+import { count, duration } from "./words.js";
 import { read, useAnswer, useLook, useReading } from "./reading.js";
 
 const { Box, HStack, Heading, Progress, Text, VStack } = globalThis.ChakraUI;
@@ -46,7 +46,7 @@ function Past() {
     !value.what_ifs.length && h(Text, null, "Nobody has asked yet."),
     value.what_ifs.length > 0 &&
       h(Rows, {
-        columns: ["Beside each other", "Asked", "By", "Cluster", "Variants and their mean queuing (s)"],
+        columns: ["Beside each other", "Asked", "By", "Cluster", "Variants and their mean queuing"],
         rows: value.what_ifs.map((each) => [
           h("input", {
             type: "checkbox",
@@ -58,7 +58,7 @@ function Past() {
           each.asked_by || "somebody",
           each.cluster,
           each.variants
-            .map((variant) => `${variant.name}: ${variant.error ? "failed" : figure(variant.mean_queuing_delay_s)}`)
+            .map((variant) => `${variant.name}: ${variant.error ? "failed" : duration(variant.mean_queuing_delay_s)}`)
             .join("; "),
         ]),
       }),

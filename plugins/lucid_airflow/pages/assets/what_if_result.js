@@ -5,7 +5,7 @@ import { Dots } from "./charts.js";
 import { Plot } from "./plots.js";
 import { Waits } from "./what_if_waits.js";
 import { address, useLook } from "./reading.js";
-import { figure } from "./words.js";
+import { duration, figure, withInterval } from "./words.js";
 
 const { HStack, Heading, NativeSelect, Text, VStack } = globalThis.ChakraUI;
 const { useState } = globalThis.React;
@@ -104,11 +104,11 @@ const drawTime = (pictures, styleOf, gpus) => (colors) => {
 };
 
 const changeWords = (change) =>
-  !change ? "–" : change.change_pct == null ? `${figure(change.difference_s)} s, ${change.outcome}` : `${figure(change.change_pct)} %, ${change.outcome}`;
+  !change ? "–" : change.change_pct == null ? `${duration(change.difference_s)}, ${change.outcome}` : `${figure(change.change_pct)} %, ${change.outcome}`;
 
 const Variants = ({ variants, reference }) =>
   h(Rows, {
-    columns: ["Variant", "Nodes", "GPUs", "Jobs", "Mean JCT (s)", `against ${reference}`, "Mean queuing (s)", `against ${reference} `, "P99 queuing (s)", "Longest wait (s)", "Preemptions", "Left out"],
+    columns: ["Variant", "Nodes", "GPUs", "Jobs", "Mean JCT", `against ${reference}`, "Mean queuing", `against ${reference} `, "P99 queuing", "Longest wait", "Preemptions", "Left out"],
     rows: variants.map((each) =>
       each.error
         ? [each.name, each.nodes, h(Text, { color: "fg.error" }, each.error), ...Array(9).fill("")]
@@ -117,12 +117,12 @@ const Variants = ({ variants, reference }) =>
             each.nodes,
             figure(each.gpus),
             figure(each.jobs),
-            `${figure(each.mean_jct_s)} (${figure(each.mean_jct_s_low)} to ${figure(each.mean_jct_s_high)})`,
+            withInterval(each.mean_jct_s, each.mean_jct_s_low, each.mean_jct_s_high),
             changeWords(each.change?.mean_jct_s),
-            `${figure(each.mean_queuing_delay_s)} (${figure(each.mean_queuing_delay_s_low)} to ${figure(each.mean_queuing_delay_s_high)})`,
+            withInterval(each.mean_queuing_delay_s, each.mean_queuing_delay_s_low, each.mean_queuing_delay_s_high),
             changeWords(each.change?.mean_queuing_delay_s),
-            figure(each.p99_queuing_delay_s),
-            figure(each.longest_wait_s),
+            duration(each.p99_queuing_delay_s),
+            duration(each.longest_wait_s),
             figure(each.preemptions),
             Object.entries(each.skipped).map(([rule, jobs]) => `${figure(jobs)} ${rule.replaceAll("_", " ")}`).join(", "),
           ],
@@ -159,11 +159,11 @@ function OverTime({ runId, virtualCluster, styleOf, variants }) {
       h(Plot, { draw: drawDistribution(value.variants, styleOf), of: value, label: "The share of jobs that waited at most so long, by variant" }),
       h(Text, { color: "fg.muted" }, "A curve begins at the share of jobs that waited at most a second; every point is a wait of the replay."),
       h(Folded, {
-        columns: ["Variant", ...TICKS.map(([, text]) => `waited at most ${text} (%)`), "longest (s)"],
+        columns: ["Variant", ...TICKS.map(([, text]) => `waited at most ${text} (%)`), "longest"],
         rows: value.variants.map(({ name, distribution }) => [
           name,
           ...TICKS.map(([at]) => figure(100 * (distribution.share[distribution.value.findLastIndex((wait) => wait <= at)] ?? 0))),
-          figure(distribution.value.at(-1)),
+          duration(distribution.value.at(-1)),
         ]),
       }),
     ),
@@ -219,11 +219,11 @@ export function WhatIfResult({ runId }) {
     names.length > 1 &&
       h(
         Card,
-        { title: "Mean queuing by virtual cluster (s)" },
+        { title: "Mean queuing by virtual cluster" },
         h(Dots, { rows: byVirtualCluster(value.virtual_clusters), series: good.map(({ name }) => name), unit: "s" }),
         h(Folded, {
-          columns: ["Virtual cluster", "Variant", "Jobs", "Mean queuing (s)", "Mean JCT (s)"],
-          rows: value.virtual_clusters.map((row) => [row.virtual_cluster, row.variant, figure(row.jobs), `${figure(row.mean_queuing_delay_s)} (${figure(row.mean_queuing_delay_s_low)} to ${figure(row.mean_queuing_delay_s_high)})`, figure(row.mean_jct_s)]),
+          columns: ["Virtual cluster", "Variant", "Jobs", "Mean queuing", "Mean JCT"],
+          rows: value.virtual_clusters.map((row) => [row.virtual_cluster, row.variant, figure(row.jobs), withInterval(row.mean_queuing_delay_s, row.mean_queuing_delay_s_low, row.mean_queuing_delay_s_high), duration(row.mean_jct_s)]),
         }),
       ),
     h(

@@ -2,7 +2,7 @@
 
 import { Card, Problem, Rows, Waiting, h } from "./cards.js";
 import { Plot } from "./plots.js";
-import { count, figure, moment } from "./words.js";
+import { count, duration, figure, moment } from "./words.js";
 import { useLook } from "./reading.js";
 
 const { Box, Button, HStack, Heading, Input, NativeSelect, Text, VStack } = globalThis.ChakraUI;
@@ -19,7 +19,7 @@ const drawSpans = (jobs) => (colors) => {
         x: waited.map((job) => job.submitted),
         y: waited.map((job) => job.wait_s),
         customdata: waited.map((job) => job.row),
-        text: waited.map((job) => `${job.gpus} GPUs, ${figure(job.wait_s)} s, mostly for ${job.mostly}`),
+        text: waited.map((job) => `${job.gpus} GPUs, ${duration(job.wait_s)}, mostly for ${job.mostly}`),
         hovertemplate: "%{text}<extra></extra>",
       },
     ],
@@ -40,8 +40,8 @@ function Why({ runId, row }) {
     h(Heading, { as: "h3", size: "md" }, `Why ${value.job.job_id} waited, variant by variant`),
     h(Text, { color: "fg.muted" }, `${count(value.job.gpus, "GPU")} in ${value.job.virtual_cluster}, submitted ${moment(value.job.submitted)}${value.job.user ? ` by ${value.job.user}` : ""}`),
     h(Rows, {
-      columns: ["Variant", "Waited (s)", ...causes.map((cause) => `for ${cause} (s)`)],
-      rows: value.variants.map((each) => [each.name, figure(each.wait_s), ...causes.map((cause) => figure(each.causes_s[cause]))]),
+      columns: ["Variant", "Waited", ...causes.map((cause) => `for ${cause}`)],
+      rows: value.variants.map((each) => [each.name, duration(each.wait_s), ...causes.map((cause) => duration(each.causes_s[cause]))]),
     }),
     value.variants.map((each) =>
       h(
@@ -96,7 +96,7 @@ export function Waits({ runId, virtualCluster, variants }) {
     value && h(Text, { color: "fg.muted" }, "A dot is the job that waited longest of those submitted in its span of time: click it, or take a job of the table."),
     value &&
       h(Rows, {
-        columns: ["", "Job", "User", "Virtual cluster", "GPUs", "Submitted", "Waited (s)", "mostly for"],
+        columns: ["", "Job", "User", "Virtual cluster", "GPUs", "Submitted", "Waited", "mostly for"],
         rows: value.jobs.map((job) => [
           h(Button, { size: "xs", variant: "outline", "aria-label": `Why did ${job.job_id} wait`, onClick: () => setRow(job.row) }, "Why?"),
           job.job_id,
@@ -104,7 +104,7 @@ export function Waits({ runId, virtualCluster, variants }) {
           job.virtual_cluster,
           figure(job.gpus),
           moment(job.submitted),
-          figure(job.wait_s),
+          duration(job.wait_s),
           job.mostly ?? "it did not wait",
         ]),
       }),

@@ -24,6 +24,21 @@ export function figure(number) {
   return number.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
+const TIMES = [[90, 1, "s"], [5_400, 60, "min"], [172_800, 3_600, "h"], [Infinity, 86_400, "days"]];
+
+// "45 s", "12 min", "3.4 h", "2.1 days", as foundation/human_times.py has it.
+export function duration(seconds) {
+  if (seconds == null) return "\u2013";
+  const [, length, unit] = TIMES.find(([below]) => Math.abs(seconds) < below);
+  return `${figure(seconds / length)} ${unit}`;
+}
+
+// A mean time with its interval.
+export const withInterval = (mean, low, high) => `${duration(mean)} (${duration(low)} to ${duration(high)})`;
+
+// A number in its unit; seconds as a time that people would say.
+export const amount = (number, unit) => (unit === "s" ? duration(number) : `${figure(number)} ${unit}`);
+
 const SPOKEN = { fifo: "FIFO", gpu: "GPU", jct: "JCT", p50: "P50", p90: "P90", p99: "P99", p999: "P99.9" };
 const UNIT = /_(s|ms|pct)$/;
 
