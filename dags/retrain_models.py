@@ -7,8 +7,9 @@ registers a version of each in MLflow with naive rivals beside every score, and 
 release: the challenger. `validate_release` judges it next.
 
 Where the lake has counts of nodes, a forecast of busy nodes is trained as well, and where it has the load of
-inference servers, a forecast of that; each is skipped with the reason where not. A release pins them if the
-champion's settings of sleeping nodes, or of servers on loan, go by a forecast.
+inference servers, a forecast of that; where jobs wait, a model of how long. Each is skipped with the reason
+where not. A release pins them if the champion's settings of sleeping nodes, or of servers on loan, go by a
+forecast, or if it answers about waits.
 
 New measurements of GPUs train the packing model alone; the release keeps the newest versions of the others.
 """
@@ -30,6 +31,7 @@ from lucid_airflow.assets import (
     RETRAINING_REQUEST,
     THROUGHPUT_MODEL,
     THROUGHPUT_TABLE,
+    WAITS_MODEL,
 )
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
 from lucid_airflow.operators.release import BuildReleaseOperator
@@ -37,7 +39,7 @@ from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveTrainingOperator, TrainModelOperator
 from lucid_airflow.settings import retrain_schedule
 
-MODELS = ["packing", "throughput", "duration", "node_demand", "inference_load"]
+MODELS = ["packing", "throughput", "duration", "node_demand", "inference_load", "waits"]
 
 with DAG(
     dag_id="retrain_models",
@@ -168,6 +170,14 @@ with DAG(
         outlets=[INFERENCE_LOAD_MODEL],
         **inputs,
     )
+    train_waits = TrainModelOperator(
+        task_id="train_waits",
+        model="waits",
+        models=resolve_inputs.output["models"],
+        reasons=resolve_inputs.output["reasons"],
+        outlets=[WAITS_MODEL],
+        **inputs,
+    )
     build_release = BuildReleaseOperator(
         task_id="build_release",
         hold_out_days=resolve_inputs.output["hold_out_days"],
@@ -178,6 +188,7 @@ with DAG(
             "duration": train_duration.output["version"],
             "node_demand": train_node_demand.output["version"],
             "inference_load": train_inference_load.output["version"],
+            "waits": train_waits.output["version"],
         },
         kept=resolve_inputs.output["kept"],
         allow_simulated_profiles=resolve_inputs.output["allow_simulated_profiles"],
@@ -189,7 +200,10 @@ with DAG(
 
     (
         resolve_inputs
-        >> [train_packing, train_throughput, train_duration, train_node_demand, train_inference_load]
+        >> [
+            *(train_packing, train_throughput, train_duration),
+            *(train_node_demand, train_inference_load, train_waits),
+        ]
         >> build_release
     )
     resolve_inputs >> request_rest

@@ -18,6 +18,7 @@ from live_scheduler.forecast.forecaster import Forecaster
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
+from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.lender import NodeLender
 from live_scheduler.loans.usage import InferenceUsage
@@ -29,6 +30,7 @@ from live_scheduler.service.daemon_source import DaemonSource
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service_manager import ServiceManager
+from live_scheduler.waits.wait_forecasts import WaitForecasts
 
 logger = logging.getLogger("lucid.live")
 
@@ -88,10 +90,10 @@ def run_until_told(daemon: Daemon) -> None:
         safety.take()
     manager = ServiceManager()
     forecaster = Forecaster(daemon)
-    submission_predictor = SubmissionPredictor(forecaster)
+    submission_predictor = SubmissionPredictor(forecaster, WaitForecasts(daemon))
     advisor = Advisor(daemon.settings, forecaster, submission_predictor.predictions.of)
     daemon.stages.append(advisor)
-    source = DaemonSource(daemon, ExpectedTimes(forecaster, submission_predictor))
+    source = DaemonSource(daemon, ExpectedTimes(forecaster, submission_predictor, LimitMemory(daemon)))
     try:
         with LiveService(source, daemon.settings, daemon.state_dir) as service:
             daemon.watchers += [service.metrics, manager, advisor, submission_predictor]

@@ -12,12 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from foundation.errors import LucidError, ServiceUnavailableError
 from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, SetPriority, Stage
 from live_scheduler.cluster_state import ClusterState, EndedJob
-from live_scheduler.daemon_parts import FROM_THE_RELEASE, DecisionSources, ReleaseSource, Safety, Watcher
+from live_scheduler.daemon_parts import (
+    FROM_THE_RELEASE,
+    DecisionSources,
+    EventLearner,
+    ReleaseSource,
+    Safety,
+    Watcher,
+)
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
@@ -26,9 +34,9 @@ from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.loans.lender import LoansOfRelease, NodeLender
-from live_scheduler.memory.journal import KEEP_S, JobEvent, JobEventKind, Journal
+from live_scheduler.memory.journal import KEEP_S, Journal
 from live_scheduler.memory.online_state import OnlineState
-from live_scheduler.memory.tracking import JobTracker, end_event
+from live_scheduler.memory.tracking import JobTracker, life
 from live_scheduler.node_sleep.sleeper import NodeSleeper, ReleasedControl
 from live_scheduler.refused_changes import RefusedChanges
 from live_scheduler.release import LiveRelease
@@ -71,6 +79,7 @@ class Daemon:
         self.watchers: list[Watcher] = []
         self.sleeper: NodeSleeper | None = None  # None: nodes are left as they are
         self.lender: NodeLender | None = None  # None: no node is lent
+        self.learners: list[EventLearner] = []
         self.journal = Journal(state_dir / JOURNAL_FILE)
         self.lock = threading.RLock()  # whoever uses the models
         self.online: OnlineState | None = None
@@ -203,9 +212,9 @@ class Daemon:
             self._count("journal_failures")
             logger.warning("the journal cannot be written: %s", error)
         with self.lock:
-            if self.online is not None:
-                for event in events:
-                    self.online.observe(event)
+            learners = filter(None, (self.online, *self.learners))
+            for event, learner in product(events, [*learners]):
+                learner.observe(event)
         self._count("ended", len(ended))
         return ended
 
@@ -306,14 +315,22 @@ class Daemon:
                 for end in ended
                 if end.job.job_id not in seen and (online is None or not online.knows_end(end))
             ]
-            events = sorted((event for end in unknown for event in _life(end)), key=lambda event: event.at_s)
+            events = sorted((event for end in unknown for event in life(end)), key=lambda event: event.at_s)
             self._learnt += unknown
             fresh = events if online is None else [event for event in events if online.observe(event)]
+            for event, learner in product(events, self.learners):
+                learner.observe(event)
             try:
                 self.journal.append(fresh)
             except OSError as error:
                 logger.warning("the journal cannot be written: %s", error)
         return len(unknown)
+
+    def learn_from_events(self, learner: EventLearner) -> None:
+        """Tell a learner what the journal says, and from now on what happens."""
+        for event in sorted(self.journal.read(), key=lambda event: event.at_s):
+            learner.observe(event)
+        self.learners.append(learner)
 
     # -- what is asked of the cluster
 
@@ -384,12 +401,3 @@ class Daemon:
 
     def _count(self, what: str, by: int = 1) -> None:
         self._counts[what] = self._counts.get(what, 0) + by
-
-
-def _life(end: EndedJob) -> Iterable[JobEvent]:
-    """Return the events of a job of which only accounting tells."""
-    job, facts = end.job, end.job.facts()
-    yield JobEvent(job.submit_time_s, JobEventKind.SUBMITTED, job.job_id, facts)
-    if end.start_time_s is not None:
-        yield JobEvent(max(end.start_time_s, job.submit_time_s), JobEventKind.STARTED, job.job_id, facts)
-    yield end_event(end)

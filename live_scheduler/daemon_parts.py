@@ -11,6 +11,7 @@ from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.live_view import LiveView
+from live_scheduler.memory.journal import JobEvent
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.release import Release
 
@@ -34,6 +35,13 @@ class Watcher(Protocol):
 
     def passed(self, view: LiveView) -> None:
         """Take a pass in. What it raises is logged, and no more."""
+
+
+class EventLearner(Protocol):
+    """What learns from what happens to jobs, besides the release's own statistics."""
+
+    def observe(self, event: JobEvent) -> object:
+        """Take in what happened; called under the daemon's lock. What is known changes nothing."""
 
 
 class Safety(Protocol):

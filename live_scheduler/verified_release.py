@@ -5,6 +5,7 @@ from typing import Any
 
 from foundation.errors import BadInputError, ReleaseRefusedError
 from live_scheduler.release import LiveRelease
+from live_scheduler.waits.settings import WaitAnswerSettings
 from lucid_models.releases.approval import (
     MAX_VERDICT_BYTES,
     ReleaseIdentity,
@@ -48,6 +49,8 @@ def verify_release(
         _check_node_sleep(manifest.node_sleep)
     if manifest.loaning is not None:
         _check_loaning(manifest.loaning)
+    if manifest.waits is not None:
+        _check_waits(manifest.waits)
     approval = None if verdict is None else verdict.sha256
     return (
         LiveRelease(alias, release.version, manifest, release.manifest_sha256, approval, scorers),
@@ -72,4 +75,14 @@ def _check_loaning(settings: Mapping[str, Any]) -> None:
     except BadInputError as error:
         raise ReleaseRefusedError(
             f"The release's settings of servers on loan do not hold: {error}"
+        ) from error
+
+
+def _check_waits(settings: Mapping[str, Any]) -> None:
+    """Refuse settings of answers about waits that nothing can answer by."""
+    try:
+        WaitAnswerSettings.from_data(settings)
+    except BadInputError as error:
+        raise ReleaseRefusedError(
+            f"The release's settings of answers about waits do not hold: {error}"
         ) from error

@@ -73,13 +73,14 @@ def when(
     job_id: JobArgument,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say when a job is expected to start and to end, by playing the present state forward."""
+    """Say when a job is expected to start and to end, who says so, and whether a shorter limit would do."""
     answer = caller.when(job_id)
 
     def people() -> None:
         print_lines([answer.sentence])
+        half = "half of such jobs by" if answer.said_by == "wait_model" else "half of the plays by"
         rows = [
-            {"": what, "half of the plays by": moment_here(p50), "nine in ten by": moment_here(p90)}
+            {"": what, half: moment_here(p50), "nine in ten by": moment_here(p90)}
             for what, p50, p90 in (
                 ("start", answer.start_p50_s, answer.start_p90_s),
                 ("end", answer.end_p50_s, answer.end_p90_s),

@@ -47,7 +47,7 @@ def _present(release: object, as_json: bool) -> None:
             "policy": facts["policy"],
             "settings": facts["settings"],
             **({"choice": facts["choice"]} if facts["choice"] else {}),
-            **{part: facts[part] for part in ("node_sleep", "loaning") if facts[part]},
+            **{part: facts[part] for part in ("node_sleep", "loaning", "waits") if facts[part]},
             "provenance": facts["provenance"],
             **({"went_live": facts["went_live"]} if facts["went_live"] else {}),
             "says": (facts["verdict"] or {}).get("sentence"),
@@ -107,6 +107,17 @@ def build(
             help="Inference may lend servers: a setting of loans, such as headroom=0.02; may be repeated.",
         ),
     ] = None,
+    wait_model: Annotated[
+        int | None, typer.Option(min=1, help="Version of the wait model; default: the newest.")
+    ] = None,
+    waits: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A wait model answers when jobs start: a setting of answers, such as least_jobs=30; may be "
+            "repeated.",
+        ),
+    ] = None,
     allow_simulated_profiles: Annotated[
         bool,
         typer.Option(
@@ -127,6 +138,7 @@ def build(
         pinned_loaning,
         pinned_node_sleep,
         pinned_settings,
+        pinned_waits,
     )
     from pipeline.training.windows import read_as_of, training_window_end
     from pipeline.validation.held_out_days import record_held_out
@@ -137,6 +149,7 @@ def build(
         "duration": duration,
         "node_demand": node_demand,
         "inference_load": inference_load,
+        "waits": wait_model,
     }
     versions = {model: version for model, version in chosen.items() if version is not None}
     if node_demand is not None and not node_sleep:
@@ -148,6 +161,11 @@ def build(
         raise BadInputError(
             "A forecast of inference is of no use to a release that lends no server.",
             remedy="Add --loaning usage=forecast.",
+        )
+    if wait_model is not None and not waits:
+        raise BadInputError(
+            "A wait model is of no use to a release that does not answer about waits.",
+            remedy="Add --waits least_jobs=30.",
         )
     tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
     cluster = which_cluster(tracking, cluster)
@@ -164,6 +182,7 @@ def build(
         parts=PartSettings(
             pinned_node_sleep(named_values(node_sleep)) if node_sleep else None,
             pinned_loaning(named_values(loaning)) if loaning else None,
+            pinned_waits(named_values(waits)) if waits else None,
         ),
         training_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )

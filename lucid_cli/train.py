@@ -196,13 +196,28 @@ def inference(
 
 @app.command()
 def waits(
-    jobs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of jobs with their starts and ends.")],
-    snapshots: Annotated[Path, typer.Option(metavar="FILE", help="CSV of all that was pending, by moment.")],
     cluster: ClusterOption,
+    jobs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV of jobs with their starts and ends.")
+    ] = None,
+    snapshots: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV of all that was pending, by moment.")
+    ] = None,
+    lake: LakeOption = None,
+    hold_out_days: HoldOutOption = 14,
+    as_of: AsOfOption = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train the Wait Model on snapshots of a cluster's queue."""
+    """Train the Wait Model on the queue that a cluster's job table tells of, or on snapshots of it."""
+    if jobs is None and snapshots is None:
+        _train_on_lake("waits", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
+        return
+    if jobs is None or snapshots is None:
+        raise BadInputError(
+            "Of --jobs and --snapshots one is missing.",
+            remedy="Give both files, or neither to learn from the lake.",
+        )
     from cluster_logs.queue_log_files import read_queue_log
     from lucid_models.waits.training import train_waits
 

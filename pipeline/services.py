@@ -99,6 +99,16 @@ SERVICES: Mapping[str, LearningService] = {
             deciding_judged_by="simulator.gate.loaned_servers:loaned_servers",
             acts_by="live_scheduler.loans.lender:NodeLender",
         ),
+        LearningService(
+            name="waits",
+            title="Answers about waits",
+            models=("waits",),
+            trained_by=("lucid_models.waits.training:train_waits",),
+            learning_judged_by=("lucid_models.evaluation.waits:evaluate_waits",),
+            decides_by="live_scheduler.waits.speaker:StartSpeaker",
+            deciding_judged_by="live_scheduler.waits.start_errors:StartErrors",
+            acts_by="live_scheduler.service.expectation:ExpectedTimes",
+        ),
     )
 }
 

@@ -263,6 +263,10 @@ def waits(
     slurm: Annotated[
         Path | None, typer.Option(metavar="FILE", help="CSV of Slurm's own estimates and true starts.")
     ] = None,
+    as_job_table: Annotated[
+        bool,
+        typer.Option("--as-job-table", help="Of submissions, starts and ends alone, as a release learns."),
+    ] = False,
     rivals: RivalsFlag = True,
     write: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="The page to write the tables into.")
@@ -273,9 +277,12 @@ def waits(
     from cluster_logs.queue_log_files import read_queue_log
     from experiments.model_quality.wait_rivals import slurm_row, wait_rivals
     from lucid_models.evaluation.waits import evaluate_waits
+    from lucid_models.waits.job_queue import as_a_job_table_tells
     from lucid_models.waits.wait_table import WaitTable
 
     log = read_queue_log(str(existing_file(jobs, "--jobs")), str(existing_file(snapshots, "--snapshots")))
+    if as_job_table:
+        log = as_a_job_table_tells(log)
     with progress_reporter() as progress:
         measured = evaluate_waits(
             WaitTable.of(log),
@@ -297,7 +304,9 @@ def waits(
         from experiments.model_quality.wait_tables import wait_tables
         from experiments.pages import publish
 
-        publish(wait_tables(rows, measured.groups), write)
+        tables = wait_tables(rows, measured.groups)
+        by_model = {"waits told by a job table": tables["waits by model"]}
+        publish(by_model if as_job_table else tables, write)
 
     def people() -> None:
         print_table(rows, title=f"Waits of {snapshots.name}", columns=_WAIT_COLUMNS)

@@ -1,6 +1,7 @@
 """The daemon's forecasts: made in another process, now and then or on request, and kept."""
 
 import logging
+import math
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -97,6 +98,19 @@ class Forecaster:
     def predict(self, view: LiveView, new: Sequence[str]) -> dict[str, Prediction]:
         """Predict the ends of the view's new jobs, each as if no job came after it; raises as `make`."""
         return self.process.predict(self.inputs(view), new)
+
+    def run_time(self, job: LiveJob, at_s: float) -> RunTime | None:
+        """What is believed of one job's run time at `at_s` (Unix s), up to its limit; None: nothing."""
+        with self.daemon.lock:
+            if self.daemon.online is None:
+                return None
+            quantiles = self.daemon.online.quantiles([job.facts()], at_s)
+        most_s = math.inf if job.time_limit_s is None else max(job.time_limit_s, 1.0)
+        p50_s, p90_s = (min(float(values[0]), most_s) for values in quantiles)
+        try:
+            return RunTime(p50_s, p90_s)
+        except BadInputError:
+            return None
 
     def inputs(self, view: LiveView) -> ForecastInputs:
         """Return everything that a forecast of the view's cluster is made of; raises as `make`."""

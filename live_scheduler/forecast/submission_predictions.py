@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -36,6 +36,7 @@ _MOST_KEPT = 100_000
 @dataclass(frozen=True, slots=True)
 class SubmissionPrediction:
     """When a job ends, as predicted at `at_s`. Times are Unix seconds; `version` is the release's.
+    `learned_start_s` is when the wait model said it starts (None: it was not asked, or lines before it was).
 
     `policy` orders the queue: the live one in the mode control, else "cluster". `text` is shown beside the
     job.
@@ -54,6 +55,7 @@ class SubmissionPrediction:
     policy: str
     mode: str
     text: str
+    learned_start_s: float | None = None
 
     @property
     def late(self) -> bool:
@@ -71,9 +73,12 @@ class SubmissionPrediction:
 
 
 def submission_prediction_of(
-    forecast: Prediction, job: LiveJob, view: LiveView, at_s: float
+    forecast: Prediction, job: LiveJob, view: LiveView, at_s: float, learned_wait_s: float | None = None
 ) -> SubmissionPrediction:
-    """Return the record of a forecast for a job of the view, which was read at `at_s`."""
+    """Return the record of a forecast for a job of the view, which was read at `at_s`.
+
+    `learned_wait_s`: how much longer it waits by the wait model.
+    """
     decision, mode = view.decision, view.settings.mode
     return SubmissionPrediction(
         job_id=job.job_id,
@@ -89,6 +94,7 @@ def submission_prediction_of(
         policy=view.settings.policy if mode is Mode.CONTROL else CLUSTER,
         mode=str(mode),
         text=f"told {_local(at_s)}: ends {_local(math.ceil(forecast.end_s))}",
+        learned_start_s=None if learned_wait_s is None else at_s + learned_wait_s,
     )
 
 
@@ -155,7 +161,11 @@ def _submission_prediction(text: str) -> SubmissionPrediction | None:
     try:
         document = json.loads(text)
         prediction = SubmissionPrediction(
-            **{field.name: document[field.name] for field in fields(SubmissionPrediction)}
+            **{
+                field.name: document[field.name]
+                for field in fields(SubmissionPrediction)
+                if field.name in document or field.default is MISSING
+            }
         )
         times = (
             prediction.submit_time_s,
@@ -163,6 +173,7 @@ def _submission_prediction(text: str) -> SubmissionPrediction | None:
             prediction.start_s,
             prediction.end_s,
             prediction.end_p90_s,
+            prediction.start_s if prediction.learned_start_s is None else prediction.learned_start_s,
         )
         return prediction if all(math.isfinite(at_s) for at_s in times) else None
     except (ValueError, KeyError, TypeError):

@@ -18,10 +18,13 @@ from live_scheduler.forecast.submission_predictions import (
     SUBMISSION_PREDICTIONS_FILE,
     SubmissionPrediction,
     SubmissionPredictions,
+    read_submission_predictions,
     submission_prediction_of,
 )
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Journal
+from live_scheduler.waits.start_errors import StartErrors
+from live_scheduler.waits.wait_forecasts import WaitForecasts
 
 logger = logging.getLogger("lucid.live")
 
@@ -35,21 +38,28 @@ AGAIN_S = 60.0
 class SubmissionPredictor:
     """A watcher of the daemon: `predictions` of jobs in the queue, `recent` those whose jobs ended lately."""
 
-    def __init__(self, forecaster: Forecaster) -> None:
-        """Read what an earlier process predicted; nothing is started yet."""
+    def __init__(self, forecaster: Forecaster, waits: WaitForecasts | None = None) -> None:
+        """Read what an earlier process predicted; nothing is started yet.
+
+        `waits`: the wait model is asked as well, and `start_errors` keeps how far off both were.
+        """
         daemon = forecaster.daemon
-        self.forecaster = forecaster
+        self.forecaster, self.waits = forecaster, waits
         self.predictions = SubmissionPredictions(daemon.state_dir / SUBMISSION_PREDICTIONS_FILE)
         self.recent: deque[JudgedPrediction] = deque(maxlen=RECENT_JOBS)
         since_s = daemon.view.at_s - RECENT_S
-        events = Journal(daemon.state_dir / JOURNAL_FILE).read(since_s)
+        events = list(Journal(daemon.state_dir / JOURNAL_FILE).read(since_s))
         self.recent.extend(judged_predictions(self.predictions.path, events, since_s))
+        self.start_errors = StartErrors.of_the_past(
+            read_submission_predictions(self.predictions.path, since_s), events
+        )
         self._tried: dict[str, tuple[object, float]] = {}  # its state then, and the next try
         self._view: LiveView | None = None
         self._wake = threading.Event()
 
     def passed(self, view: LiveView) -> None:
         """Judge the predictions of ended jobs, and have new jobs predicted."""
+        self.start_errors.passed(view)
         for end in view.ended:
             prediction = self.predictions.settle(end.job)
             if prediction is not None and end.duration_s is not None:
@@ -94,11 +104,15 @@ class SubmissionPredictor:
             return []
         forecasts = self.forecaster.predict(view, [job.job_id for job in new])
         jobs = cluster.by_id
+        waits = {} if self.waits is None else self.waits.of(view)
         made = [
-            submission_prediction_of(each, jobs[job_id], view, cluster.at_s)
+            submission_prediction_of(
+                each, jobs[job_id], view, cluster.at_s, waits[job_id].p50_s if job_id in waits else None
+            )
             for job_id, each in forecasts.items()
         ]
         self.predictions.add(made)
+        self.start_errors.told(made)
         self._tried = {job_id: tried for job_id, tried in self._tried.items() if job_id in jobs}
         for job in new:
             if job.job_id not in forecasts:

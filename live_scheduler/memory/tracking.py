@@ -1,6 +1,6 @@
 """What has happened between two readings of a cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
@@ -49,6 +49,15 @@ def end_event(end: EndedJob) -> JobEvent:
     if end.duration_s is None or end.start_time_s is None:
         return withdrawn(end.job, end.end_time_s)
     return JobEvent(end.end_time_s, JobEventKind.ENDED, end.job.job_id, end.job.facts(), end.duration_s)
+
+
+def life(end: EndedJob) -> Iterator[JobEvent]:
+    """Yield the events of a job of which only accounting tells."""
+    job, facts = end.job, end.job.facts()
+    yield JobEvent(job.submit_time_s, JobEventKind.SUBMITTED, job.job_id, facts)
+    if end.start_time_s is not None:
+        yield JobEvent(max(end.start_time_s, job.submit_time_s), JobEventKind.STARTED, job.job_id, facts)
+    yield end_event(end)
 
 
 def withdrawn(job: LiveJob, at_s: float) -> JobEvent:

@@ -1,63 +1,124 @@
 """When a job is expected to start and to end, as the service says it, beside what it was told before."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from foundation.human_times import human_duration
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.forecast.advice import clock_time
-from live_scheduler.forecast.completion_forecast import JobForecast
+from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast
 from live_scheduler.forecast.forecaster import Forecaster
 from live_scheduler.forecast.prediction_quality import summarise_errors
 from live_scheduler.forecast.submission_predictions import CLUSTER
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
+from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.answers import cluster_of, errors_message, find_job, moment
 from live_scheduler.service.schema import Expectation, PredictionErrors
+from live_scheduler.waits.speaker import SaidBy, StartSpeaker
 from lucid_models.amounts import counted
+from lucid_models.waits.answers import WaitForecast
+
+_OF_THE_WAIT_MODEL = (
+    "Jobs go on starting as they did lately: the wait model learned from the queue, not from a policy.",
+    "P50 and P90 of the end are those of the wait and of the run time, added.",
+)
+
+
+@dataclass(frozen=True)
+class SpokenTimes:
+    """A job's times by whoever speaks, and what they assume; without a wait model nobody is named."""
+
+    times: JobForecast
+    assumptions: tuple[str, ...]
+    speaker: StartSpeaker | None = None
+    learned: WaitForecast | None = None
 
 
 class ExpectedTimes:
     """Answers from a forecast that is fresh, or made now (`daemon_source.Forecast`)."""
 
     def __init__(
-        self, forecaster: Forecaster, submission_predictor: SubmissionPredictor | None = None
+        self,
+        forecaster: Forecaster,
+        submission_predictor: SubmissionPredictor | None = None,
+        limits: LimitMemory | None = None,
     ) -> None:
         self.forecaster = forecaster
         self.submission_predictor = submission_predictor
+        self.limits = limits
 
     def __call__(self, view: LiveView, job_id: str) -> Expectation:
         """Return when a job of the view starts and ends; raises NotFoundError, ServiceUnavailableError."""
         job = find_job(cluster_of(view), job_id)
         forecast = self.forecaster.fresh(view, job.job_id)
-        forecast_of_job = forecast.of(job.job_id)
+        played = forecast.of(job.job_id)
+        spoken = self._spoken(view, job, forecast)
+        speaker, learned, times = spoken.speaker, spoken.learned, spoken.times
         at_submission = (
             None if self.submission_predictor is None else self.submission_predictor.predictions.of(job)
         )
+        at_s = cluster_of(view).at_s
+        limit = None if self.limits is None else self.limits.advise(job, at_s)
         answer = Expectation(
             job_id=job.job_id,
             at_s=forecast.at_s,
-            sentence=sentence(forecast_of_job, forecast.at_s),
-            start_p50_s=forecast_of_job.start_p50_s,
-            start_p90_s=forecast_of_job.start_p90_s,
-            end_p50_s=forecast_of_job.end_p50_s,
-            end_p90_s=forecast_of_job.end_p90_s,
-            assumptions=forecast.assumptions,
-            predicted_start_s=forecast_of_job.predicted_start_s,
-            predicted_end_s=forecast_of_job.predicted_end_s,
+            sentence=sentence(times, forecast.at_s, speaker),
+            start_p50_s=times.start_p50_s,
+            start_p90_s=times.start_p90_s,
+            end_p50_s=times.end_p50_s,
+            end_p90_s=times.end_p90_s,
+            assumptions=spoken.assumptions,
+            predicted_start_s=played.predicted_start_s,
+            predicted_end_s=played.predicted_end_s,
             told_end_s=at_submission.end_s if at_submission else None,
             told_end_p90_s=at_submission.end_p90_s if at_submission else None,
             told_at_s=at_submission.at_s if at_submission else None,
             held=self._held(view, job),
+            said_by=speaker.said_by.value if speaker else "",
+            said_by_why=speaker.why if speaker else "",
+            played_start_p50_s=played.start_p50_s if speaker else None,
+            played_start_p90_s=played.start_p90_s if speaker else None,
+            learned_start_p50_s=at_s + learned.p50_s if learned else None,
+            learned_start_p90_s=at_s + learned.p90_s if learned else None,
+            limit_advice=limit.sentence() if limit else "",
+            advised_limit_s=limit.advice.limit_s if limit else None,
+            limit_risk=limit.risk_as_asked if limit else None,
         )
-        policy = view.settings.policy if view.settings.mode is Mode.CONTROL else "the cluster's own order"
-        return answer.model_copy(update={"remarks": tuple(remarks(answer, policy))})
+        return answer.model_copy(update={"remarks": tuple(remarks(answer, _whose_order(view)))})
+
+    def _spoken(self, view: LiveView, job: LiveJob, forecast: CompletionForecast) -> SpokenTimes:
+        """The times of a job by the one of the two that is believed."""
+        played = forecast.of(job.job_id)
+        plain = SpokenTimes(played, forecast.assumptions)
+        predictor = self.submission_predictor
+        if predictor is None or predictor.waits is None or not job.eligible:
+            return plain
+        learned, settings = predictor.waits.of(view).get(job.job_id), predictor.waits.settings
+        if learned is None or settings is None:
+            return plain
+        errors = predictor.start_errors.means(_policy_of(view), settings.recent_jobs)
+        speaker = StartSpeaker.by_errors(view.settings.mode, errors, settings)
+        if played.start_p50_s is None:
+            speaker = StartSpeaker.alone(played.why)
+        if speaker.said_by is SaidBy.PLAY_FORWARD:
+            return replace(plain, speaker=speaker, learned=learned)
+        times = self._by_wait_model(job, learned, cluster_of(view).at_s)
+        return SpokenTimes(times, _OF_THE_WAIT_MODEL, speaker, learned)
+
+    def _by_wait_model(self, job: LiveJob, learned: WaitForecast, at_s: float) -> JobForecast:
+        run_time = self.forecaster.run_time(job, at_s)
+        starts = (at_s + learned.p50_s, at_s + learned.p90_s)
+        if run_time is None:
+            return JobForecast(job.job_id, *starts, why="nothing is believed of its run time")
+        return JobForecast(job.job_id, *starts, starts[0] + run_time.p50_s, starts[1] + run_time.p90_s)
 
     def _held(self, view: LiveView, job: LiveJob) -> PredictionErrors | None:
         """Say how such predictions held lately: in the job's virtual cluster, else anywhere."""
         if self.submission_predictor is None:
             return None
-        policy = view.settings.policy if view.settings.mode is Mode.CONTROL else CLUSTER
+        policy = _policy_of(view)
         kept = [each for each in tuple(self.submission_predictor.recent) if each.prediction.policy == policy]
         here = [each for each in kept if each.prediction.virtual_cluster == job.virtual_cluster]
         for name, group in ((job.virtual_cluster, here), ("", kept)):
@@ -67,26 +128,34 @@ class ExpectedTimes:
         return None
 
 
-def sentence(found: JobForecast, now_s: float) -> str:
+def sentence(found: JobForecast, now_s: float, speaker: StartSpeaker | None = None) -> str:
     """Say it in one sentence; times of day are local."""
     job = f"Job {found.job_id}"
     start_p50_s, start_p90_s, end_p50_s, end_p90_s = (
         None if at_s is None else clock_time(at_s, now_s)
         for at_s in (found.start_p50_s, found.start_p90_s, found.end_p50_s, found.end_p90_s)
     )
+    learned = speaker is not None and speaker.said_by is SaidBy.WAIT_MODEL
+    in_nine = "as nine in ten such jobs do" if learned else "in nine plays of ten"
     if end_p50_s is None:
+        if learned:
+            return f"{job} starts about {start_p50_s}, by {start_p90_s} {in_nine}; its end is not known."
         what = "ends" if found.runs else "starts"
         return f"{job}: when it {what} cannot be predicted: {found.why}."
     if found.runs:
         return f"{job} runs, and ends about {end_p50_s}, by {end_p90_s} in nine plays of ten."
     return (
-        f"{job} starts about {start_p50_s}, by {start_p90_s} in nine plays of ten, and ends about "
-        f"{end_p50_s}, by {end_p90_s}."
+        f"{job} starts about {start_p50_s}, by {start_p90_s} {in_nine}, and ends about {end_p50_s}, by "
+        f"{end_p90_s}."
     )
 
 
 def remarks(answer: Expectation, policy: str) -> Iterator[str]:
-    """Say the one number, what was told at submission, and how well such words held."""
+    """Say who spoke, the one number, what was told at submission, how well such words held, and whether a
+    shorter limit would do.
+    """
+    if answer.said_by_why:
+        yield answer.said_by_why
     if answer.predicted_end_s is not None:
         yield f"By the estimates, under {policy}, it ends at {moment(answer.predicted_end_s)}."
     if answer.told_end_s is not None:
@@ -106,3 +175,14 @@ def remarks(answer: Expectation, policy: str) -> Iterator[str]:
             f"on average, {held.p99_error_pct:.1f} % at the 99th percentile; {held.by_p90:.0%} had ended by "
             "the moment of nine plays in ten."
         )
+    if answer.limit_advice:
+        yield answer.limit_advice
+
+
+def _policy_of(view: LiveView) -> str:
+    """Whose order predictions are kept under: this product's policy, or the cluster's own."""
+    return view.settings.policy if view.settings.mode is Mode.CONTROL else CLUSTER
+
+
+def _whose_order(view: LiveView) -> str:
+    return view.settings.policy if view.settings.mode is Mode.CONTROL else "the cluster's own order"

@@ -368,6 +368,10 @@ class Expectation(Message):
     """When a job is expected to start and to end: half of the plays of the present state forward are earlier
     than P50, nine in ten earlier than P90.
 
+    `said_by` is who says when a waiting job starts, "play_forward" or "wait_model" (then P50 and P90 are
+    those that the release's wait model learned), and `said_by_why` why it is believed; `played_start_p50_s`
+    and `learned_start_p50_s` are what each says. `limit_advice` says in words whether a shorter time limit
+    would do, `advised_limit_s` which, and `limit_risk` how likely the job runs into the one that it asks for.
     `predicted_start_s` and `predicted_end_s` are one number each, by one play in which every job runs for as
     long as it is estimated. `told_end_s` is what it was told at `told_at_s`, about its submission, and never
     changes; `held` says how well such words held lately. `remarks` say these in words.
@@ -388,6 +392,15 @@ class Expectation(Message):
     told_at_s: Time | None = None
     held: PredictionErrors | None = None
     remarks: tuple[str, ...] = ()
+    said_by: str = ""
+    said_by_why: str = ""
+    played_start_p50_s: Time | None = None
+    played_start_p90_s: Time | None = None
+    learned_start_p50_s: Time | None = None
+    learned_start_p90_s: Time | None = None
+    limit_advice: str = ""
+    advised_limit_s: Seconds | None = None
+    limit_risk: float | None = None
 
 
 class Problem(Message):

@@ -16,11 +16,13 @@ from live_scheduler.forecast.forecaster import Forecaster
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
+from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.pushed_cluster import PushedCluster, PushedSource
+from live_scheduler.waits.wait_forecasts import WaitForecasts
 
 _log = logging.getLogger("lucid.live")
 
@@ -45,8 +47,9 @@ def serve_pushed(
         cluster = PushedCluster(settings.cluster)
         daemon = Daemon(cluster, client, settings, folder)
         forecaster = Forecaster(daemon)
-        submission_predictor = SubmissionPredictor(forecaster)
-        source = PushedSource(daemon, cluster, ExpectedTimes(forecaster, submission_predictor))
+        submission_predictor = SubmissionPredictor(forecaster, WaitForecasts(daemon))
+        expected = ExpectedTimes(forecaster, submission_predictor, LimitMemory(daemon))
+        source = PushedSource(daemon, cluster, expected)
         looking_back = RegretJob(folder)
         try:
             with LiveService(source, settings, folder) as service:

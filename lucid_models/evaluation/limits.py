@@ -17,7 +17,8 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.measures import Row
 from lucid_models.limits.advisor import LimitAdvisor, LimitSettings
-from lucid_models.limits.limit_table import GPU_JOBS, Floats, LimitTable
+from lucid_models.limits.limit_groups import GPU_JOBS
+from lucid_models.limits.limit_table import Floats, LimitTable
 from lucid_models.limits.written_limits import written_limit_above
 
 Moment = Literal["start", "submission"]

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.measures import Floats, Row
 from lucid_models.waits.calibration import LEVELS
-from lucid_models.waits.fitting import Learner, WaitSettings, additive_learner
+from lucid_models.waits.fitting import Learner, TooFewWaitsError, WaitSettings, additive_learner
 from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
 from lucid_models.waits.walk_forward import calibrated, first_calibrating, walk_forward
@@ -55,7 +54,7 @@ def evaluate_waits(
     truth, is_over = table.waits(np.inf)
     judged = is_over & (table.moment >= train_moments)
     if not 1 <= train_moments < table.moments_s.size or not judged.any():
-        raise BadInputError(
+        raise TooFewWaitsError(
             f"{table.moments_s.size} moments with {train_moments} to train on leave nothing to test.",
             remedy="Give more snapshots, or train on fewer: --train-snapshots N.",
         )

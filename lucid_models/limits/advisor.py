@@ -142,6 +142,12 @@ class LimitAdvisor:
             self._factor[job.group] = max(moved, 0.0)
         record.append(math.log(max(reached_s, 1.0) / advice.longest_s))
 
+    def stopped(self, job: LimitJob) -> None:
+        """A run was cut short, which tells nothing of how long the job takes."""
+        for key in job.likeness:
+            self._started[key].pop(job.job_id, None)
+        self._noted.pop(job.job_id, None)
+
     def _longest(self, job: LimitJob, at_s: float) -> tuple[float, int]:
         for key in job.likeness:
             ended = self._ended.get(key, ())

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from lucid_models.duration.tables import ends_and_run_times, epoch_seconds
 from lucid_models.limits.advisor import LimitJob
+from lucid_models.limits.limit_groups import CPU_JOBS, GPU_JOBS, OWNERS
 
 Floats = NDArray[np.float64]
-GPU_JOBS, CPU_JOBS = "GPU jobs", "CPU jobs"
 TIMES = ("submit_s", "start_s", "end_s", "limit_s")
-# Who asks, by the first of these that a log tells; and what makes two of its requests alike.
-_OWNERS = ("user", "account", "group")
+# What makes two requests of an owner alike.
 _REQUEST = ("name", "limit_s", "cpus", "mem_mib", "gpus", "partition", "qos")
 # What is read of a job table.
 _FACTS = ("user", "account", "group", "name", "qos", "virtual_cluster", "gpus", "cpus")
@@ -93,7 +92,7 @@ class LimitTable:
 
 
 def _jobs(frame: pd.DataFrame, has_gpus: NDArray[np.bool_]) -> list[LimitJob]:
-    owner_column = next((name for name in _OWNERS if name in frame and frame[name].notna().any()), None)
+    owner_column = next((name for name in OWNERS if name in frame and frame[name].notna().any()), None)
     owner = pd.factorize(frame[owner_column])[0] if owner_column else np.zeros(len(frame), dtype=np.int64)
     alike, similar = (_codes(frame, owner, names) for names in (_REQUEST, _COARSE))
     groups = np.where(has_gpus, GPU_JOBS, CPU_JOBS).tolist()

@@ -14,9 +14,9 @@ from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS
 from lucid_models.releases.registry_page import release_description
 
 RELEASE_EXPERIMENT = "lucid-release"
-# The utilisation and wait models are registered beside a release, not in it (docs/decisions/0017).
+# The utilisation model is registered beside a release, not in it (docs/decisions/0017).
 MODEL_NAMES: Mapping[str, str] = {
-    kind: f"lucid-{kind.replace('_', '-')}" for kind in (*PINNED_KINDS, "utilisation", "waits")
+    kind: f"lucid-{kind.replace('_', '-')}" for kind in (*PINNED_KINDS, "utilisation")
 }
 
 _DESCRIPTION = (

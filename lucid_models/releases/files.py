@@ -15,7 +15,7 @@ from foundation.errors import LucidError, ReleaseRefusedError
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import MAX_FILE_BYTES, parse_model
 from lucid_models.releases.manifest import MODEL_KINDS, ReleaseManifest
-from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND
+from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIND
 from lucid_models.scoring import (
     DurationScorer,
     NodeDemandScorer,
@@ -25,12 +25,14 @@ from lucid_models.scoring import (
     ThroughputScorer,
     scorer_from_document,
 )
+from lucid_models.waits.queue_moment import queue_of_jobs
+from lucid_models.waits.scorer import WaitScorer
 
 
 @dataclass(frozen=True)
 class ReleaseScorers:
     """The models of one release, ready to score; `node_demand` None: it forecasts no nodes, `inference_load`
-    None: no inference.
+    None: no inference, `waits` None: no waits.
     """
 
     packing: PackingScorer
@@ -38,6 +40,7 @@ class ReleaseScorers:
     duration: DurationScorer
     node_demand: NodeDemandScorer | None = None
     inference_load: InferenceLoadScorer | None = None
+    waits: WaitScorer | None = None
 
 
 def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) -> ReleaseScorers:
@@ -65,20 +68,21 @@ def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) 
         except LucidError as error:
             raise ReleaseRefusedError(f"The {kind} model of the release does not load: {error}") from error
     packing, throughput, duration = (loaded[kind] for kind in MODEL_KINDS)
-    nodes, load = loaded.get(NODE_KIND), loaded.get(LOAD_KIND)
+    nodes, load, waits = (loaded.get(kind) for kind in (NODE_KIND, LOAD_KIND, WAITS_KIND))
     if (
         not isinstance(packing, PackingScorer)
         or not isinstance(throughput, ThroughputForecasts | ThroughputScorer)
         or not isinstance(duration, DurationScorer)
         or not isinstance(nodes, NodeDemandScorer | None)
         or not isinstance(load, InferenceLoadScorer | None)
+        or not isinstance(waits, WaitScorer | None)
     ):
         raise ReleaseRefusedError("A file of the release holds another kind of model than the manifest says.")
     if nodes is not None:
         check_near_bins(nodes, manifest.node_sleep or {})
     if load is not None:
         check_quantile(load, manifest.loaning or {})
-    scorers = ReleaseScorers(packing, throughput, duration, nodes, load)
+    scorers = ReleaseScorers(packing, throughput, duration, nodes, load, waits)
     try:
         probe(scorers)
     except ReleaseRefusedError:
@@ -147,7 +151,16 @@ def probe(scorers: ReleaseScorers) -> None:
             raise ReleaseRefusedError(
                 f"The inference load model forecasts a usage of {usage.mean} on a probe."
             )
+    if scorers.waits is not None:
+        _probe_waits(scorers.waits)
     job = {"job_id": "probe", "gpus": 1, "user": "probe", "virtual_cluster": "probe", "name": "probe"}
     estimate = scorers.duration.estimate([job])[0]
     if not all(0 < value < math.inf for value in (estimate.p50_s, estimate.p90_s, estimate.mean_s)):
         raise ReleaseRefusedError(f"The duration model estimates {estimate.p50_s} s on a probe.")
+
+
+def _probe_waits(waits: WaitScorer) -> None:
+    queue = queue_of_jobs(0.0, [{"submit_s": -60.0, "cpus": 1.0, "limit_s": 3_600.0}], [])
+    p50_s, p90_s = waits.forecast(queue, ["probe"])[0].tolist()
+    if not 0 <= p50_s <= p90_s < math.inf:
+        raise ReleaseRefusedError(f"The wait model forecasts {p50_s} s and {p90_s} s on a probe.")

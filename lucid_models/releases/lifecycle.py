@@ -61,6 +61,7 @@ from lucid_models.releases.store import (
 )
 from lucid_models.releases.studies import log_document
 from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.waits.scorer import WaitScorer
 
 if TYPE_CHECKING:  # what trains is imported where models are loaded: most steps read no model
     from lucid_models.duration.model import WorkloadEstimateModel
@@ -86,8 +87,8 @@ logger = logging.getLogger("lucid.releases")
 
 @dataclass(frozen=True)
 class ReleaseModels:
-    """The models of one release, as the classes that were trained; without a forecast of nodes or of
-    inference None.
+    """The models of one release, as the classes that were trained; without a forecast of nodes, of inference
+    or of waits None.
     """
 
     packing: "PackingAnalyzeModel"
@@ -96,6 +97,7 @@ class ReleaseModels:
     manifest: ReleaseManifest
     node_demand: NodeDemandScorer | None = None
     inference_load: InferenceLoadScorer | None = None
+    waits: WaitScorer | None = None
 
 
 def build_release(
@@ -158,6 +160,7 @@ def build_release(
         choice=None if origin.choice is None else plain_settings(origin.choice),
         node_sleep=None if parts.node_sleep is None else plain_settings(parts.node_sleep),
         loaning=None if parts.loaning is None else plain_settings(parts.loaning),
+        waits=None if parts.waits is None else plain_settings(parts.waits),
     )
     load_release_scorers(manifest, files)
     version = register_release(registry, manifest, files)
@@ -371,4 +374,5 @@ def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> Rel
         manifest,
         scorers.node_demand,
         scorers.inference_load,
+        scorers.waits,
     )

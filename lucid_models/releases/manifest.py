@@ -1,12 +1,13 @@
 """The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
 
-    {"format_version": 5, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
+    {"format_version": 6, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
      "cluster": "venus",
      "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...",
                             "bytes": 812},
-                "throughput": {...}, "duration": {...}, "node_demand": {...}, "inference_load": {...}},
+                "throughput": {...}, "duration": {...}, "node_demand": {...}, "inference_load": {...},
+                "waits": {...}},
      "policy": "lucid", "settings": {...}, "choice": {...} or null,
-     "node_sleep": {...} or null, "loaning": {...},
+     "node_sleep": {...} or null, "loaning": {...} or null, "waits": {...},
      "training": {"until": ISO time or null, "datasets": {name: digest}},
      "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
 
@@ -14,11 +15,12 @@
 release runs, `settings` are its settings, and `choice` says how they were chosen where a person picked them
 from a search (which search and point, what was preferred, what was expected).
 
-Two parts are optional (`optional_parts.py`): `node_sleep`, the settings of the control of sleeping nodes, and
-`loaning`, those of servers on loan from inference; each may pin a forecast (`node_demand`, `inference_load`).
-A release is written in the oldest version that has all of its parts (3: none, 4: sleeping nodes, 5: servers
-on loan), so that schedulers without a part still read the releases that do without it, and refuse the others
-(docs/decisions/0056, 0064).
+Three parts are optional (`optional_parts.py`): `node_sleep`, the settings of the control of sleeping nodes,
+`loaning`, those of servers on loan from inference, and `waits`, those of answers about waits; the first two
+may pin a forecast (`node_demand`, `inference_load`), the third does (`waits`). A release is written in the
+oldest version that has all of its parts (3: none, 4: sleeping nodes, 5: servers on loan, 6: waits), so that
+schedulers without a part still read the releases that do without it, and refuse the others
+(docs/decisions/0056, 0064, 0072).
 
 Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
 scheduler that ignored a field could run something else than what was proven.
@@ -45,7 +47,7 @@ from lucid_models.releases.manifest_fields import CorruptManifestError as Corrup
 from lucid_models.releases.manifest_fields import misfit, object_of, positive_of, text_of, time_of
 from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS, check_part
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 _WITHOUT_PARTS = 3  # the version of a release without any optional part
 # The one registered model of all clusters, until format version 2; `lucid release migrate` reads it.
 OLD_RELEASE_NAME = "lucid-release"
@@ -61,7 +63,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _FIELDS = (
     *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
-    *("training", "provenance", "node_sleep", "loaning"),
+    *("training", "provenance", "node_sleep", "loaning", "waits"),
 )
 # Settings that policies no longer have, and what older releases pinned of them: it changed nothing.
 _RETIRED_SETTINGS: Mapping[str, Any] = {
@@ -96,11 +98,17 @@ def _with_loaning(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "format_version": 5, "loaning": None}
 
 
+def _with_waits(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 5 to 6: no release said anything of waits."""
+    return {**document, "format_version": 6, "waits": None}
+
+
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _with_policy,
     2: _named_by_cluster,
     3: _with_node_sleep,
     4: _with_loaning,
+    5: _with_waits,
 }
 
 
@@ -159,8 +167,8 @@ class ReleaseManifest:
     """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse.
 
     `settings` are those of `policy`, by the names of its `Settings`, besides `allow_simulated_profiles`.
-    `node_sleep` are those of the control of sleeping nodes, `loaning` those of servers on loan (None: the
-    release says nothing of them).
+    `node_sleep` are those of the control of sleeping nodes, `loaning` those of servers on loan, `waits` those
+    of answers about waits (None: the release says nothing of them).
     """
 
     name: str
@@ -174,6 +182,7 @@ class ReleaseManifest:
     choice: Mapping[str, Any] | None = None
     node_sleep: Mapping[str, Any] | None = None
     loaning: Mapping[str, Any] | None = None
+    waits: Mapping[str, Any] | None = None
 
     def to_data(self) -> dict[str, Any]:
         """The manifest as a JSON object."""
@@ -333,6 +342,7 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         choice=top["choice"],
         node_sleep=top["node_sleep"],
         loaning=top["loaning"],
+        waits=top["waits"],
     )
 
 

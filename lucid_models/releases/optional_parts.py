@@ -14,31 +14,36 @@ from lucid_models.releases.manifest_fields import misfit
 
 NODE_KIND = "node_demand"
 LOAD_KIND = "inference_load"
+WAITS_KIND = "waits"
 
 
 @dataclass(frozen=True)
 class OptionalPart:
     """One part: the manifest's field with its settings, and the kind of model that it may pin.
 
-    It pins that model where its `setting` is "forecast". `since_version`: the format of manifests that first
-    had the field; `lucid train COMMAND` trains the model. `what` is said of it in errors.
+    It pins that model where its `setting` is "forecast", or wherever it is there (`setting` None).
+    `since_version`: the format of manifests that first had the field; `lucid train COMMAND` trains the model.
+    `what` is said of it in errors.
     """
 
     field: str
     kind: str
-    setting: str
+    setting: str | None
     since_version: int
     command: str
     what: str
 
     def asks_forecast(self, settings: Mapping[str, Any] | None) -> bool:
         """Whether these settings go by the forecast, so that the release has to pin it."""
-        return (settings or {}).get(self.setting) == "forecast"
+        if settings is None or self.setting is None:
+            return settings is not None
+        return settings.get(self.setting) == "forecast"
 
 
 OPTIONAL_PARTS = (
     OptionalPart("node_sleep", NODE_KIND, "control", 4, "nodes", "sleeping nodes"),
     OptionalPart("loaning", LOAD_KIND, "usage", 5, "inference", "servers on loan"),
+    OptionalPart("waits", WAITS_KIND, None, 6, "waits", "waits"),
 )
 OPTIONAL_KINDS = tuple(part.kind for part in OPTIONAL_PARTS)
 
@@ -49,6 +54,7 @@ class PartSettings:
 
     node_sleep: Mapping[str, Any] | None = None
     loaning: Mapping[str, Any] | None = None
+    waits: Mapping[str, Any] | None = None
 
     @property
     def asked_kinds(self) -> tuple[str, ...]:
@@ -74,4 +80,5 @@ def check_part(part: OptionalPart, settings: object, pinned_kinds: Container[str
     ):
         raise misfit(source, part.field, settings, "a flat object of settings, or null")
     if part.asks_forecast(settings) and not is_forecast_pinned:
-        raise misfit(source, f"{part.field}.{part.setting}", "forecast", "a setting that does without one")
+        asked = part.field if part.setting is None else f"{part.field}.{part.setting}"
+        raise misfit(source, asked, "forecast", "a setting that does without one")

@@ -33,8 +33,8 @@ ALLOW_SIMULATED = "allow_simulated_profiles"
 class ReleaseInfo:
     """One release as people see it. `alias` is the one asked for (else its first); `verdict` None: not
     judged. `went_live`: who made it the champion the last time. `node_sleep` None: nothing of sleeping
-    nodes, `loaning` None: nothing of servers on loan. `moved`: what publishing it or rolling back to it did,
-    in words.
+    nodes, `loaning` None: nothing of servers on loan, `waits` None: nothing of waits. `moved`: what
+    publishing it or rolling back to it did, in words.
     """
 
     name: str
@@ -49,6 +49,7 @@ class ReleaseInfo:
     choice: Mapping[str, Any] | None
     node_sleep: Mapping[str, Any] | None
     loaning: Mapping[str, Any] | None
+    waits: Mapping[str, Any] | None
     training: Mapping[str, Any]
     provenance: Mapping[str, bool]
     verdict: Mapping[str, Any] | None
@@ -60,7 +61,7 @@ class ReleaseInfo:
     @property
     def parts(self) -> PartSettings:
         """The settings of the parts that it may do without, for a release that is built after it."""
-        return PartSettings(self.node_sleep, self.loaning)
+        return PartSettings(self.node_sleep, self.loaning, self.waits)
 
 
 def find_by_alias(registry: Registry, cluster: str, alias: str) -> RegisteredVersion:
@@ -166,6 +167,7 @@ def describe_release(
         choice=manifest.choice,
         node_sleep=manifest.node_sleep,
         loaning=manifest.loaning,
+        waits=manifest.waits,
         training={"until": manifest.training.until, "datasets": manifest.training.datasets},
         provenance=vars(manifest.provenance),
         verdict=verdict,

@@ -19,6 +19,12 @@ from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
 
 BOOSTING = BoostingSettings(bags=2, max_rounds=800, max_bins=64, min_samples_leaf=50, smoothing_rounds=50)
+
+
+class TooFewWaitsError(BadInputError):
+    """A log tells of too few waits to learn from: its cluster hardly has a queue, or it is short."""
+
+
 LEAST_ROWS = 50
 LEAST_MOMENTS = 3
 
@@ -67,7 +73,7 @@ def learned_rows(
     waits, is_over = all_waits[rows], over[rows]
     ended = rows[is_over]
     if np.unique(table.moment[ended]).size < LEAST_MOMENTS or ended.size < LEAST_ROWS:
-        raise BadInputError(
+        raise TooFewWaitsError(
             f"{ended.size} ended waits of {moments} moments are too few to learn from.",
             remedy=f"Give at least {LEAST_ROWS} of {LEAST_MOMENTS} moments.",
         )

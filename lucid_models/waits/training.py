@@ -15,7 +15,7 @@ from lucid_models.evaluation.waits import MEDIAN, OURS, evaluate_waits
 from lucid_models.explanation.model_card import CardFacts
 from lucid_models.tracking_run import LoggedDataset
 from lucid_models.training_log import Metrics, TrainedModel, TrainReport, register_model
-from lucid_models.waits.fitting import LEAST_MOMENTS, WaitSettings
+from lucid_models.waits.fitting import LEAST_MOMENTS, TooFewWaitsError, WaitSettings
 from lucid_models.waits.model import WaitModel
 from lucid_models.waits.queue_frame import QUEUE_COLUMNS, write_queue_frame
 from lucid_models.waits.queue_moment import queue_at
@@ -47,7 +47,7 @@ def train_waits(
     progress(0, None, "features of every moment")
     moments = log.moments_s.size
     if moments < LEAST_SNAPSHOTS:
-        raise BadInputError(
+        raise TooFewWaitsError(
             f"{moments} moments of the queue are too few to learn from and to test on.",
             remedy=f"Give snapshots of {LEAST_SNAPSHOTS} moments or more, such as one a day.",
         )

@@ -17,7 +17,8 @@ class WaitTable:
     """One row a waiting job and moment, in the order of moments; arrays of shape (rows,).
 
     - `matrix`: the features, shape (rows, features); `moment`: which one, from 0; `moments_s`: their times.
-    - `start_s`: when the job started (NaN: not yet in this log).
+    - `start_s`: when the job started (NaN: not yet in this log); `withdrawn_s`: when one that never started
+      was given up (NaN: never).
     - `job`: its place in the log; `partition` (code), `gpus`: what it is reported by.
     - `alike`: how many jobs like it waited at the same moment: they share most of what is learned from them.
     """
@@ -27,6 +28,7 @@ class WaitTable:
     moment: Codes
     moments_s: Floats
     start_s: Floats
+    withdrawn_s: Floats
     job: Codes
     partition: Codes
     gpus: Floats
@@ -49,8 +51,13 @@ class WaitTable:
             for name in ("job", "partition", "gpus"):
                 columns[name].append(waiting[name])
         table = {name: np.concatenate(parts) for name, parts in columns.items()}
+        start_s, end_s = (log.jobs[name][table["job"]] for name in ("start_s", "end_s"))
         return cls(
-            features=features, moments_s=log.moments_s, start_s=log.jobs["start_s"][table["job"]], **table
+            features=features,
+            moments_s=log.moments_s,
+            start_s=start_s,
+            withdrawn_s=np.where(np.isnan(start_s), end_s, np.nan),
+            **table,
         )
 
     def known_at_s(self, moment: int) -> float:
@@ -62,8 +69,8 @@ class WaitTable:
     def waits(self, known_at_s: float) -> tuple[Floats, NDArray[np.bool_]]:
         """Logarithm (base 10) of a second more than each wait, as known at a moment, and whether it is over.
 
-        Of a job that had not started by then it is the wait so far: a lower bound.
+        Of a job that had not started by then, or was withdrawn, it is the wait so far: a lower bound.
         """
         is_over = self.start_s <= known_at_s
-        until_s = np.where(is_over, self.start_s, known_at_s)
+        until_s = np.where(is_over, self.start_s, np.fmin(self.withdrawn_s, known_at_s))
         return np.log10(np.maximum(until_s - self.moments_s[self.moment], 0.0) + 1.0), is_over

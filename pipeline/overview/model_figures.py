@@ -52,6 +52,11 @@ FIGURES: Mapping[str, tuple[_Figure, ...]] = {
         _Figure("far_mean_mae", "forecasts of twice as many hours are off by", "nodes"),
     ),
     "inference_load": (_Figure("mae", "forecasts of usage are off by", "% of the servers", scale=100.0),),
+    "waits": (
+        _Figure("mse_log10", "squared error of the logarithm of waits", ""),
+        _share("within_x2", "waits within twice or half of what was said"),
+        _share("coverage_p90", "waits within P90 (right: 90 %)"),
+    ),
 }
 
 

@@ -51,6 +51,7 @@ def release_parts(release: ReleaseInfo) -> list[ReleasePart]:
         f"Settings of {release.policy} that are not its defaults": release.settings,
         "Sleeping nodes": release.node_sleep,
         "Servers on loan from inference": release.loaning,
+        "Answers about waits": release.waits,
         "Chosen from a Pareto front": release.choice,
     }
     return [
@@ -87,6 +88,7 @@ def _contents(release: ReleaseInfo) -> Iterator[tuple[str, Any]]:
     for part, document in (
         ("sleeping nodes", release.node_sleep),
         ("servers on loan", release.loaning),
+        ("answers about waits", release.waits),
         ("chosen from a front", release.choice),
     ):
         yield from _flat(document or {}, f"{part}: ")

@@ -6,6 +6,7 @@ from typing import Any, cast, get_args
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from live_scheduler.waits.settings import WaitAnswerSettings
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.replay_inputs import JobTypes
@@ -120,6 +121,14 @@ def pinned_loaning(chosen: Mapping[str, Any]) -> dict[str, Any]:
     Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value.
     """
     return ReleasedLoans.from_data(chosen).to_data()
+
+
+def pinned_waits(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of answers about waits, the chosen ones in place of their defaults.
+
+    Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value.
+    """
+    return WaitAnswerSettings.from_data(chosen).to_data()
 
 
 def check_inference_load(lake_uri: str, cluster: str) -> None:

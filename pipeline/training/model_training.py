@@ -104,6 +104,18 @@ def train_model(
             settings=LoadSettings(utc_offset_s=round(options.utc_offset_hours * 3_600)),
             progress=progress,
         )
+    elif model == "waits":
+        from lucid_models.waits.job_queue import read_job_queue
+        from lucid_models.waits.training import train_waits
+
+        report = train_waits(
+            log=read_job_queue(lake_uri, cluster, until),
+            source=f"{lake_uri}/jobs/cluster={cluster}",
+            cluster=cluster,
+            tracking_uri=tracking_uri,
+            seed=options.seed,
+            progress=progress,
+        )
     else:
         raise UnknownNameError("model", model, (*MODELS, *OPTIONAL_MODELS))
     result: dict[str, Any] = to_jsonable(report)

@@ -13,7 +13,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import NotFoundError, UnknownNameError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import MODEL_NAMES
-from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND
+from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIND
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import read_profile_set
 from pipeline.training.model_training import MODELS, OPTIONAL_MODELS
@@ -21,10 +21,11 @@ from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span, tr
 
 # What optional models learn from: the lake's table, what it holds, and how many days of it are needed. Of
 # nodes four days to learn from and a fifth of the whole to be measured on; of inference one day, for below
-# two the model is a moving average.
+# two the model is a moving average; of waits a week, before which few of the longer ones are over.
 _LEARNED_FROM: Mapping[str, tuple[str, str, int]] = {
     NODE_KIND: ("node_states", "counts of nodes", 7),
     LOAD_KIND: ("inference_load", "inference load", 1),
+    WAITS_KIND: ("jobs", "jobs", 7),
 }
 
 

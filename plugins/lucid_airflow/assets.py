@@ -20,6 +20,7 @@ PACKING_MODEL = Asset(name="packing_model", uri="lucid://models/packing", group=
 THROUGHPUT_MODEL = Asset(name="throughput_model", uri="lucid://models/throughput", group="lucid_models")
 DURATION_MODEL = Asset(name="duration_model", uri="lucid://models/duration", group="lucid_models")
 NODE_DEMAND_MODEL = Asset(name="node_demand_model", uri="lucid://models/node_demand", group="lucid_models")
+WAITS_MODEL = Asset(name="waits_model", uri="lucid://models/waits", group="lucid_models")
 INFERENCE_LOAD_MODEL = Asset(
     name="inference_load_model", uri="lucid://models/inference_load", group="lucid_models"
 )

@@ -180,6 +180,7 @@ def test_new_measurements_retrain_the_packing_model_alone(
         "train_duration": ["skipped"],
         "train_node_demand": ["skipped"],
         "train_inference_load": ["skipped"],
+        "train_waits": ["skipped"],
         "build_release": ["success"],
         "request_rest": ["skipped"],
     }

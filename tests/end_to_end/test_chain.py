@@ -99,6 +99,7 @@ def measure_and_retrain(config: StackConfig, cluster: str) -> None:
         "train_duration": "skipped",
         "train_node_demand": "skipped",
         "train_inference_load": "skipped",
+        "train_waits": "skipped",
         "build_release": "success",
         "request_rest": "skipped",
     }

@@ -9,6 +9,8 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor
+from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.service import schema
 from live_scheduler.service.daemon_source import DaemonSource
@@ -16,6 +18,7 @@ from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.pushed_cluster import PushedCluster
 from live_scheduler.service.state_files import TOKEN_FILE
+from live_scheduler.waits.wait_forecasts import WaitForecasts
 from tests.live_scheduler.live_release import AWAY
 
 NOW_S = 1_900_000_000.0
@@ -56,9 +59,11 @@ class Live:
         self.cluster = PushedCluster("small")
         self.daemon = Daemon(self.cluster, self.client, self.settings, folder, clock=lambda: NOW_S)
         self.forecaster = Forecaster(self.daemon)
-        self.source = DaemonSource(self.daemon, ExpectedTimes(self.forecaster))
+        self.predictor = SubmissionPredictor(self.forecaster, WaitForecasts(self.daemon))
+        expected = ExpectedTimes(self.forecaster, self.predictor, LimitMemory(self.daemon))
+        self.source = DaemonSource(self.daemon, expected)
         self.service = LiveService(self.source, self.settings, folder)
-        self.daemon.watchers.append(self.service.metrics)
+        self.daemon.watchers += [self.service.metrics, self.predictor]
 
     def __enter__(self) -> Self:
         self.service.__enter__()

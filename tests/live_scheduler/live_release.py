@@ -42,6 +42,7 @@ def keep_release(
     version: int = 7,
     cluster: str = "small",
     loaning: Mapping[str, Any] | None = None,
+    waits: Mapping[str, Any] | None = None,
 ) -> LiveRelease:
     """Leave a release in a client's state folder, as if it had been fetched from `AWAY`."""
     paths = {kind: files[0] for kind, files in model_files.items()}
@@ -63,6 +64,7 @@ def keep_release(
         training=Training("2020-04-11T00:00:00+00:00", {}),
         provenance=Provenance(simulated_profiles=True, synthetic_logs=True),
         loaning=loaning,
+        waits=waits,
     )
     identity = identify(cluster, version, manifest.sha256())
     verdict = canonical_json({"approved": True, "release": asdict(identity)})

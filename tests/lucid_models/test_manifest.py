@@ -247,7 +247,7 @@ def test_refuses_what_it_does_not_know(payload: bytes, named: str) -> None:
         parse_manifest(payload)
 
 
-@pytest.mark.parametrize("version", [6, 0, "1", None, True, 1.0])
+@pytest.mark.parametrize("version", [7, 0, "1", None, True, 1.0])
 def test_refuses_other_format_versions(version: object) -> None:
     with pytest.raises(ManifestVersionError, match="format version"):
         parse_manifest(changed(format_version=version))

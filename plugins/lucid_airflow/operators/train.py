@@ -162,7 +162,7 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
 
     `options`: settings of this model by name, as `train_model` has them. `models`:
     which ones this run trains (None: all); a model that is not among them is skipped, for the reason that
-    `reasons` gives by its name.
+    `reasons` gives by its name, and so is a wait model where hardly a job waits.
     """
 
     operator_extra_links = (MlflowLink(),)
@@ -177,21 +177,25 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Train; returns the version with its scores."""
+        from lucid_models.waits.fitting import TooFewWaitsError
         from pipeline.training.model_training import TrainingOptions, train_model
 
         if self.models is not None and self.model not in self.models:
             kept = f"The {self.model} model is kept as it is."
             raise AirflowSkipException((self.reasons or {}).get(self.model, kept))
 
-        report = train_model(
-            model=self.model,
-            cluster=self.cluster,
-            lake_uri=self.lake_uri,
-            training_until=self.training_until,
-            tracking_uri=settings.tracking_uri(),
-            options=TrainingOptions(**(self.options or {})),
-            progress=self.log_progress(),
-        )
+        try:
+            report = train_model(
+                model=self.model,
+                cluster=self.cluster,
+                lake_uri=self.lake_uri,
+                training_until=self.training_until,
+                tracking_uri=settings.tracking_uri(),
+                options=TrainingOptions(**(self.options or {})),
+                progress=self.log_progress(),
+            )
+        except TooFewWaitsError as error:
+            raise AirflowSkipException(f"The {self.model} model is left out: {error}") from error
         self.mlflow_path = model_version_path(report["name"], report["version"])
         for remark in report["remarks"]:
             self.log.warning("%s", remark)

@@ -36,7 +36,7 @@ def plan(shop: ReleaseShop, lake: str, **asked: object) -> TrainingPlan:
 
 def test_by_default_everything_is_trained(lake: str, shop: ReleaseShop) -> None:
     found = plan(shop, lake, hold_out_days=1)
-    assert found.train == ("packing", "throughput", "duration")
+    assert found.train == ("packing", "throughput", "duration", "waits")
     assert found.kept == {}
 
 
@@ -92,7 +92,7 @@ def test_a_forecast_of_nodes_is_trained_where_the_lake_has_counts_of_a_week(
     counts = pd.DataFrame({"time": times, "total": 9, "busy": 5, "held": False, "origin": "derived"})
     Lake(lake).write_node_states("small", counts)
     found = plan(shop, lake, hold_out_days=1)
-    assert found.train == ("packing", "throughput", "duration", "node_demand")
+    assert found.train == ("packing", "throughput", "duration", "node_demand", "waits")
     assert list(found.reasons) == ["inference_load"]
     other = plan(shop, lake, models=["packing"])
     assert other.train == ("packing",)

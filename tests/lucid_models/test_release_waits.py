@@ -1,0 +1,95 @@
+"""The wait model as a part of a release: pinned, verified, kept by a retraining, and refused when damaged."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError, UnknownNameError
+from live_scheduler.verified_release import verify_release
+from lucid_models.registry import Registry
+from lucid_models.releases.approval import identify
+from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict
+from lucid_models.releases.manifest import MANIFEST_FILE, parse_manifest
+from lucid_models.releases.optional_parts import PartSettings
+from lucid_models.releases.store import read_release
+from lucid_models.waits.job_queue import read_job_queue
+from lucid_models.waits.training import train_waits
+from pipeline.overview.release_contents import release_parts
+from pipeline.release.current_release import kept_policy
+from pipeline.release.release_settings import pinned_waits
+from tests.conftest import ReleaseShop
+from tests.lucid_models.job_queues import FIRST_DAY, make_queue_jobs
+from tests.lucid_models.queue_logs import FAST_WAITS
+
+pytestmark = pytest.mark.slow
+
+WAITS = pinned_waits({"least_jobs": 5})
+
+
+@pytest.fixture
+def waits_shop(shop: ReleaseShop, tmp_path: Path) -> Iterator[ReleaseShop]:
+    """The shop with a wait model as well, which later tests do not see."""
+    from mlflow import MlflowClient
+
+    lake = str(tmp_path / "lake")
+    Lake(lake).write_jobs("small", make_queue_jobs(24))
+    until = (FIRST_DAY + pd.Timedelta(days=24)).to_pydatetime()
+    train_waits(
+        log=read_job_queue(lake, "small", until, 30),
+        source=lake,
+        cluster="small",
+        tracking_uri=shop.uri,
+        settings=FAST_WAITS,
+    )
+    yield shop
+    MlflowClient(shop.uri).delete_registered_model("lucid-waits")
+
+
+def test_a_release_pins_the_wait_model_and_a_scheduler_takes_it_over(waits_shop: ReleaseShop) -> None:
+    common: dict[str, Any] = {"tracking_uri": waits_shop.uri, "cluster": "small"}
+    without = build_release(**common)
+    assert (without.waits, "waits" in without.models) == (None, False)
+    built = build_release(**common, parts=PartSettings(waits=WAITS))
+    assert built.models["waits"]["name"] == "lucid-waits"
+    assert any(part.title == "Answers about waits" for part in release_parts(built))
+    verdict: dict[str, Any] = {"approved": True, "sentence": "No loss was found.", "objective": {}}
+    record_verdict(**common, version=built.version, verdict=verdict)
+    publish_release(**common, version=built.version)
+    assert kept_policy(waits_shop.uri, "small").parts.waits == WAITS
+
+    registry = Registry(waits_shop.uri)
+    manifest, files = read_release(registry, registry.version(built.name, built.version))
+    assert manifest.to_data()["format_version"] == 6
+    assert parse_manifest(manifest.to_bytes()) == manifest
+    files[MANIFEST_FILE] = manifest.to_bytes()
+    identity = identify("small", built.version, built.manifest_sha256)
+    release, _ = verify_release("champion", identity, None, lambda file, most: files[file])
+    assert release.scorers.waits is not None
+    files["waits.json"] = files["waits.json"].replace(b"cpu", b"gpu", 1)
+    with pytest.raises(ReleaseRefusedError, match=r"waits\.json"):
+        verify_release("champion", identity, None, lambda file, most: files[file])
+
+
+def test_a_release_that_answers_needs_a_model_of_its_cluster(shop: ReleaseShop) -> None:
+    with pytest.raises(NotFoundError, match="lucid train waits"):
+        build_release(tracking_uri=shop.uri, cluster="small", parts=PartSettings(waits=WAITS))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"least": 3}, UnknownNameError),
+        ({"least_jobs": 0}, BadInputError),
+        ({"least_jobs": "many"}, BadInputError),
+        ({"least_jobs": 50, "recent_jobs": 10}, BadInputError),
+    ],
+)
+def test_settings_that_nothing_can_answer_by_are_refused(
+    settings: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        pinned_waits(settings)
