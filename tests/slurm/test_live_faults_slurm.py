@@ -19,7 +19,7 @@ from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
 pytestmark = pytest.mark.slow
 
-BURST, PER_PASS = 2_000, 500
+BURST, PER_PASS = 1_000, 250
 
 
 @pytest.fixture(scope="module")
