@@ -47,7 +47,8 @@ def tell(
 ) -> None:
     """Say what this task came to: the last line of its log, its run's note, and its tab *Result*.
 
-    `release`: the cluster and version that it is about; `page`: one of our kept pages, below /lucid;
+    `release`: the cluster and version that it is about; `page`: one of our kept pages (lucid/...), which the
+    tab shows, or a page of ours inside of Airflow (plugin/...), to which it leads;
     `bars`: what is measured, with its unit, and numbers by name; `forms`: the DAGs by whose forms a failure
     is mended; `step`: only on the way to what the run is about: its note leaves it out.
     """

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
 from tests.conftest import small_jobs, small_profiles
-from tests.dags.run_facts import silent_tasks
+from tests.dags.run_facts import result_of, silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
@@ -155,5 +156,6 @@ def test_a_what_if_is_kept_with_what_was_asked(
     kept = read_kept(tmp_path / "state" / "what_if", run.run_id)
     assert [variant["name"] for variant in kept["variants"]] == ["fifo", "fifo, nodes +1 in all"]
     assert [variant["gpus"] for variant in kept["variants"]] == [24, 32]
+    assert result_of(run, "collect_sweep")["page"] == f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
     assert kept["asked"]["fields"]["added_nodes"] == {"*": 1}
     assert len(read_pictures(tmp_path / "state" / "what_if", run.run_id, SeenPart())["variants"]) == 2

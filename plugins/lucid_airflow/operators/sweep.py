@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from foundation.human_times import human_duration
 from lucid_airflow import settings
 from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.base import LucidOperator
@@ -82,31 +83,34 @@ class CollectSweepOperator(LucidOperator):
         """Collect; returns where the table is, and the best variants."""
         from pipeline.search.sweeps.evaluation import collect_evaluation
 
-        self._keep_what_if(context)
+        what_if = self._keep_what_if(context)
         result = collect_evaluation(
             sweep_uri=self.sweep_uri, cluster=self.cluster, tracking_uri=settings.tracking_uri()
         )
         self.mlflow_path = result["mlflow_path"]
         for row in result["variants"]:
             self.log.info("%s", row)
-        mean_jct_s = {row["label"]: float(row["mean_jct_s"]) for row in result["variants"]}
-        best = next(iter(mean_jct_s))
+        mean_jct_h = {row["label"]: float(row["mean_jct_s"]) / 3_600.0 for row in result["variants"]}
+        best = next(iter(mean_jct_h))
         tell(
             context,
             f"{result['runs']} replays of {self.cluster}: the least mean JCT has {best} "
-            f"({mean_jct_s[best]:,.0f} s).",
-            bars=("Mean JCT (s)", mean_jct_s),
+            f"({human_duration(3_600.0 * mean_jct_h[best])}).",
+            page=what_if,
+            bars=("Mean JCT (h)", mean_jct_h),
         )
         return result
 
-    def _keep_what_if(self, context: Any) -> None:
-        """Keep what the page What if shows, where the sweep kept its jobs, and say where that is."""
+    def _keep_what_if(self, context: Any) -> str | None:
+        """Keep what the page What if shows, where the sweep kept its jobs; returns the page's address below
+        Airflow's.
+        """
         from pipeline.search.sweeps.sweep import load_plan
         from pipeline.what_if.kept import AskedWhatIf, keep_what_if
 
         plan = load_plan(self.sweep_uri)
         if not plan.keeps_jobs:
-            return
+            return None
         run = context["dag_run"]
         asked = AskedWhatIf(
             run_id=run.run_id,
@@ -116,5 +120,4 @@ class CollectSweepOperator(LucidOperator):
             fields=dict(run.conf or {}),
         )
         keep_what_if(plan, asked, settings.what_if_dir())
-        place = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
-        self.log.info("The page What if shows it: %s/%s", settings.airflow_url(), place)
+        return f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"

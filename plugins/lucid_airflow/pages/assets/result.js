@@ -2,7 +2,7 @@
 
 import { airflow } from "./acting.js";
 import { Bars } from "./charts.js";
-import { Card, Form, Problem, Waiting, Word, h, keptPage, muted } from "./cards.js";
+import { Card, Form, Go, Problem, Waiting, Word, h, keptPage, muted } from "./cards.js";
 import { Summary } from "./release.js";
 import { useAnswer } from "./reading.js";
 
@@ -59,7 +59,7 @@ const Told = ({ result, dagId, picture }) =>
     h(Sentence, { result, dagId }),
     result.bars && h(Bars, { title: result.bars.title, rows: result.bars.rows }),
     picture && result.release && h(Summary, { ...result.release, refused: result.outcome === "refused" }),
-    picture && result.page && h(Frame, { page: result.page }),
+    picture && result.page && (result.page.startsWith("plugin/") ? h(Go, { to: `/${result.page}` }, "All about it") : h(Frame, { page: result.page })),
   );
 
 globalThis.Result = function Result({ dagId, runId, taskId, mapIndex }) {
