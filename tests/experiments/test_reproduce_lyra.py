@@ -25,7 +25,7 @@ from experiments.reproduction.lyra.reasons import TESTBED, reason
 from experiments.reproduction.lyra.replays import LyraRun, replay_all
 from experiments.reproduction.lyra.rules_alone import choices, drawn_instances, simulated_instances
 from experiments.reproduction.lyra.schemes import BASELINE, BY_KEY, FORTNIGHT, RESAMPLES, SJF, WINDOWS
-from experiments.reproduction.lyra.spreads import figure, jct, queuing, ratio, spread
+from experiments.reproduction.lyra.spreads import answering_all, figure, jct, queuing, ratio, spread
 from experiments.reproduction.lyra.statements import OUR_CLAIMS, PUBLISHED_CLAIMS
 from experiments.reproduction.lyra.tables import TABLES, table_measures
 from experiments.reproduction.lyra.windows import (
@@ -200,6 +200,15 @@ def test_a_spread_is_over_windows_that_have_the_schemes() -> None:
     assert spread(jct("lyra"), windows) is None
     assert spread(queuing(BASELINE, 50), windows[:1]).values == (20.0,)  # type: ignore[union-attr]
     assert spread(ratio(jct(BASELINE), figure(BASELINE, "preemptions")), windows) is None
+
+
+def test_what_is_read_beside_each_other_is_of_the_same_windows() -> None:
+    both = {BASELINE: outcome([10], [100]), SJF: outcome([5], [90])}
+    one = {BASELINE: outcome([40], [100])}
+    beside = [queuing(BASELINE), queuing(SJF)]
+    assert answering_all(beside, [one, both]) == [both]
+    assert answering_all([*beside, queuing("nowhere")], [one, both]) == [both]
+    assert answering_all([queuing("nowhere")], [one, both]) == [one, both]
 
 
 def test_claims_say_what_holds_and_by_how_much() -> None:

@@ -16,7 +16,16 @@ from experiments.reproduction.lyra.schemes import (
     SJF,
     elastic_scheme,
 )
-from experiments.reproduction.lyra.spreads import ByScheme, Measure, figure, jct, queuing, ratio, spread
+from experiments.reproduction.lyra.spreads import (
+    ByScheme,
+    Measure,
+    answering_all,
+    figure,
+    jct,
+    queuing,
+    ratio,
+    spread,
+)
 
 Windows = Sequence[ByScheme]
 QUEUING, JCT = "mean queuing of FIFO / of the scheme", "mean JCT of FIFO / of the scheme"
@@ -111,9 +120,15 @@ def shares(
     """Draw reductions over a share of the jobs (0 to 1): a line of schemes by share for each name."""
     drawn, axes = _panels(9, 3.6, 2)
     for panel, of, what in zip(axes, (queuing, jct), (QUEUING, JCT), strict=True):
-        for name, keys in lines.items():
-            _line(panel, windows, name, {x: ratio(of(BASELINE), of(key)) for x, key in keys.items()}, colours)
-        alone = spread(ratio(of(BASELINE), of(SJF)), windows)
+        curves = {
+            name: {x: ratio(of(BASELINE), of(key)) for x, key in keys.items()} for name, keys in lines.items()
+        }
+        sjf = ratio(of(BASELINE), of(SJF))
+        beside = [sjf, *(measure for curve in curves.values() for measure in curve.values())]
+        compared = answering_all(beside, windows)
+        for name, curve in curves.items():
+            _line(panel, compared, name, curve, colours)
+        alone = spread(sjf, compared)
         if alone is not None:
             panel.axhline(alone.mean, color=_COLOURS[SJF], linestyle="--", label="SJF alone")
         panel.set_xlabel(label)
@@ -200,7 +215,8 @@ def _panels(width: float, height: float, columns: int) -> tuple[Figure, list[Axe
 
 
 def _bars(panel: Axes, windows: Windows, measures: Mapping[str, Measure]) -> None:
-    measured = {name: spread(measure, windows) for name, measure in measures.items()}
+    compared = answering_all(measures.values(), windows)
+    measured = {name: spread(measure, compared) for name, measure in measures.items()}
     there = {name: found for name, found in measured.items() if found is not None}
     means = np.array([found.mean for found in there.values()])
     reach = np.array(

@@ -21,6 +21,7 @@ from experiments.reproduction.lyra.spreads import (
     ByScheme,
     Measure,
     Spread,
+    answering_all,
     by_window,
     figure,
     jct,
@@ -93,9 +94,14 @@ def evaluate_lyra(
 def _measured(
     measures: Mapping[RowKey, Measure], windows: Sequence[ByScheme], *, replayed_fortnight: bool
 ) -> dict[RowKey, LyraRow]:
+    columns: dict[tuple[str, str], list[Measure]] = {}
+    for (table, _, _, metric), measure in measures.items():
+        columns.setdefault((table, metric), []).append(measure)
+    compared = {column: answering_all(beside, windows) for column, beside in columns.items()}
     rows = {}
     for key, measure in measures.items():
-        measured = spread(measure, windows)
+        table, _, _, metric = key
+        measured = spread(measure, compared[table, metric])
         if measured is not None:
             first = spread(measure, windows[:1]) if replayed_fortnight else None
             rows[key] = _row(key, measured, None if first is None else first.mean)

@@ -10,7 +10,8 @@ HOW = (
     "weeks of a real LLM fleet's load; seeds draw which jobs are elastic, fungible or heterogeneous, "
     "and put days of the load in another order. Other fortnights have as many servers as make their "
     "jobs ask for the same share of them. What is varied one thing at a time is replayed on the first "
-    "two windows, shares of elastic jobs on the first alone."
+    "two windows, shares of elastic jobs on the first alone; figures of one column, which are read "
+    "beside each other, are all of the same windows."
 )
 HOW_ONE = (
     "Ours are of one window ({names}): a fortnight of Philly beside two weeks of a real LLM fleet's "

@@ -1,6 +1,6 @@
 """A measure over windows: its mean, and the lowest and highest, so that no single draw decides."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,15 +49,25 @@ def spread(measure: Measure, windows: Iterable[ByScheme]) -> Spread | None:
 
     A measure that a window cannot answer (a ratio to nothing) leaves that window out.
     """
-    values = []
-    for outcomes in windows:
-        try:
-            value = measure(outcomes)
-        except (KeyError, ZeroDivisionError):
-            continue
-        if np.isfinite(value):
-            values.append(float(value))
-    return Spread(tuple(values)) if values else None
+    values = tuple(value for outcomes in windows if (value := _answer(measure, outcomes)) is not None)
+    return Spread(values) if values else None
+
+
+def answering_all(measures: Iterable[Measure], windows: Sequence[ByScheme]) -> Sequence[ByScheme]:
+    """Return the windows to compare several measures on: those that answer all of them that any window
+    answers; all windows where none does.
+    """
+    asked = [one for one in measures if spread(one, windows) is not None]
+    shared = [each for each in windows if all(_answer(one, each) is not None for one in asked)]
+    return shared or windows
+
+
+def _answer(measure: Measure, outcomes: ByScheme) -> float | None:
+    try:
+        value = float(measure(outcomes))
+    except (KeyError, ZeroDivisionError):
+        return None
+    return value if np.isfinite(value) else None
 
 
 def queuing(key: str, percent: float | None = None) -> Measure:
