@@ -21,6 +21,7 @@ RELEASE = ReleaseInfo(
     choice=None,
     node_sleep={"control": "forecast", "buffer_nodes": 2},
     loaning=None,
+    waits=None,
     training={"until": "2020-04-30", "datasets": {}},
     provenance={},
     verdict=None,
