@@ -66,12 +66,12 @@ def evaluate_waits(
         progress(len(said), len(learners), name)
         means[name] = walk_forward(table, learner, chosen, first)
         said[name] = calibrated(table, means[name], train_moments)
-    said[MEDIAN] = _partition_medians(table, train_moments)
+    said[MEDIAN] = partition_medians(table, train_moments)
     rows = [_row(name, one, truth, judged) for name, one in said.items()]
     return WaitEvaluation(rows, _groups(table, said[OURS], truth, judged, names), said, means)
 
 
-def _partition_medians(table: WaitTable, first: int) -> Floats:
+def partition_medians(table: WaitTable, first: int) -> Floats:
     """The quantiles of the partition's waits so far; of a partition without one those of all."""
     quantiles = np.full((table.moment.size, len(LEVELS)), np.nan)
     for moment in range(first, table.moments_s.size):

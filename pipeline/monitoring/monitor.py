@@ -34,6 +34,7 @@ from pipeline.monitoring.live_predictions import gate_prediction_errors, predict
 from pipeline.monitoring.nodes import node_findings, node_health
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
+from pipeline.monitoring.waits import wait_findings, wait_health
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ def monitor_release(
     inference = load_health(
         release.models, lake_uri, cluster, window, release.validation.get(LOAD_KIND, {}), monitor_settings
     )
+    waits = wait_health(release.models, lake_uri, cluster, window, monitor_settings)
     if inference is not None and inference.drift is not None:
         drifts = (*drifts, inference.drift)
     source = live.of(cluster)
@@ -166,6 +168,7 @@ def monitor_release(
             *packing_findings(packing, monitor_settings),
             *node_findings(nodes, monitor_settings),
             *load_findings(inference, monitor_settings),
+            *wait_findings(waits),
             *live_findings(lived, monitor_settings),
             *prediction_findings(None if lived is None else lived.predictions, monitor_settings),
         ]
@@ -188,6 +191,7 @@ def monitor_release(
         nodes,
         inference,
         limit_savings(tables),
+        waits,
     )
 
 

@@ -19,6 +19,7 @@ from pipeline.monitoring.live_predictions import PredictionHealth
 from pipeline.monitoring.nodes import NodeHealth
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Urgency
+from pipeline.monitoring.waits import WaitErrors
 
 DECISIONS: Mapping[Urgency, str] = {
     Urgency.OK: "Nothing to do: the release still fits the cluster.",
@@ -46,6 +47,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
         packing=_packing(report.packing),
         nodes=None if report.nodes is None else _nodes(report.nodes),
         inference=None if report.inference is None else _inference(report.inference),
+        waits=None if report.waits is None else [_waits(week) for week in report.waits.weeks],
         limits=[_limits(savings) for savings in report.limits],
         live=None if report.live is None else _live(report.live),
         history=[
@@ -189,6 +191,16 @@ def _inference(health: LoadHealth) -> dict[str, str]:
         f"usage within quantile {quantile:g}": f"{share:.1%} of bins"
         for quantile, share in (health.coverage or {}).items()
     }
+
+
+def _waits(week: WaitErrors) -> tuple[str, ...]:
+    return (
+        week.begins,
+        f"{week.waits:,}",
+        "-" if week.error is None else f"{10**week.error:.2f}",
+        "-" if week.naive_error is None else f"{10**week.naive_error:.2f}",
+        "-" if week.coverage_p90 is None else f"{week.coverage_p90:.1%}",
+    )
 
 
 def _limits(savings: LimitSavings) -> tuple[str, ...]:

@@ -176,6 +176,15 @@ def metrics_of(report: MonitorReport) -> Iterator[tuple[str, float]]:
                 },
             }
         )
+    if report.waits is not None:
+        waits = report.waits
+        yield from _known(
+            {
+                "waits/mae_log10": waits.error,
+                "waits/naive_mae_log10": waits.naive_error,
+                "waits/coverage_p90": waits.coverage_p90,
+            }
+        )
     yield from _live_metrics(report.live)
     data = report.data
     yield "data/jobs", float(data.jobs)

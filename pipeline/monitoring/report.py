@@ -12,6 +12,7 @@ from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.live import LiveHealth
 from pipeline.monitoring.nodes import NodeHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
+from pipeline.monitoring.waits import WaitHealth
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class MonitorReport:
     nodes: NodeHealth | None = None
     inference: LoadHealth | None = None
     limits: tuple[LimitSavings, ...] = ()
+    waits: WaitHealth | None = None
 
     @property
     def reasons(self) -> tuple[str, ...]:

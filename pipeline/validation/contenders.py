@@ -20,6 +20,7 @@ from lucid_models.packing.tree import PackingSettings
 from lucid_models.qssf import rolling
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
+from lucid_models.waits.scorer import WaitScorer
 from pipeline.loaning.lending import Lending
 from pipeline.validation.forecast_beliefs import ForecastModel
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
@@ -71,6 +72,10 @@ class LoadedRelease(Protocol):
     @property
     def inference_load(self) -> InferenceLoadScorer | None:
         """The forecast of inference, if it has one."""
+
+    @property
+    def waits(self) -> WaitScorer | None:
+        """The wait model, if it has one."""
 
     @property
     def manifest(self) -> ReleaseManifest:

@@ -29,6 +29,7 @@ from pipeline.validation.model_checks import check_models, check_profiles
 from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
 from pipeline.validation.sleeping_nodes import counted_nodes, sleep_evidence
 from pipeline.validation.verdict_facts import assumptions_about, digests_of, how_predicted, subject_of
+from pipeline.validation.wait_checks import check_waits
 from simulator.gate.judge import ReleaseChecks, judge, refuse
 from simulator.gate.loaned_servers import loaned_servers
 from simulator.gate.metrics import MeasuredWindow
@@ -177,6 +178,9 @@ def prove(
         check_profiles(challenger.models.manifest, challenger.version),
         *check_models(challenger.models, inputs, contest.beliefs(), forecasts.get("challenger"), rules),
     ]
+    held_out_days = (inputs.window.start, inputs.window.end)
+    waits = challenger.models.waits
+    models += check_waits(waits, challenger.models.manifest, lake_uri, held_out_days, rules)
     results = replay_all(contest, inputs, rules, progress)
     contenders = len(contest.contenders)
     progress(contenders, contenders, "letting nodes sleep")

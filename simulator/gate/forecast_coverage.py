@@ -7,9 +7,10 @@ from simulator.gate.verdict import Constraint
 
 
 def forecast_coverage(
-    name: str, coverage: Mapping[float, float], limit_points: float, what: str
+    name: str, coverage: Mapping[float, float], limit_points: float, what: str, *, of: str = "bins"
 ) -> Constraint:
-    """Return how many percentage points fewer bins than it says the worst quantile held in.
+    """Return how many percentage points fewer bins (or what it is counted `of`) than it says the worst
+    quantile held in.
 
     `coverage`: by quantile, the share of bins in which it was not exceeded; not empty. `what` it is of.
     """
@@ -18,7 +19,7 @@ def forecast_coverage(
     missed = 100.0 * (quantile - held)
     passed = missed <= limit_points
     sentence = (
-        f"Quantile {quantile:g} of {what} held in {100 * held:.1f} % of bins, short by: {number(missed)} "
+        f"Quantile {quantile:g} of {what} held in {100 * held:.1f} % of {of}, short by: {number(missed)} "
         f"points, {'within' if passed else 'above'} the limit of {number(limit_points)} points."
     )
     return Constraint(name, "points", missed, None, limit_points, passed, sentence)

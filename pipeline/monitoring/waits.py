@@ -1,0 +1,106 @@
+"""A release's wait model on what has happened since it learned, by week."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from pipeline.monitoring.data import DAY_S, MonitoredWindow
+from pipeline.monitoring.errors import Change, change_over_days
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
+from pipeline.waits.judged_waits import JudgedWaits, judge_waits
+from simulator.gate.forecast_coverage import forecast_coverage
+from simulator.gate.rules import GateRules
+
+AREA = "waits"
+_WEEK_DAYS = 7
+
+
+@dataclass(frozen=True)
+class WaitErrors:
+    """Of a week that begins on the day `begins` (UTC): judged forecasts, their mean error beside the median
+    wait of the partition (|log10|, None without any), and the share of waits within P90.
+    """
+
+    begins: str
+    waits: int
+    error: float | None
+    naive_error: float | None
+    coverage_p90: float | None
+
+
+@dataclass(frozen=True)
+class WaitHealth:
+    """What the wait model was worth since the release learned; `weeks` tell of the same."""
+
+    waits: int = 0
+    error: float | None = None
+    naive_error: float | None = None
+    against_naive: Change | None = None
+    coverage_p90: float | None = None
+    weeks: tuple[WaitErrors, ...] = ()
+    note: str = ""
+
+
+def wait_health(
+    models: Any, lake_uri: str, cluster: str, window: MonitoredWindow, settings: MonitorSettings
+) -> WaitHealth | None:
+    """Judge a release's wait model from the end of its training on; None for a release without one."""
+    if models.manifest.waits is None:
+        return None
+    judged = judge_waits(models.waits, lake_uri, cluster, window.trained_until, window.end)
+    if not judged.errors.size:
+        return WaitHealth(note="not measured: no wait that was forecast is over")
+    errors, naive_errors = judged.errors, judged.naive_errors
+    days = (judged.moment_s // DAY_S).astype(np.int64)
+    distinct_days = np.unique(days).size
+    enough = distinct_days >= settings.least_days and errors.size >= settings.least_jobs
+    return WaitHealth(
+        waits=int(errors.size),
+        error=float(errors.mean()),
+        naive_error=float(naive_errors.mean()),
+        against_naive=change_over_days(errors, naive_errors, days, settings) if enough else None,
+        coverage_p90=judged.coverage,
+        weeks=tuple(_weeks(judged, window.trained_until.timestamp())),
+        note="" if enough else f"too few to decide: {errors.size:,} waits of {distinct_days} days",
+    )
+
+
+def _weeks(judged: JudgedWaits, since_s: float) -> Iterator[WaitErrors]:
+    week, bounds_week = (
+        ((moments_s - since_s) // (_WEEK_DAYS * DAY_S)).astype(np.int64)
+        for moments_s in (judged.moment_s, judged.bounds_moment_s)
+    )
+    for number in np.unique(np.concatenate([week, bounds_week])).tolist():
+        rows, bounds = week == number, judged.bounds_held[bounds_week == number]
+        begins = datetime.fromtimestamp(since_s + number * _WEEK_DAYS * DAY_S, UTC)
+        yield WaitErrors(
+            f"{begins:%Y-%m-%d}",
+            int(rows.sum()),
+            float(judged.errors[rows].mean()) if rows.any() else None,
+            float(judged.naive_errors[rows].mean()) if rows.any() else None,
+            float(bounds.mean()) if bounds.size else None,
+        )
+
+
+def wait_findings(health: WaitHealth | None) -> Iterator[Finding]:
+    """A model that is clearly worse than the partition's median, or whose P90 holds too seldom, asks for a
+    new one.
+    """
+    if health is None or health.error is None or health.naive_error is None or health.against_naive is None:
+        return
+    if health.against_naive.low is not None and health.against_naive.low > 0:
+        sentence = (
+            f"The median wait of the partition forecasts waits better: off by a factor of "
+            f"{10**health.naive_error:.2g} against {10**health.error:.2g}."
+        )
+        yield Finding(Urgency.RETRAIN, AREA, "worse than naive", sentence, health.error, health.naive_error)
+    if health.coverage_p90 is not None:
+        limit_points = GateRules().coverage_margin_points
+        one = forecast_coverage(
+            "coverage", {0.9: health.coverage_p90}, limit_points, "how long jobs wait", of="waits"
+        )
+        if not one.passed:
+            yield Finding(Urgency.RETRAIN, AREA, one.name, one.sentence, one.challenger, one.limit)

@@ -1,0 +1,1 @@
+"""What forecasts of waits are worth on days that a wait model did not learn from."""
