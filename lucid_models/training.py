@@ -244,10 +244,10 @@ def train_duration(
 
 
 def _with_blends(card: CardFacts, forecasts: ThroughputForecasts) -> CardFacts:
-    """The card with how far each series' forecasts lean on the rolling median."""
+    """The card with how far each series' forecasts lean on naive ones."""
     notes = tuple(
-        f"Forecasts of {series.replace('_', ' ')}: {scorer.learned_share:.0%} of what was learned, the rest "
-        f"is the rolling median, as the newest {scorer.training['blend']['bins']} bins of the history chose."
+        f"Forecasts of {series.replace('_', ' ')} are {scorer.blend.sentence()}, as the newest "
+        f"{scorer.blend.busy.bins + scorer.blend.silent.bins} bins of the history chose."
         for series, scorer in forecasts.scorers.items()
     )
     return replace(card, notes=(*card.notes, *notes))

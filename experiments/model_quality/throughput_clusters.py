@@ -64,7 +64,7 @@ def measured_clusters(data: Path) -> Iterator[MeasuredCluster]:
 
 
 def measure_clusters(data: Path, progress: Progress = silent) -> list[Row]:
-    """Rows {cluster, series, train_days, learned_share, mae, median, minus_ours, naive, black_box, ...}."""
+    """Rows {cluster, series, train_days, weights, mae, median, minus_ours, naive, black_box, ...}."""
     rows: list[Row] = []
     for cluster in measured_clusters(data):
         last = None
@@ -82,7 +82,7 @@ def measure_clusters(data: Path, progress: Progress = silent) -> list[Row]:
                         "cluster": cluster.name,
                         "series": cluster.titles[0 if test.series == "jobs" else 1],
                         "train_days": last / DAY_BINS - cluster.test_days,
-                        "learned_share": model.scorer.learned_share,
+                        "weights": model.scorer.blend.busy.weights,
                         "by_model": {row["model"]: row for row in test.result()},
                     }
                 )
@@ -101,10 +101,11 @@ def tables(data: Path) -> dict[str, str]:
 
 def _shown(row: Row) -> dict[str, str]:
     by_model = row["by_model"]
+    # A naive forecast that lacks bins, such as those after unknown ones, is compared on those that it has.
     naive = {
-        name: measured["mae"]
+        name: measured["worse_by"]
         for name, measured in by_model.items()
-        if name not in ("ebm", "lightgbm") and measured["mae"] is not None
+        if name not in ("ebm", "lightgbm") and measured["worse_by"] is not None
     }
     best = min(naive, key=lambda name: (naive[name], name))
     lightgbm = by_model.get("lightgbm", {}).get("mae")
@@ -113,11 +114,12 @@ def _shown(row: Row) -> dict[str, str]:
         "cluster": row["cluster"],
         "series": row["series"],
         "trained on, days": f"{row['train_days']:.0f}",
-        "learned share": f"{row['learned_share']:.0%}",
+        "learned / median / newest": " / ".join(f"{weight:.0%}" for weight in row["weights"]),
         "ours": amount(by_model["ebm"]["mae"]),
         "median of 12": amount(by_model[MEDIAN]["mae"]),
         "against the median": verdict(by_model[MEDIAN]),
-        "best naive": f"{amount(naive[best])} ({best})",
+        "best naive": f"{amount(by_model[best]['mae'])} ({best})",
+        "against it": verdict(by_model[best]),
         "LightGBM, our features": NO_VALUE if lightgbm is None else amount(lightgbm),
     }
 

@@ -73,8 +73,8 @@ _READING: Mapping[str, tuple[str, ...]] = {
     ),
     "throughput": (
         "A forecast is the present level times the sum of an intercept and one score per feature, read off",
-        "that feature's shape function, blended with the median of the last twelve bins as far as a",
-        "time-ordered validation found that better (the shares are below *Limits*).",
+        "that feature's shape function, blended with the median of the last twelve bins and the newest one",
+        "as far as a time-ordered validation found them better (the shares are below *Limits*).",
         "Importance is the mean absolute score over the training bins.",
         "`lucid explain --model throughput` says in words why the next bin is forecast as it is.",
     ),

@@ -1,36 +1,97 @@
-"""How far a throughput model leans on the rolling median: as far as that was the better forecast lately.
+"""How far a throughput forecast leans on two naive ones: as far as they were the better ones lately.
 
-A few days, or a cluster whose habits change by the week, teach shape functions little that holds tomorrow.
-The weight of what was learned is chosen by the newest part of the history, forecast by a model that was
-fitted on what lies before it.
+A few days, or a cluster whose habits change by the week, teach shape functions little that holds tomorrow,
+and a series that moves slowly is forecast best by its newest value. What the learned forecast, the rolling
+median and the newest value weigh is chosen by the newest part of the history, forecast by a model that was
+fitted on what lies before it: separately for times when little comes, where a median is hard to beat. As far
+as a gain over the median may be chance, the median stands.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Weights of the shape functions that are tried; the rest is the rolling median's.
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-HELD_OUT = 0.25
+from lucid_models.model_format import Fields
+
+PARTS = ("learned", "median", "newest")
+# Weights of the parts that are tried: eighths.
+_STEPS = 8
+TRIED = np.array([(a, _STEPS - a - c, c) for a in range(_STEPS + 1) for c in range(_STEPS + 1 - a)]) / _STEPS
+MEDIAN_ALONE = (0.0, 1.0, 0.0)
+# So many days of held-out bins speak for the choice as much as the median's good name.
+TRUSTED_DAYS = 1.0
+HELD_OUT = 0.5
 HELD_OUT_DAYS = 28  # at most: what is older says less of tomorrow
+BLOCKS_A_DAY = 8  # errors within three hours go together
+SILENT_BELOW = 0.5  # a median that rounds to nothing
+
+
+@dataclass(frozen=True)
+class PartWeights:
+    """What each of PARTS weighs in a forecast (`weights`, which sum to 1), and how that was chosen: `errors`,
+    the mean absolute errors of the parts alone, on `bins` held-out bins.
+    """
+
+    weights: tuple[float, float, float]
+    bins: int = 0
+    errors: tuple[float, ...] = ()
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "weights": dict(zip(PARTS, self.weights, strict=True)),
+            "bins": self.bins,
+            "mae": dict(zip(PARTS, self.errors, strict=False)),
+        }
+
+    @classmethod
+    def from_data(cls, fields: Fields) -> "PartWeights":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        said = fields.child("weights")
+        learned, median, newest = (said.number(part, 0.0, 1.0) for part in PARTS)
+        if abs(learned + median + newest - 1.0) > 1e-9:
+            raise fields.fail("weights", "do not sum to 1")
+        errors = fields.child("mae")
+        known = tuple(errors.number(part, 0.0) for part in PARTS if errors.has(part))
+        return cls((learned, median, newest), fields.integer("bins", 0, 1_000_000_000), known)
 
 
 @dataclass(frozen=True)
 class Blend:
-    """`learned_share`: weight of the shape functions; `errors`: mean absolute error by share on `bins` bins
-    that were held out (none: the history is too short to hold any out).
-    """
+    """The weights while something comes (`busy`) and while the rolling median is nothing (`silent`)."""
 
-    learned_share: float
-    errors: tuple[float, ...] = ()
-    bins: int = 0
+    busy: PartWeights = field(default_factory=lambda: PartWeights((1.0, 0.0, 0.0)))
+    silent: PartWeights = field(default_factory=lambda: PartWeights((1.0, 0.0, 0.0)))
+
+    def weights(self, medians: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights of PARTS for forecasts beside these rolling medians (NaN: not known, what is learned
+        stands alone), shape (rows, 3).
+        """
+        result = np.where((medians < SILENT_BELOW)[:, None], self.silent.weights, self.busy.weights)
+        result[np.isnan(medians)] = (1.0, 0.0, 0.0)
+        return result
+
+    def sentence(self) -> str:
+        """The weights in words, for a card."""
+        busy, silent = (weights_in_words(chosen.weights) for chosen in (self.busy, self.silent))
+        return busy if busy == silent else f"{busy}; while that median is nothing {silent}"
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        errors = {f"{share:g}": error for share, error in zip(SHARES, self.errors, strict=False)}
-        return {"learned_share": self.learned_share, "bins": self.bins, "mae_by_share": errors}
+        return {"busy": self.busy.to_data(), "silent": self.silent.to_data()}
+
+    @classmethod
+    def from_data(cls, fields: Fields) -> "Blend":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        return cls(*(PartWeights.from_data(fields.child(name)) for name in ("busy", "silent")))
+
+    @classmethod
+    def of_share(cls, learned: float) -> "Blend":
+        """A blend of what is learned and the rolling median, at all times."""
+        weights = PartWeights((learned, 1.0 - learned, 0.0))
+        return cls(weights, weights)
 
 
 def held_out_bins(bins: int, day_bins: int) -> int:
@@ -38,16 +99,54 @@ def held_out_bins(bins: int, day_bins: int) -> int:
     return min(int(bins * HELD_OUT), HELD_OUT_DAYS * day_bins)
 
 
-def best_blend(
-    truth: NDArray[np.float64], learned: NDArray[np.float64], medians: NDArray[np.float64]
-) -> Blend:
-    """The share with the least mean absolute error, the smaller one of equals; all of shape (bins,), NaN:
-    unknown.
+def best_blend(truth: NDArray[np.float64], parts: NDArray[np.float64], day_bins: int) -> Blend:
+    """The blend that held-out bins speak for.
+
+    `truth` of shape (bins,), `parts` of shape (bins, 3): what PARTS said of them; NaN: unknown.
     """
-    known = ~np.isnan(truth) & ~np.isnan(learned) & ~np.isnan(medians)
-    if not known.any():
-        return Blend(0.0)
-    errors = tuple(
-        float(np.abs(share * learned + (1.0 - share) * medians - truth)[known].mean()) for share in SHARES
+    is_silent = parts[:, PARTS.index("median")] < SILENT_BELOW
+    return Blend(*(_best_weights(truth, parts, rows, day_bins) for rows in (~is_silent, is_silent)))
+
+
+def _best_weights(
+    truth: NDArray[np.float64], parts: NDArray[np.float64], rows: NDArray[np.bool_], day_bins: int
+) -> PartWeights:
+    """The weights with the least mean absolute error on these rows, those nearest to the median among equals,
+    drawn to the median as far as the bins are few and the gain over it may be chance.
+    """
+    known = np.flatnonzero(rows & ~np.isnan(truth) & ~np.isnan(parts).any(axis=1))
+    trusted_bins = TRUSTED_DAYS * day_bins
+    if known.size < trusted_bins / 2:
+        return PartWeights(MEDIAN_ALONE, known.size)
+    said, came = parts[known], truth[known]
+    errors = np.array([np.abs(said @ tried - came).mean() for tried in TRIED])
+    equal = np.flatnonzero(errors <= errors.min() * (1.0 + 1e-12))
+    best = TRIED[equal[np.argmax(TRIED[equal, PARTS.index("median")])]]
+    gains = np.abs(said[:, PARTS.index("median")] - came) - np.abs(said @ best - came)
+    trust = _beyond_chance(gains, known * BLOCKS_A_DAY // day_bins) * known.size / (known.size + trusted_bins)
+    learned, newest = (round(float(trust * best[PARTS.index(part)]), 2) for part in ("learned", "newest"))
+    alone = np.abs(said - came[:, None]).mean(axis=0)
+    return PartWeights(
+        (learned, round(1.0 - learned - newest, 2), newest), known.size, tuple(map(float, alone))
     )
-    return Blend(SHARES[int(np.argmin(errors))], errors, int(known.sum()))
+
+
+def _beyond_chance(gains: NDArray[np.float64], blocks: NDArray[np.intp]) -> float:
+    """How much of a mean gain is not chance, within [0, 1]: one less its variance over its square, the
+    positive part (James and Stein 1961). Gains within a block of time go together.
+    """
+    of_block = np.unique(blocks, return_inverse=True)[1]
+    blocks_seen = int(of_block.max()) + 1
+    mean = float(gains.mean())
+    if mean <= 0.0 or blocks_seen < 2:
+        return 0.0
+    excess = np.bincount(of_block, gains) - np.bincount(of_block) * mean
+    variance = float((excess**2).sum()) / gains.size**2 * blocks_seen / (blocks_seen - 1)
+    return max(1.0 - variance / mean**2, 0.0)
+
+
+def weights_in_words(weights: tuple[float, ...]) -> str:
+    """What a forecast is made of, in words."""
+    names = ("what was learned", "the rolling median", "the newest value")
+    shares = [f"{weight:.0%} {name}" for weight, name in zip(weights, names, strict=True) if weight]
+    return " and ".join(filter(None, (", ".join(shares[:-1]), shares[-1])))

@@ -15,10 +15,11 @@ An additive model cannot multiply a daily pattern by how busy the cluster is; on
 a sum, and the `..._at_level` features hand it over: what the last days (or weeks) brought at this time,
 raised by how far the last hours lie above the same hours of those days.
 
-The last column is the naive forecast, the median of the newest known bins, which nothing is learned over: a
-model leans on it as far as it was the better one (blend).
+The last column is a naive forecast, the median of the newest known bins, which nothing is learned over: a
+model leans on it, and on the newest bin, as far as they were the better ones (blend).
 
-A bin without a count (NaN) is taken to be what the same time of the last days brought (`filled`).
+A bin without a count (NaN) is taken to be what the same time of the last days brought (`filled`); so is a
+silence that was longer than usual, once it is over (silences).
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.model_format import Fields
@@ -41,9 +43,11 @@ from lucid_models.series_windows import (
     soft_mean,
     values_at,
 )
+from lucid_models.throughput.silences import as_known
 
 # Raised whenever a feature is added, dropped or computed in another way.
-FEATURES_VERSION = 2
+FEATURES_VERSION = 3
+BEFORE_SILENCES = 2  # the same features, of a model to which no silence is unusual
 
 LEVEL = "log_level"
 MEDIAN_BINS = 12
@@ -65,13 +69,15 @@ class ThroughputFeatures:
 
     `bin_s`: length of a bin; `lead_bins` >= 1: how far the forecast bin lies after the newest known one;
     `utc_offset_s`: the cluster's local time minus UTC, so that hours and weekdays are those of its users;
-    `longest_s`: spans longer than this are left out.
+    `longest_s`: spans longer than this are left out; `usual_silence_bins`: silences longer than this are read
+    as unknown once they are over (0: none is).
     """
 
     bin_s: int
     lead_bins: int
     utc_offset_s: int = 0
     longest_s: int = 4 * WEEK_S
+    usual_silence_bins: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.bin_s <= DAY_S or DAY_S % self.bin_s:
@@ -135,6 +141,11 @@ class ThroughputFeatures:
         return (*names, LEVEL, "hour", "day_of_week")
 
     @property
+    def newest_name(self) -> str:
+        """The feature that is the newest known bin."""
+        return f"log_lag_{self.lead_bins}"
+
+    @property
     def history_bins(self) -> int:
         """Bins before a forecast bin that its features read (soft means reach further, with vanishing
         weight).
@@ -145,7 +156,7 @@ class ThroughputFeatures:
         )
         reach = self.lead_bins + max([len(LAGS), *windows])
         levels = self.lead_bins + back + max([1, *self.level_bins, self._smoothed])
-        return max(reach, levels, 8 * max(self.ewma_bins, default=1))
+        return max(reach, levels, 8 * max(self.ewma_bins, default=1)) + self.usual_silence_bins
 
     def matrix(self, counts: Floats, first_bin_s: int, rows: slice | None = None) -> Floats:
         """Features of every bin, shape (bins, len(names)).
@@ -153,8 +164,19 @@ class ThroughputFeatures:
         `counts` holds one value a bin (NaN: unknown) from the bin that starts at `first_bin_s` (Unix time,
         s). Row t reads counts[: t - lead_bins + 1] only. `rows` keeps a part of the rows.
         """
-        values = filled(np.asarray(counts, dtype=np.float64), self.day_bins)
-        kept = np.arange(values.size)[rows if rows is not None else slice(None)]
+        recorded = np.asarray(counts, dtype=np.float64)
+        kept = np.arange(recorded.size)[rows if rows is not None else slice(None)]
+        known = list(as_known(recorded, self.usual_silence_bins))
+        firsts = np.array([first for first, _ in known[1:]], dtype=np.intp)
+        turn = np.searchsorted(firsts, kept - self.lead_bins, side="right")
+        result = np.empty((kept.size, len(self.names)))
+        for i in np.unique(turn).tolist():
+            rows_here = kept[turn == i]
+            result[turn == i] = self._rows(known[i][1][: rows_here[-1] + 1], first_bin_s, rows_here)
+        return result
+
+    def _rows(self, known: Floats, first_bin_s: int, kept: NDArray[np.intp]) -> Floats:
+        values = filled(known, self.day_bins)
         newest_readable = kept - self.lead_bins  # the newest bin that each row may read
         logs = np.rint(np.log1p(values) * _LOG_STEPS) / _LOG_STEPS
         means = {window: rolling_mean(logs, window) for window in {*self.mean_bins, *self.level_bins}}
@@ -196,6 +218,7 @@ class ThroughputFeatures:
             "lead_bins": self.lead_bins,
             "utc_offset_s": self.utc_offset_s,
             "longest_s": self.longest_s,
+            "usual_silence_bins": self.usual_silence_bins,
         }
 
     @classmethod
@@ -204,7 +227,10 @@ class ThroughputFeatures:
         program no longer computes.
         """
         fields = data if isinstance(data, Fields) else Fields(data, "features")
-        fields.check_features("throughput", FEATURES_VERSION, if_absent=1)
+        has_silences = fields.has("usual_silence_bins")
+        fields.check_features(
+            "throughput", FEATURES_VERSION if has_silences else BEFORE_SILENCES, if_absent=1
+        )
         bin_s = fields.integer("bin_s", 1, DAY_S)
         if DAY_S % bin_s:
             raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")
@@ -213,6 +239,7 @@ class ThroughputFeatures:
             fields.integer("lead_bins", 1, 100_000),
             fields.integer("utc_offset_s", -DAY_S, DAY_S),
             fields.integer("longest_s", 0, 520 * WEEK_S),
+            fields.integer("usual_silence_bins", 0, DAY_S) if has_silences else 0,
         )
 
     @property

@@ -4,7 +4,7 @@ An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2, o
 level (throughput_features). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
 cannot steer, weighted so that it counts jobs or GPUs; a bin counts half as much for every two months that it
 is older than the newest one. Validation bags are whole weeks. The newest part of the history chooses how far
-forecasts lean on the rolling median instead (blend).
+forecasts lean on naive ones instead (blend), and nothing is learned from unusual silences (silences).
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,10 @@ from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.series_windows import DAY_S, WEEK_S, local_days, time_blocks
-from lucid_models.throughput.blend import Blend, best_blend, held_out_bins
-from lucid_models.throughput.features import LEVEL, MEDIAN, ThroughputFeatures
-from lucid_models.throughput.scorer import SERIES, ThroughputScorer
+from lucid_models.throughput.blend import PARTS, Blend, best_blend, held_out_bins
+from lucid_models.throughput.features import LEVEL, ThroughputFeatures
+from lucid_models.throughput.scorer import NAIVE_TERMS, SERIES, ThroughputScorer
+from lucid_models.throughput.silences import newest_known, usual_silence_bins
 
 DEFAULT_LEAD_BINS = 5
 BOOSTING = BoostingSettings(objective="pseudo_huber:delta=0.1", max_bins=64, learning_rate=0.02)
@@ -152,10 +153,8 @@ class ThroughputPredictModel:
                 remedy=f"Give at least {MIN_HISTORY_S // DAY_S} days.",
             )
         blend = self._validated_blend(data, series, lead_bins)
-        scorer = self._fitted(data, series, lead_bins)
-        scorer.learned_share = blend.learned_share
-        scorer.training["blend"] = blend.to_data()
-        self._scorer = scorer
+        self._scorer = self._fitted(data, series, lead_bins)
+        self._scorer.blend = blend
         return self
 
     def _validated_blend(self, data: BinnedSeries, series: str, lead_bins: int) -> Blend:
@@ -165,21 +164,24 @@ class ThroughputPredictModel:
         try:
             scorer = self._fitted(older, series, lead_bins)
         except BadInputError:
-            return Blend(0.0)  # too short to hold anything out: nothing speaks for what is learned
+            return Blend.of_share(0.0)  # too short to hold anything out: nothing speaks for what is learned
         newest = slice(older.counts.size, None)
         rows = scorer.features.matrix(data.counts, data.first_bin_s, newest)
-        return best_blend(data.counts[newest], scorer.predict_rows(rows), scorer.medians(rows))
+        truth = newest_known(data.counts, scorer.features.usual_silence_bins)[newest]
+        return best_blend(truth, scorer.parts(rows), DAY_S // data.bin_s)
 
     def _fitted(self, data: BinnedSeries, series: str, lead_bins: int) -> ThroughputScorer:
         """A scorer of shape functions alone."""
-        known_s = int((~np.isnan(data.counts)).sum()) * data.bin_s
+        silence_bins = usual_silence_bins(data.counts, DAY_S // data.bin_s)
+        is_known = ~np.isnan(newest_known(data.counts, silence_bins))
+        known_s = int(is_known.sum()) * data.bin_s
         # A span longer than half the history would be missing in most rows.
         features = ThroughputFeatures(
-            data.bin_s, lead_bins, self.settings.utc_offset_s, min(known_s // 2, 4 * WEEK_S)
+            data.bin_s, lead_bins, self.settings.utc_offset_s, min(known_s // 2, 4 * WEEK_S), silence_bins
         )
         matrix = features.matrix(data.counts, data.first_bin_s)
         warm_up = min(max((*features.mean_bins, lead_bins)), data.counts.size // 3)
-        rows = np.flatnonzero(~np.isnan(data.counts))
+        rows = np.flatnonzero(is_known)
         rows = rows[rows >= warm_up]
         if rows.size < 100:
             raise BadInputError(
@@ -256,16 +258,19 @@ class ThroughputPredictModel:
         explained = explain_additive_row(self.scorer.additive, values, account.forecast)
         # Scores are multiples of the level; times the level they add up in the unit of the forecast.
         row_alone = np.array([values])
-        share = float(self.scorer.learned_shares(row_alone)[0])
+        weights, said = self.scorer.weights(row_alone)[0], self.scorer.parts(row_alone)[0]
         for name in ("intercept", "score"):
-            explained[name] *= account.level * share
+            explained[name] *= account.level * weights[0]
         for term in explained["terms"]:
-            term["contribution"] *= account.level * share
-        if share < 1.0:
-            median = (1.0 - share) * float(self.scorer.medians(row_alone)[0])
-            explained["score"] += median
-            explained["terms"].append({"term": MEDIAN, "values": [values[-1]], "contribution": median})
-            explained["terms"].sort(key=lambda term: -abs(term["contribution"]))
+            term["contribution"] *= account.level * weights[0]
+        newest = values[self.scorer.features.names.index(self.scorer.features.newest_name)]
+        for name, value, weight, naive in zip(
+            NAIVE_TERMS, (values[-1], newest), weights[1:], said[1:], strict=True
+        ):
+            if weight > 0.0:
+                explained["score"] += weight * naive
+                explained["terms"].append({"term": name, "values": [value], "contribution": weight * naive})
+        explained["terms"].sort(key=lambda term: -abs(term["contribution"]))
         unit = f"{account.unit} a bin"
         return {
             "model": self.kind,
@@ -273,6 +278,7 @@ class ThroughputPredictModel:
             "unit": unit,
             "score_unit": unit,
             "level": account.level,
+            "weights": dict(zip(PARTS, account.weights, strict=True)),
             "reason": account.sentence(),
         }
 

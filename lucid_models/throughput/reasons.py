@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from lucid_models.amounts import listed_moves
 from lucid_models.series_windows import WEEKDAYS
+from lucid_models.throughput.blend import weights_in_words
 from lucid_models.throughput.features import LEVEL
 
 UNITS = {"submitted_gpu_jobs": "jobs", "submitted_gpus": "GPUs"}
@@ -23,6 +24,7 @@ class ForecastAccount:
 
     `level`: geometric mean of 1 + count (throughput_features); `recent`: weighted mean count of about the
     last hour; `days`, `weeks`: mean count at this time on the last days and in the last weeks; None: unknown.
+    `weights`: what blend.PARTS weigh in it.
     """
 
     forecast: float
@@ -37,6 +39,7 @@ class ForecastAccount:
     recent: float | None
     days: float | None
     weeks: float | None
+    weights: tuple[float, float, float] = (1.0, 0.0, 0.0)
 
     def sentence(self) -> str:
         """The forecast, what it rests on, and what each part adds; the printed numbers add up."""
@@ -56,10 +59,13 @@ class ForecastAccount:
         text = f"{text}: {' and '.join(known)}." if known else f"{text}: no history is known."
         added = {name: round(value) for name, value in self.parts.items() if round(value)}
         rest = total - sum(added.values())
+        leaning = "" if self.weights[0] == 1.0 else f" The forecast is {weights_in_words(self.weights)}."
         if self.floored or rest < 0:
-            return text
+            return f"{text}{leaning}"
         moves = listed_moves(added, singular=(_GROUPS[1],))
-        return f"{text} At the present level a bin brings {rest}" + (f"; {moves}." if moves else ".")
+        return (
+            f"{text} At the present level a bin brings {rest}" + (f"; {moves}." if moves else ".") + leaning
+        )
 
     def _interval(self) -> str:
         start = round(self.hour * 60)
@@ -75,6 +81,7 @@ def account_for_forecast(
     intercept: float,
     contributions: Mapping[str, float],
     row: Mapping[str, float],
+    weights: tuple[float, float, float] = (1.0, 0.0, 0.0),
 ) -> ForecastAccount:
     """`contributions`: the multiple of the level that each term adds, by its name; `row`: the feature values,
     by name.
@@ -100,6 +107,7 @@ def account_for_forecast(
         recent=_count_of(row, f"log_soft_mean_{max(3_600 // bin_s, 2)}_bins", level),
         days=_count_of(row, "log_same_time_last_days", level),
         weeks=_count_of(row, "log_same_time_last_weeks", level),
+        weights=weights,
     )
 
 

@@ -11,18 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
+from lucid_models.throughput.blend import PARTS, Blend
 from lucid_models.throughput.features import LEVEL, MEDIAN, ThroughputFeatures
 from lucid_models.throughput.reasons import ForecastAccount, account_for_forecast
 
 SERIES = ("submitted_gpu_jobs", "submitted_gpus")
+NAIVE_TERMS = (MEDIAN, "newest_value")  # in an explanation, what the naive parts of a forecast are called
 
 
 class ThroughputScorer:
     """Shape functions over `ThroughputFeatures`, whose sum is a multiple of the present level; forecasts are
     finite and within [0, `ceiling`].
 
-    `usual_level` is the level where no bin is known. `learned_share`, within [0, 1], is the weight of the
-    shape functions in a forecast; the rest is the rolling median's, where it is known.
+    `usual_level` is the level where no bin is known. `blend`: what the shape functions, the rolling median
+    and the newest value weigh in a forecast.
     """
 
     kind = "throughput"
@@ -35,30 +37,41 @@ class ThroughputScorer:
         ceiling: float,
         usual_level: float,
         training: Mapping[str, Any] | None = None,
-        learned_share: float = 1.0,
+        blend: Blend | None = None,
     ) -> None:
         require_features(additive, features.learned_names, "The throughput model")
         self.series, self.features, self.additive = series, features, additive
         self.ceiling, self.usual_level = ceiling, usual_level
         self.training = dict(training or {})
-        self.learned_share = learned_share
+        self.blend = blend or Blend()
 
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Forecast of each feature row, in the series' unit (jobs or GPUs a bin)."""
-        share = self.learned_shares(rows)
-        learned = self.levels(rows) * self.additive.predict(rows[:, :-1])
-        blended = share * learned + (1.0 - share) * np.nan_to_num(self.medians(rows))
-        return np.clip(blended, 0.0, self.ceiling)
+        parts = self.parts(rows)
+        weights = self.blend.weights(parts[:, PARTS.index("median")])
+        weighed = np.where(weights > 0.0, weights * parts, 0.0)
+        forecasts: NDArray[np.float64] = np.clip(weighed.sum(axis=1), 0.0, self.ceiling)
+        return forecasts
 
-    def learned_shares(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weight of the shape functions in each row's forecast: all of it where no median is known."""
-        return np.where(np.isnan(self.medians(rows)), 1.0, self.learned_share)
+    def weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each of blend.PARTS weighs in each row's forecast, shape (rows, 3)."""
+        return self.blend.weights(self.parts(rows)[:, PARTS.index("median")])
 
-    def medians(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The naive forecast of each feature row, in the series' unit; NaN: too few bins are known."""
-        above = rows[:, self.features.names.index(MEDIAN)]
-        # Rounded, so that a median of zeros is zero after the way over logarithms.
-        return np.clip(np.round(self.levels(rows) * np.exp(above) - 1.0, 6), 0.0, self.ceiling)
+    def parts(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each of blend.PARTS says of each feature row, in the series' unit, shape (rows, 3); NaN: too
+        few bins are known.
+        """
+        levels = self.levels(rows)
+        naive = [
+            # Rounded, so that a median of zeros is zero after the way over logarithms.
+            np.clip(
+                np.round(levels * np.exp(rows[:, self.features.names.index(name)]) - 1.0, 6),
+                0.0,
+                self.ceiling,
+            )
+            for name in (MEDIAN, self.features.newest_name)
+        ]
+        return np.stack([levels * self.additive.predict(rows[:, :-1]), *naive], axis=1)
 
     def levels(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """The level that each feature row is measured against, shape (rows,), in the series' unit."""
@@ -68,19 +81,21 @@ class ThroughputScorer:
     def account(self, values: Sequence[float]) -> ForecastAccount:
         """Why one feature row is forecast as it is, in numbers; `sentence()` says it in words."""
         row = np.array([values], dtype=np.float64)
-        level, share = float(self.levels(row)[0]), float(self.learned_shares(row)[0])
+        level, weights, said = float(self.levels(row)[0]), self.weights(row)[0], self.parts(row)[0]
         learned = zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)
-        added = {name: share * value for name, value in learned}
-        if share < 1.0:
-            added[MEDIAN] = (1.0 - share) * float(self.medians(row)[0]) / level
+        added = {name: float(weights[0]) * value for name, value in learned}
+        for name, weight, naive in zip(NAIVE_TERMS, weights[1:], said[1:], strict=True):
+            if weight > 0.0:
+                added[name] = float(weight * naive) / level
         return account_for_forecast(
             self.series,
             self.features.bin_s,
             float(self.predict_rows(row)[0]),
             level,
-            share * self.additive.intercept,
+            float(weights[0]) * self.additive.intercept,
             added,
             dict(zip(self.features.names, values, strict=True)),
+            tuple(weights.tolist()),
         )
 
     def predict_series(
@@ -123,7 +138,7 @@ class ThroughputScorer:
                 "additive": self.additive.to_data(),
                 "ceiling": self.ceiling,
                 "usual_level": self.usual_level,
-                "learned_share": self.learned_share,
+                "blend": self.blend.to_data(),
                 "training": self.training,
             },
         )
@@ -139,9 +154,15 @@ class ThroughputScorer:
             fields.number("ceiling", 0.0, 1e12),
             fields.number("usual_level", 1.0, 1e12),
             fields.details("training"),
-            # What was trained before models leaned on the median stands alone.
-            fields.number("learned_share", 0.0, 1.0) if fields.has("learned_share") else 1.0,
+            _blend(fields),
         )
+
+
+def _blend(fields: Fields) -> Blend:
+    """The saved blend; of older models that of one share, and the oldest stand alone."""
+    if fields.has("blend"):
+        return Blend.from_data(fields.child("blend"))
+    return Blend.of_share(fields.number("learned_share", 0.0, 1.0) if fields.has("learned_share") else 1.0)
 
 
 def _history(counts: ArrayLike | Sequence[float]) -> NDArray[np.float64]:

@@ -72,14 +72,14 @@ def quality() -> ModelQuality:
             "cluster": "Philly",
             "series": "GPU jobs",
             "train_days": 3.0,
-            "learned_share": 0.25,
+            "weights": (0.25, 0.5, 0.25),
             "by_model": {
                 name: {
                     "model": name,
                     "mae": error,
-                    "worse_by": 0.5,
-                    "worse_by_low": 0.25,
-                    "worse_by_high": 1.0,
+                    "worse_by": error - 2.5,
+                    "worse_by_low": error - 2.6,
+                    "worse_by_high": error - 2.4,
                 }
                 for name, error in (
                     ("ebm", 2.5),
@@ -151,8 +151,8 @@ def test_the_page_has_a_place_for_every_table_and_no_other(quality: ModelQuality
 def test_a_cluster_is_shown_beside_its_best_naive_forecast(quality: ModelQuality) -> None:
     row = tables(quality)["throughput_clusters"].splitlines()[2]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[:6] == ["Philly", "GPU jobs", "3", "25%", "2.500", "3.000"]
-    assert cells[6:] == ["ours better", "2.750 (zero)", "2.000"]
+    assert cells[:6] == ["Philly", "GPU jobs", "3", "25% / 50% / 25%", "2.500", "3.000"]
+    assert cells[6:] == ["ours better", "2.750 (zero)", "ours better", "2.000"]
 
 
 def test_every_number_of_a_table_is_one_that_was_measured(quality: ModelQuality) -> None:
