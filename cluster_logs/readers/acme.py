@@ -19,7 +19,6 @@ from cluster_logs.slurm_words import slurm_state
 
 _REQUIRED = (
     "job_id",
-    "user",
     "node_num",
     "gpu_num",
     "type",

@@ -1,8 +1,8 @@
 """Helios (SenseTime): `cluster_log.csv`, and the two tables published beside it.
 
 Times are naive local times (UTC+8). Ids are unique in one cluster only. `gpu_num` 0 is a CPU job. Some
-copies have a `jobname`; without it the name is null. `duration` = end - start and `queue` = start - submit
-are recomputed.
+copies have a `jobname`, some lack `user`: what is not there is null. `duration` = end - start and `queue` =
+start - submit are recomputed.
 """
 
 from datetime import date
@@ -25,7 +25,7 @@ BIN_S = 600
 
 _COLUMNS = source_columns("helios")
 _JOBS = Layout(
-    required=("job_id", "user", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time"),
+    required=("job_id", "vc", "gpu_num", "state", "submit_time", "start_time", "end_time"),
     optional=tuple(_COLUMNS.values()),
 )
 

@@ -91,14 +91,14 @@ def test_of_two_rows_of_one_job_the_one_that_knows_its_end_stands() -> None:
     assert (fifth["state"], fifth["duration_s"], fifth["source_row"]) == ("COMPLETED", 1800, 24)
 
 
-def test_helios_without_job_names_has_null_names(tmp_path: Path) -> None:
+def test_helios_without_users_or_job_names_has_nulls_there(tmp_path: Path) -> None:
     path = tmp_path / "cluster_log.csv"
     path.write_text(
-        "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
-        "9,u1,vc1,1,4,1,COMPLETED,2020-04-01 00:00:10,2020-04-01 00:01:10,2020-04-01 01:01:10,3600,60\n"
+        "job_id,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+        "9,vc1,1,4,1,COMPLETED,2020-04-01 00:00:10,2020-04-01 00:01:10,2020-04-01 01:01:10,3600,60\n"
     )
     jobs, _ = read_jobs_file(str(path), "helios")
-    assert jobs["name"].isna().all()
+    assert jobs[["name", "user"]].isna().all(axis=None)
 
 
 def test_published_run_time_is_recomputed(tmp_path: Path) -> None:
