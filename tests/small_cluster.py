@@ -117,6 +117,7 @@ class Release:
     manifest: ReleaseManifest
     node_demand: Any = None
     inference_load: Any = None
+    waits: Any = None
 
 
 @dataclass(frozen=True)

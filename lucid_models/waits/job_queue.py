@@ -48,6 +48,13 @@ def jobs_of_queue(lake_uri: str, cluster: str, until: datetime, moments: int) ->
     return as_known_at(Lake(lake_uri).read_jobs(cluster, until - span, until), until)
 
 
+def jobs_around(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
+    """Those of a job table that tell of the queue at one moment."""
+    span = timedelta(seconds=HISTORY_S + LONGEST_WAIT_S)
+    submit = jobs["submit_time"]
+    return jobs[(submit > moment - span) & (submit <= moment)].reset_index(drop=True)
+
+
 def moments_before(until: datetime, moments: int) -> Floats:
     """So many moments in a row, the last one at `until` (Unix s)."""
     return until.timestamp() - MOMENT_EVERY_S * np.arange(moments - 1, -1, -1, dtype=np.float64)

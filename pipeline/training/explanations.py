@@ -29,9 +29,14 @@ from lucid_models.registry import Registry
 from lucid_models.releases.building import MODEL_NAMES
 from lucid_models.releases.clusters import which_cluster
 from lucid_models.releases.manifest import MODEL_KINDS
+from lucid_models.releases.optional_parts import WAITS_KIND
 from lucid_models.releases.store import find_by_alias, read_manifest
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel
+from lucid_models.training_data import as_known_at
+from lucid_models.waits.job_queue import jobs_around, queue_log_of_jobs
+from lucid_models.waits.model import WaitModel
+from lucid_models.waits.queue_moment import queue_at
 
 # What `--json` prints is bounded by what a person asks about.
 MOST_JOBS = 100
@@ -106,8 +111,8 @@ def model_parts(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
 def explain_predictions(
     model: RegisteredModel, *, lake_uri: str, cluster: str, job_ids: Sequence[str] = ()
 ) -> list[ExplainedPrediction]:
-    """Predictions of a model for a cluster: of the jobs named (duration, packing), or of the next bin of each
-    series (throughput), of the next hours (node_demand), or of the next bin (inference_load).
+    """Predictions of a model for a cluster: of the jobs named (duration, packing, waits), or of the next bin
+    of each series (throughput), of the next hours (node_demand), or of the next bin (inference_load).
 
     Raises BadInputError for jobs that such a model knows nothing of, NotFoundError for one that the
     lake does not hold.
@@ -133,14 +138,7 @@ def explain_predictions(
                 remedy="Leave --job out: the next bin is explained.",
             )
         return [_next_load(model.parts[""], Lake(lake_uri).read_inference_load(cluster))]
-    if model.kind == "waits":
-        if job_ids:
-            raise BadInputError(
-                "The wait model reads snapshots of a queue, which a lake does not hold.",
-                remedy="Leave --job out: the model as a whole is explained.",
-            )
-        return []
-    if model.kind not in MODEL_KINDS:
+    if model.kind not in (*MODEL_KINDS, WAITS_KIND):
         raise BadInputError(
             f"The {model.kind} model reads graphs, which a lake does not hold.",
             remedy="`lucid predict-profile --onnx FILE` explains its predictions.",
@@ -148,6 +146,9 @@ def explain_predictions(
     if len(job_ids) > MOST_JOBS:
         raise BadInputError(f"{len(job_ids)} jobs are too many to read.", remedy=f"Name at most {MOST_JOBS}.")
     lake = Lake(lake_uri)
+    if model.kind == WAITS_KIND:
+        jobs = lake.read_jobs(cluster)
+        return [_wait(model.parts[""], jobs, row) for row in _rows_of(jobs, job_ids, cluster)]
     jobs = with_known_profiles(lake.read_jobs(cluster), lake.read_job_metrics(cluster))
     rows = _rows_of(jobs, job_ids, cluster)
     if model.kind == "packing":
@@ -223,6 +224,23 @@ def _score(model: PackingAnalyzeModel, job: "pd.Series[Any]") -> ExplainedPredic
             remedy="Name a job whose gpu_util_pct, gpu_mem_util_pct or gpu_mem_mib is known.",
         )
     return ExplainedPrediction(f"job {job['job_id']}", "", None, model.explain_local(values))
+
+
+def _wait(model: WaitModel, jobs: pd.DataFrame, row: int) -> ExplainedPrediction:
+    """The forecast at a job's submission, from what the table tells of the queue at that moment."""
+    job_id, known_at = str(jobs["job_id"].iloc[row]), jobs["submit_time"].iloc[row].to_pydatetime()
+    moment_s = known_at.timestamp()
+    log = queue_log_of_jobs(as_known_at(jobs_around(jobs, known_at), known_at), np.array([moment_s]))
+    queue = queue_at(log, moment_s)
+    positions = np.flatnonzero(log.jobs["job_id"][queue.waiting["job"]] == job_id)
+    if not positions.size:
+        raise NotFoundError(
+            f"Job {job_id!r} did not wait: it started when it was submitted.", remedy="Name one that waited."
+        )
+    place = int(positions[0])
+    values = model.scorer.features.matrix(queue)[place].tolist()
+    partition = log.partition_name(int(queue.waiting["partition"][place]))
+    return ExplainedPrediction(f"job {job_id}", "", known_at, model.explain_local(values, partition))
 
 
 def _next_bins(model: RegisteredModel, throughput: pd.DataFrame) -> list[ExplainedPrediction]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,19 @@ def test_what_was_judged_under_another_order_does_not_count(
         judge_some(live, late_by_s=0.0)
         assert live.predictor.start_errors.means("cluster", 50).jobs == 3
         assert live.predictor.start_errors.means("lucid", 50).jobs == 0
+
+
+def test_a_user_reads_who_spoke_and_why(lucid: Any, tmp_path: Path, waits_client: ReleaseClient) -> None:
+    with Live(tmp_path / ".lucid" / "live" / "small", waits_client, Mode.OBSERVE) as live:
+        live.see(STATE)
+        said = lucid("live", "when", "2")
+        assert said.code == 0, said.err
+        words = " ".join(said.out.split())
+        assert "half of such jobs by" in words
+        assert "Said by the learned wait model, since the cluster's own policy is not known" in words
+        document = lucid("live", "when", "2", "--json").json
+        assert document["said_by"] == "wait_model"
+        assert document["start_p50_s"] == document["learned_start_p50_s"]
 
 
 def test_without_a_wait_model_nobody_is_named(standing: Live) -> None:

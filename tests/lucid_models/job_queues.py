@@ -5,7 +5,7 @@ import pandas as pd
 from cluster_logs.job_table import JOB_SCHEMA
 from tests.lucid_models.queue_logs import make_queue_tables
 
-FIRST_DAY = pd.Timestamp("2020-03-01", tz="UTC")
+FIRST_DAY = pd.Timestamp("2020-04-01", tz="UTC")
 
 
 def make_queue_jobs(days: int = 12, seed: int = 0) -> pd.DataFrame:

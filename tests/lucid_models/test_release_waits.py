@@ -37,7 +37,7 @@ def waits_shop(shop: ReleaseShop, tmp_path: Path) -> Iterator[ReleaseShop]:
 
     lake = str(tmp_path / "lake")
     Lake(lake).write_jobs("small", make_queue_jobs(24))
-    until = (FIRST_DAY + pd.Timedelta(days=24)).to_pydatetime()
+    until = (FIRST_DAY + pd.Timedelta(days=22)).to_pydatetime()
     train_waits(
         log=read_job_queue(lake, "small", until, 30),
         source=lake,
@@ -72,6 +72,30 @@ def test_a_release_pins_the_wait_model_and_a_scheduler_takes_it_over(waits_shop:
     files["waits.json"] = files["waits.json"].replace(b"cpu", b"gpu", 1)
     with pytest.raises(ReleaseRefusedError, match=r"waits\.json"):
         verify_release("champion", identity, None, lambda file, most: files[file])
+
+
+def test_from_a_shell_a_release_is_built_and_a_wait_explained(
+    lucid: Any, waits_shop: ReleaseShop, tmp_path: Path
+) -> None:
+    common = ("--cluster", "small", "--lake", tmp_path / "lake", "--tracking-uri", waits_shop.uri)
+    built = lucid("release", "build", *common, "--hold-out-days", 1, "--waits", "least_jobs=7", "--json")
+    assert built.code == 0, built.err
+    assert built.json["waits"] == {"least_jobs": 7, "recent_jobs": 500}
+    assert "waits" in built.json["models"]
+    lone = lucid("release", "build", *common, "--wait-model", 1)
+    assert lone.code == 1
+    assert "--waits" in lone.err
+
+    jobs = make_queue_jobs(24)
+    waited = jobs[jobs["queuing_delay_s"] > 600.0]["job_id"].iloc[-1]
+    told = lucid("explain", "--model", "waits", *common, "--job", waited, "--json")
+    assert told.code == 0, told.err
+    (prediction,) = told.json["predictions"]
+    assert prediction["of"] == f"job {waited}"
+    assert "goes on waiting" in prediction["local"]["reason"]
+    refused = lucid("explain", "--model", "waits", *common, "--job", "nobody")
+    assert refused.code == 1
+    assert "no job 'nobody'" in refused.err
 
 
 def test_a_release_that_answers_needs_a_model_of_its_cluster(shop: ReleaseShop) -> None:

@@ -60,7 +60,7 @@ def test_a_queue_that_goes_on_is_forecast_week_by_week(lake: str, scorer: WaitSc
     assert health.error is not None
     assert health.naive_error is not None
     assert health.coverage_p90 is not None
-    assert [week.begins for week in health.weeks] == ["2020-03-15", "2020-03-22"]
+    assert [week.begins for week in health.weeks] == ["2020-04-15", "2020-04-22"]
     assert sum(week.waits for week in health.weeks) == health.waits
     weighted = sum((week.error or 0.0) * week.waits for week in health.weeks) / health.waits
     assert weighted == pytest.approx(health.error)
