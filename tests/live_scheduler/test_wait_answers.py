@@ -11,12 +11,9 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.live_settings import Mode
 from live_scheduler.service import schema
-from lucid_models.model_format import save_model
-from lucid_models.waits.model import WaitModel
-from lucid_models.waits.wait_table import WaitTable
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live, job
 from tests.live_scheduler.live_release import AWAY, keep_release
-from tests.lucid_models.queue_logs import FAST_WAITS, make_queue_log
+from tests.lucid_models.queue_logs import save_wait_model
 
 SETTINGS = {"least_jobs": 3, "recent_jobs": 50}
 HOUR_S = 3_600.0
@@ -27,10 +24,7 @@ def waits_client(
     tmp_path_factory: pytest.TempPathFactory, small_model_files: dict[str, list[Path]]
 ) -> Iterator[ReleaseClient]:
     folder = tmp_path_factory.mktemp("releases")
-    log = make_queue_log()
-    path = folder / "waits.json"
-    save_model(WaitModel(FAST_WAITS).fit(WaitTable.of(log), log.partition_name).to_data(), path)
-    keep_release(folder, {**small_model_files, "waits": [path]}, waits=SETTINGS)
+    keep_release(folder, {**small_model_files, "waits": [save_wait_model(folder)]}, waits=SETTINGS)
     client = ReleaseClient(AWAY, "champion", folder, cluster="small")
     yield client
     client.close()

@@ -10,7 +10,10 @@ import pandas as pd
 
 from cluster_logs.queue_log import QueueLog
 from cluster_logs.queue_log_files import read_queue_log
+from lucid_models.model_format import save_model
 from lucid_models.waits.fitting import BOOSTING, WaitSettings
+from lucid_models.waits.model import WaitModel
+from lucid_models.waits.wait_table import WaitTable
 
 DAY_S = 86_400
 FAST_WAITS = WaitSettings(boosting=replace(BOOSTING, max_rounds=60, min_samples_leaf=10, smoothing_rounds=0))
@@ -61,6 +64,13 @@ def make_queue_log(days: int = 12, seed: int = 0) -> QueueLog:
 
     with tempfile.TemporaryDirectory() as folder:
         return write_queue_log(Path(folder), days, seed)
+
+
+def save_wait_model(folder: Path) -> Path:
+    """A small wait model as a release holds it."""
+    log, path = make_queue_log(), folder / "waits.json"
+    save_model(WaitModel(FAST_WAITS).fit(WaitTable.of(log), log.partition_name).to_data(), path)
+    return path
 
 
 def write_queue_log(folder: Path, days: int = 12, seed: int = 0, without: Sequence[str] = ()) -> QueueLog:

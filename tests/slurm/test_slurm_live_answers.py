@@ -13,6 +13,7 @@ import pytest
 
 from live_scheduler.service.schema import Status
 from tests.live_scheduler.live_release import AWAY, keep_release
+from tests.lucid_models.queue_logs import save_wait_model
 from tests.slurm.private_slurm import PrivateSlurm
 
 pytestmark = pytest.mark.slow
@@ -59,7 +60,10 @@ def answered(
     slurm: PrivateSlurm, small_model_files: dict[str, list[Path]], tmp_path: Path
 ) -> Iterator[Answered]:
     found = Answered(slurm, tmp_path)
-    keep_release(tmp_path / "live" / "small" / "releases", small_model_files)
+    models = {**small_model_files, "waits": [save_wait_model(tmp_path)]}
+    keep_release(
+        tmp_path / "live" / "small" / "releases", models, waits={"least_jobs": 30, "recent_jobs": 500}
+    )
     with (tmp_path / "log").open("wb") as log:
         daemon = subprocess.Popen(
             [*LUCID, "live", "slurm", "--cluster", "small", "--mode", "control"],
@@ -88,7 +92,7 @@ def test_users_are_told_place_and_time_of_their_jobs(answered: Answered) -> None
         lambda: all(slurm.run("squeue", "-h", "-o", "%T", "-j", job).strip() == "RUNNING" for job in runs),
         "both nodes to be taken",
     )
-    large = answered.submit("--gres=gpu:4", "-N1", "-p", "vc1", "-J", "train_u5")
+    large = answered.submit("--gres=gpu:4", "-N1", "-p", "vc1", "-J", "train_u5", "--time=60")
     array = answered.submit("--gres=gpu:1", "-N1", "-p", "vc1", "-J", "train_u5", "--array=1-3")
     held = answered.submit("--gres=gpu:1", "-p", "vc1", "-H")
     after = answered.submit("--gres=gpu:1", "-p", "vc1", f"--dependency=afterok:{large}")
@@ -120,6 +124,9 @@ def test_users_are_told_place_and_time_of_their_jobs(answered: Answered) -> None
     assert answered.ask("explain", runs[0])["state"] == "running"
     expected = answered.ask("when", large)
     assert expected["at_s"] < expected["start_p50_s"] <= expected["start_p90_s"]
+    assert expected["said_by"] == "play_forward"  # the policy is ours, and no job has been judged yet
+    assert expected["at_s"] < expected["learned_start_p50_s"] <= expected["learned_start_p90_s"]
+    assert "You asked for 60 min; keep that" in expected["limit_advice"]
     missing = answered.run("explain", "999999")
     assert missing.returncode == 1
     assert "999999" in missing.stderr
