@@ -28,14 +28,11 @@ from lucid_models.duration.key_statistics import (
     read_level,
     write_level,
 )
-from lucid_models.duration.layout_2 import read_levels_of_layout_2
-from lucid_models.duration.levels import PARTS, TOP, FeatureLayout, Level, is_coarser
+from lucid_models.duration.levels import FeatureLayout, Level
 from lucid_models.duration.name_buckets import NameBuckets
-from lucid_models.model_format import Fields, FormatVersionError
+from lucid_models.duration.saved_levels import LAYOUT, MOST_LEVELS, read_levels
+from lucid_models.model_format import Fields
 
-# Of the saved state; raised when a reader of the older layout would not know what it reads.
-LAYOUT = 3
-MOST_LEVELS = 64
 _DAY_S = 86_400.0
 
 
@@ -137,8 +134,8 @@ class DurationFeatureState:
     def submit(self, job_id: str, keys: Sequence[str | None], time_s: float) -> None:
         """`observe_submit` with the job's keys, one per level (None: unknown)."""
         self.now_s = max(self.now_s, time_s)
-        earlier = self.flights.get(job_id)
-        if earlier is not None:  # requeued: it waits again
+        earlier = self.flights.pop(job_id, None)
+        if earlier is not None:  # requeued: it waits again, behind the others
             self._started.pop(job_id, None)
             for tracked, key, table in zip(self.tracks_flights, earlier.keys, self.tables, strict=True):
                 if tracked and key is not None and key in table:
@@ -290,7 +287,7 @@ class DurationFeatureState:
         """Read what `to_data` wrote; raises CorruptModelError."""
         fields = data if isinstance(data, Fields) else Fields(data, "state")
         state = cls(
-            _read_levels(fields),
+            read_levels(fields),
             fields.texts("facts", most=len(FACTS), unique=True),
             DurationFeatureSettings(
                 half_life_s=fields.number("half_life_s", 1.0, 1e12),
@@ -367,33 +364,3 @@ class KnownOfJobs:
 class _Flight:
     keys: tuple[str | None, ...]
     start_s: float | None = None
-
-
-def _read_levels(state: Fields) -> Sequence[Level]:
-    """The levels of a saved state, also of layout 2; raises CorruptModelError and FormatVersionError."""
-    layout = state.integer("layout", 1, 1_000_000) if state.has("layout") else 1
-    if layout == 2:
-        return read_levels_of_layout_2(state)
-    if layout != LAYOUT:
-        raise FormatVersionError(
-            f"{state.place} has layout {layout} of the statistics; this program reads 2 to {LAYOUT}.",
-            remedy="Train the duration model again with this version.",
-        )
-    levels: list[Level] = []
-    for item in state.children("levels", most=MOST_LEVELS):
-        level = Level(
-            tuple(item.texts("parts", most=len(PARTS), unique=True)),
-            item.text("parent") if item.has("parent") else None,
-            item.flag("last_runs"),
-            item.flag("flights"),
-        )
-        before = [other.name for other in levels]
-        if not set(level.parts) <= set(PARTS) or level.name in before:
-            raise item.fail("parts", "name something unknown, or make a level that is there already")
-        above = next((other.parts for other in levels if other.name == level.parent), None)
-        if (above is None or not is_coarser(above, level.parts)) if before else (level != TOP):
-            raise item.fail("parent", "is no coarser level before it")
-        levels.append(level)
-    if not levels:
-        raise state.fail("levels", "is empty")
-    return levels

@@ -108,6 +108,13 @@ def shrink(sums: Floats, above: Floats | None, nothing: NDArray[np.bool_], prior
     return means
 
 
+def naive_estimates(means: Floats, soft_means: Floats) -> Floats:
+    """The naive estimate: half the decayed mean of log run time, half the fast moving one, of the same key or
+    of the closest above it that is known.
+    """
+    return 0.5 * (means + soft_means)
+
+
 @dataclass(frozen=True)
 class KeyColumns:
     """What is known of the keys of jobs at a moment of each job.
@@ -128,8 +135,12 @@ class KeyColumns:
         """The features of all levels, shape (features, jobs)."""
         layout = self.layout
         result = np.empty((len(layout.names), self.time_s.size))
-        result[layout.means] = self._means()
-        result[layout.soft_means] = self._soft_means()
+        means, soft_means = self._means(), self._soft_means()
+        result[layout.means] = means
+        result[layout.soft_means] = soft_means
+        if layout.with_naive.size:
+            closest = self._closest_soft_means(soft_means)[layout.with_naive]
+            result[layout.naive] = naive_estimates(means[0, layout.with_naive], closest)
         fine = self.rows[layout.fine]
         first = fine.min() if fine.size else 0  # the fine levels are the last ones
         result[layout.last_runs] = last_runs(self.numbers[:, first:])[1:].take(fine - first, axis=1)
@@ -165,6 +176,15 @@ class KeyColumns:
     def _soft_means(self) -> Floats:
         means: Floats = np.where(self.numbers[COUNT] > 0, self.numbers[SOFT_MEAN], np.nan).take(self.rows)
         return means
+
+    def _closest_soft_means(self, soft_means: Floats) -> Floats:
+        """Soft means, of a key without ended jobs that of the level above."""
+        closest = soft_means.copy()
+        for levels, parents in self.layout.depths:
+            if parents.size:
+                own = closest[levels]
+                closest[levels] = np.where(np.isnan(own), closest[parents], own)
+        return closest
 
     def _in_flight(self) -> Floats:
         """log(1 + running jobs), log(1 + age of the oldest) and log(1 + time since another job's submission),

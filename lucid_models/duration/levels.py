@@ -5,7 +5,7 @@ family of its name). Which levels a model has is found from its log (`level_sear
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +36,7 @@ _WORDS = {fact.name: fact.words for fact in JOB_FACTS}
 _TELLS = {"name": ("family", "bucket"), "family": ("bucket",)}
 
 _MEANS = ("mean", "raw_mean", "soft_mean")
+NAIVE = "naive"
 _LAST_RUNS = ("last", "last_two", "median", "spread", "log_count")
 _FLIGHTS = ("log_running", "log_oldest_age", "log_since_submission")
 # Those that look at a key's own finished jobs alone.
@@ -92,13 +93,14 @@ class Level:
     nothing).
 
     A feature of every level are its means; `last_runs` and `flights` say whether the run times of its last
-    jobs are too, and which of its jobs run or were submitted lately.
+    jobs are too, and which of its jobs run or were submitted lately; `naive`, whether the naive estimate is.
     """
 
     parts: tuple[str, ...]
     parent: str | None = None
     last_runs: bool = True
     flights: bool = True
+    naive: bool = False
 
     @property
     def name(self) -> str:
@@ -110,6 +112,7 @@ class Level:
         """The names of its features."""
         return (
             *_MEANS,
+            *((NAIVE,) if self.naive else ()),
             *(_LAST_RUNS if self.last_runs else ()),
             *(_FLIGHTS if self.flights else ()),
         )
@@ -121,6 +124,7 @@ class Level:
             "parent": self.parent,
             "last_runs": self.last_runs,
             "flights": self.flights,
+            "naive": self.naive,
         }
 
 
@@ -142,15 +146,20 @@ def hierarchy(levels: Sequence[Sequence[str]], means_only: Sequence[Sequence[str
     return tuple(placed)
 
 
+def with_naive_estimate(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """The same levels; the last, which is the finest, with the naive estimate."""
+    return (*levels[:-1], replace(levels[-1], naive=True))
+
+
 class FeatureLayout:
     """Levels in an order where a parent comes before its children, and the places of features.
 
     `levels` are their names. `parents` are the levels towards which means are shrunk, by position (-1: none);
     `depths` the positions of the levels that are as far from the top, and those of their parents; `flights`
     the positions of the levels that know which jobs are in flight, `fine` of those that also know the last
-    run times. `names` are those of the statistics, level after level. The places, in this order, are shaped:
-    means (2, levels), soft means (levels,), the rest of STILL (its features, fine levels), in flight (3,
-    flights).
+    run times, `with_naive` of those with the naive estimate. `names` are those of the statistics, level after
+    level. The places, in this order, are shaped: means (2, levels), soft means (levels,), naive (levels with
+    it,), the rest of STILL (its features, fine levels), in flight (3, flights).
 
     Raises BadInputError for a level that comes twice, or before its parent.
     """
@@ -163,11 +172,13 @@ class FeatureLayout:
         self.tracks_flights = tuple(level.flights for level in levels)
         self.flights = np.flatnonzero(self.tracks_flights)
         self.fine = np.flatnonzero([level.last_runs for level in levels])
+        self.with_naive = np.flatnonzero([level.naive for level in levels])
         self.names = tuple(f"{level.name}:{statistic}" for level in levels for statistic in level.statistics)
         place = {name: at for at, name in enumerate(self.names)}
         every = np.arange(len(levels))
         self.means = self._places(place, every, _MEANS[:2])
         self.soft_means = self._places(place, every, STILL[:1])[0]
+        self.naive = self._places(place, self.with_naive, (NAIVE,))[0]
         self.last_runs = self._places(place, self.fine, STILL[1:])
         self.in_flight = self._places(place, self.flights, _FLIGHTS)
 

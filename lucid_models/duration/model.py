@@ -9,7 +9,7 @@ earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +28,8 @@ from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
+from lucid_models.duration.levels import with_naive_estimate
+from lucid_models.duration.log_head import HeadSettings, TaughtJobs, learn_log_head
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
 from lucid_models.duration.tables import (
     by_submission,
@@ -39,7 +41,6 @@ from lucid_models.duration.tables import (
 )
 from lucid_models.explanation.additive import explain_additive_global
 from lucid_models.monotone import check_directions, constrain
-from lucid_models.packing.pair_choice import choose_pairs
 
 __all__ = [
     "MIN_JOBS",
@@ -54,7 +55,11 @@ __all__ = [
 ]
 
 MIN_JOBS = 100
+# A log of fewer jobs also reads the naive estimate, and leans on it as far as it is the better one.
+MANY_JOBS = 10_000
 _RESIDUAL_KNOTS = 12
+# So many residuals speak for a median as loudly as the head itself.
+_TRUSTED_RESIDUALS = 200
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,11 @@ class _Lesson:
     until_s: float
     levels: dict[str, Any]
 
+    def jobs_taught(self) -> TaughtJobs:
+        """What there is to learn."""
+        logarithm = np.log(np.maximum(self.stream.duration_s[self.taught], 1.0))
+        return TaughtJobs(self.rows, logarithm, self.stream.end_s[self.taught], self.state.names)
+
 
 class WorkloadEstimateModel:
     """Run-time estimates for a scheduler: P50, P90 and mean."""
@@ -136,29 +146,25 @@ class WorkloadEstimateModel:
         known = None if known_until is None else known_until.timestamp()
         lesson = self._lesson(jobs, known, progress)
         state, rows, stream, taught = lesson.state, lesson.rows, lesson.stream, lesson.taught
-        duration = np.maximum(stream.duration_s[taught], 1.0)
-        logarithm = np.log(duration)
-        blocks = np.arange(rows.shape[0]) * self.settings.blocks // rows.shape[0]
-        progress(0, 3, "choosing pairs of features")
-        log_boosting = affordable(self.settings.log_boosting, *rows.shape)
-        pairs = choose_pairs(
-            rows,
-            logarithm,
-            state.names,
-            blocks,
-            log_boosting,
-            self.settings.pairs,
-            excluded=tuple(self.settings.monotone),
+        jobs_taught = lesson.jobs_taught()
+        duration, logarithm = np.exp(jobs_taught.logarithm), jobs_taught.logarithm
+        progress(0, 2, "boosting the log head")
+        log_head = learn_log_head(
+            jobs_taught,
+            HeadSettings(
+                self.settings.log_boosting,
+                self.settings.pairs,
+                self.settings.blocks,
+                tuple(self.settings.monotone),
+            ),
         )
-        log_boosting = replace(log_boosting, pairs=pairs)
-        progress(1, 3, "boosting the log head")
-        log_head = boost(rows, logarithm, state.names, blocks, log_boosting)
-        progress(2, 3, "boosting the mean head")
+        progress(1, 2, "boosting the mean head")
         scale = float(duration.mean())
+        mean_boosting = affordable(self.settings.mean_boosting, *rows.shape)
         mean_head = boost(
-            rows, duration / scale, state.names, blocks, affordable(self.settings.mean_boosting, *rows.shape)
+            rows, duration / scale, state.names, jobs_taught.blocks(self.settings.blocks), mean_boosting
         )
-        progress(3, 3, "boosting done")
+        progress(2, 2, "boosting done")
         held = constrain(log_head.scorer, self.settings.monotone, FACTS)
 
         def scorer_with(head: AdditiveScorer, held_out_scores: NDArray[np.float64]) -> DurationScorer:
@@ -174,8 +180,9 @@ class WorkloadEstimateModel:
                     **stream_summary(stream),
                     "rows": int(taught.sum()),
                     "known_until_s": lesson.until_s,
-                    "log_boosting": log_boosting.to_data(),
-                    "mean_boosting": affordable(self.settings.mean_boosting, *rows.shape).to_data(),
+                    "log_boosting": log_head.boosting.to_data(),
+                    "learned": log_head.learned.to_data(),
+                    "mean_boosting": mean_boosting.to_data(),
                     "monotone": dict(held.directions),
                     "levels": lesson.levels,
                 },
@@ -287,7 +294,7 @@ class WorkloadEstimateModel:
         same.
         """
         lesson = self._lesson(jobs, None, silent)
-        return lesson.rows, np.log(np.maximum(lesson.stream.duration_s[lesson.taught], 1.0))
+        return lesson.rows, lesson.jobs_taught().logarithm
 
     def _lesson(self, jobs: pd.DataFrame, known_until_s: float | None, progress: Progress) -> "_Lesson":
         if jobs.empty:
@@ -302,9 +309,8 @@ class WorkloadEstimateModel:
             self.settings.levels,
             until_s,
         )
-        state = DurationFeatureState(
-            choice.levels, choose_facts(table), self.settings.features, choice.buckets
-        )
+        levels = choice.levels if len(table) >= MANY_JOBS else with_naive_estimate(choice.levels)
+        state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
         stream = job_stream(table, state)
         taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
         if int(taught.sum()) < MIN_JOBS:
@@ -345,7 +351,11 @@ def _with_running(
 
 
 def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float64]) -> ResidualQuantiles:
-    """Median and 90th percentile of held-out residuals in groups of jobs with similar scores."""
+    """Median and 90th percentile of held-out residuals in groups of jobs with similar scores.
+
+    The median, which moves point estimates, is drawn to zero as far as a group's jobs are few: the head aims
+    at medians itself, and those of a few dozen jobs are of their day.
+    """
     order = np.argsort(scores, kind="stable")
     groups = min(_RESIDUAL_KNOTS, max(len(order) // 50, 1))
     knots: list[float] = []
@@ -356,6 +366,7 @@ def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float6
         knot = float(scores[group].mean())
         if not knots or knot > knots[-1]:
             knots.append(knot)
-            middle.append(float(np.quantile(residual, 0.5)))
+            trust = len(group) / (len(group) + _TRUSTED_RESIDUALS)
+            middle.append(trust * float(np.quantile(residual, 0.5)))
             upper.append(float(np.quantile(residual, 0.9)))
     return ResidualQuantiles(np.array(knots), np.array(middle), np.array(upper))

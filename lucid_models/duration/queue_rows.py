@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.duration.features import DurationFeatureState
-from lucid_models.duration.key_columns import SUMS, last_runs, log_counts, shrink
+from lucid_models.duration.key_columns import SUMS, last_runs, log_counts, naive_estimates, shrink
 from lucid_models.duration.key_statistics import (
     EARLIER_SUBMIT,
     NEVER_S,
@@ -25,6 +25,7 @@ from lucid_models.duration.key_statistics import (
     KeyStatistics,
     numbers_of,
 )
+from lucid_models.duration.levels import NAIVE
 from lucid_models.duration.step_functions import StepFunctions
 
 Floats = NDArray[np.float64]
@@ -35,9 +36,10 @@ STILL = ("soft_mean", "last", "last_two", "median", "spread", "log_count", "log_
 # Features that change with time; the last is the one before it as the newest job of a key sees it, which
 # looks at the submission before its own.
 GAP = "log_since_submission"
-MOVING = ("mean", "raw_mean", "log_oldest_age", GAP, f"{GAP}_of_newest")
+MOVING = ("mean", "raw_mean", NAIVE, "log_oldest_age", GAP, f"{GAP}_of_newest")
 FEATURES = (*STILL, *MOVING)
-_MEANS, _SPANS = slice(len(STILL), len(STILL) + 2), slice(len(STILL) + 2, None)
+_MEANS, _SPANS = slice(len(STILL), len(STILL) + 3), slice(len(STILL) + 3, None)
+_SOFT_MEAN = STILL.index("soft_mean")
 
 _FIRST_CAPACITY = 64
 # What is kept of a key's statistics: the features that stand still, and what the others are made of (the
@@ -111,7 +113,7 @@ class KeyRows:
         self._parents = np.zeros(rows, dtype=np.intp)
         self._numbers = np.zeros((len(STILL) + len(_KEPT), rows))
         # A row that is in use is looked up because it is stale; one that is not never is.
-        self._low, self._high = np.full((2, rows), -np.inf), np.full((2, rows), np.inf)  # of the means
+        self._low, self._high = np.full((3, rows), -np.inf), np.full((3, rows), np.inf)  # of the means
         self._until_s = np.full(rows, np.inf)  # when the first time span passes an edge
         self._followed_s = -math.inf
 
@@ -147,7 +149,7 @@ class KeyRows:
         means = self._means(at_s)
         passed = means < self._low
         passed |= means >= self._high
-        concerned = passed[0] | passed[1]
+        concerned = passed.any(axis=0)
         concerned |= self._until_s <= at_s
         concerned[stale] = True
         if at_s < self._followed_s:  # time spans have become shorter
@@ -176,19 +178,25 @@ class KeyRows:
         return rows
 
     def _means(self, at_s: float) -> Floats:
-        """Decayed means of log run time and of run time (its logarithm), shrunk towards the parent's.
+        """Decayed means of log run time and of run time (its logarithm), shrunk towards the parent's, and the
+        naive estimates of log run time.
 
-        Shape (2, rows).
+        Shape (3, rows).
         """
         prior_jobs, half_life_s = self._state.settings.prior_jobs, self._state.settings.half_life_s
         nothing = self._numbers[_WEIGHT] == 0
         sums = self._numbers[_SUMS] * np.exp2(np.minimum(self._numbers[_TIME] - at_s, 0.0) / half_life_s)
-        means = np.full((2, nothing.size), np.nan)
+        means, soft_means = np.full((3, nothing.size), np.nan), self._numbers[_SOFT_MEAN].copy()
         for depth, positions in enumerate(self._depths):
             last = self._levels[positions[-1]]
             here = slice(self._levels[positions[0]].first, last.first + len(last.keys))
-            above = means.take(self._parents[here], axis=1) if depth else None
-            means[:, here] = shrink(sums[:, here], above, nothing[here], prior_jobs)
+            parents = self._parents[here]
+            above = means[:2].take(parents, axis=1) if depth else None
+            means[:2, here] = shrink(sums[:, here], above, nothing[here], prior_jobs)
+            if depth:
+                own = soft_means[here]
+                np.copyto(own, soft_means.take(parents), where=np.isnan(own))
+        means[2] = naive_estimates(means[0], soft_means)
         has_weight = means[1] > 0
         np.log(means[1], out=means[1], where=has_weight)
         means[1, ~has_weight] = np.nan

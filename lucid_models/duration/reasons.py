@@ -30,7 +30,7 @@ from lucid_models.duration.levels import level_parts, part_words
 _WORTH_NAMING = 0.03
 _MOST_NAMED = 3
 # Statistics of a key that look at its newest jobs alone, and at those that have not ended.
-_LATEST = ("soft_mean", "last", "last_two", "median")
+_LATEST = ("soft_mean", "naive", "last", "last_two", "median")
 _IN_FLIGHT = ("log_running", "log_oldest_age", "log_since_submission")
 _NAME_LEVELS = ("name", "family", "bucket")
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

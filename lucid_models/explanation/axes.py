@@ -17,6 +17,7 @@ _STATISTICS = {
     "mean": "usual run time",
     "raw_mean": "mean run time",
     "soft_mean": "run time lately",
+    "naive": "naive estimate",
     "median": "median run time",
     "last": "last run time",
     "last_two": "last two run times",
@@ -26,7 +27,7 @@ _STATISTICS = {
     "log_oldest_age": "age of the oldest running job",
     "log_since_submission": "time since the last submission",
 }
-_RUN_TIMES = ("mean", "raw_mean", "soft_mean", "median", "last", "last_two")
+_RUN_TIMES = ("mean", "raw_mean", "soft_mean", "naive", "median", "last", "last_two")
 _WAITS = ("log_oldest_age", "log_since_submission")
 _FACT = {fact.name: fact for fact in MODEL_FACTS}
 # Plain features in words.

@@ -208,10 +208,24 @@ def test_a_model_of_the_layout_before_is_read_as_it_was() -> None:
     assert scorer.predict(queue).tolist() == [job["p50_s"] for job in queue]
     again = DurationScorer.from_data(json.loads(json.dumps(scorer.to_data())))
     assert again.predict(queue).tolist() == scorer.predict(queue).tolist()
+    saved_again = scorer.to_data()["model"]["state"]["levels"]
+    assert not any(level["naive"] for level in saved_again)
     broken = copy.deepcopy(model)
     broken["model"]["state"]["levels"][1] = "planet"
     with pytest.raises(CorruptModelError, match="levels name something unknown"):
         DurationScorer.from_data(broken)
+
+
+def test_a_model_without_the_naive_estimate_is_read_as_it_was() -> None:
+    """Saved in layout 3; the estimates are those of the program that saved it."""
+    saved = Path(__file__).parent / "saved"
+    model = parse_model(gzip.decompress((saved / "duration_layout_3.json.gz").read_bytes()), kind="duration")
+    queue = json.loads((saved / "duration_layout_3_queue.json").read_text(encoding="utf-8"))
+    scorer = DurationScorer.from_data(model)
+    assert scorer.state.layout.with_naive.size == 0
+    assert scorer.predict(queue).tolist() == [job["p50_s"] for job in queue]
+    again = DurationScorer.from_data(json.loads(json.dumps(scorer.to_data())))
+    assert again.predict(queue).tolist() == scorer.predict(queue).tolist()
 
 
 @pytest.mark.parametrize(
@@ -222,6 +236,7 @@ def test_a_model_of_the_layout_before_is_read_as_it_was() -> None:
         ("parent", "nobody", "no coarser level"),
         ("parent", "size", "no coarser level"),
         ("flights", 1, "flights"),
+        ("naive", 1, "naive"),
     ],
 )
 def test_saved_levels_that_contradict_each_other_are_refused(field: str, value: object, match: str) -> None:

@@ -1,0 +1,199 @@
+"""Learns the log head: shape functions of log run time, and how far it leans on the naive estimate instead.
+
+The naive estimate of a job (`naive`: half the decayed mean of log run time, half the fast moving one, of the
+finest level of which a job has ended) needs no training, follows run times wherever they go and is hard to
+beat on a few hundred jobs, whose shapes hold less of tomorrow. The weight of what was learned is chosen by
+the jobs that ended last, estimated by a head of those that ended before, and is the larger the more jobs say
+so. All of it is one additive model: the naive estimate is the shape function of its feature, from which no
+other is learned (large logs would lose by it: Philly 3 %).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lucid_models.additive_scorer import AdditiveScorer, Term
+from lucid_models.bin_finder import bin_of
+from lucid_models.boosting import BoostingSettings, affordable, boost
+from lucid_models.duration.levels import NAIVE
+from lucid_models.duration.scorer import MAX_DURATION_S
+from lucid_models.packing.pair_choice import choose_pairs
+
+Floats = NDArray[np.float64]
+
+# Of log run time: the naive estimate is read to 1.6 %.
+_STEP = 1.0 / 32.0
+_CUTS = np.arange(0.0, math.log(MAX_DURATION_S) + _STEP, _STEP)
+# Weights of the shape functions that are tried; the rest is the naive estimate's.
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_LEARNED = 0.75
+# So many held-out jobs speak for a share as loudly as the naive estimate's good name.
+_TRUSTED_JOBS = 150
+# Below so many jobs shapes are coarse, as they hold little: smoothing them by random rounds takes most of the
+# time and helps no longer.
+_FEW_JOBS = 2_000
+_FEW_BINS = 64
+_JOBS_PER_PAIR = 250
+
+
+@dataclass(frozen=True)
+class TaughtJobs:
+    """What is learned from, by submission: features (jobs, names), log run times and ends (Unix s)."""
+
+    rows: Floats
+    logarithm: Floats
+    end_s: Floats
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.logarithm)
+
+    def blocks(self, count: int) -> NDArray[np.intp]:
+        """The block of time of each job, of `count` with as many jobs each."""
+        return np.arange(len(self), dtype=np.intp) * count // max(len(self), 1)
+
+    def of(self, rows: NDArray[np.intp]) -> "TaughtJobs":
+        """Some of the jobs."""
+        return TaughtJobs(self.rows[rows], self.logarithm[rows], self.end_s[rows], self.names)
+
+    def with_features(self, features: NDArray[np.intp]) -> "TaughtJobs":
+        """The same jobs, with some of their features."""
+        names = tuple(self.names[feature] for feature in features)
+        return TaughtJobs(self.rows[:, features], self.logarithm, self.end_s, names)
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """How the head is boosted: at most `pairs` pairs of features, none of `unpaired`, in `blocks` of time."""
+
+    boosting: BoostingSettings
+    pairs: int
+    blocks: int
+    unpaired: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LearnedShare:
+    """The weight of the shape functions, and how it was chosen: mean absolute errors of log run time by share
+    of _SHARES on `jobs` held-out jobs (none: not tried).
+    """
+
+    share: float
+    errors: tuple[float, ...] = ()
+    jobs: int = 0
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        errors = {f"{share:g}": round(error, 6) for share, error in zip(_SHARES, self.errors, strict=False)}
+        return {"learned_share": self.share, "held_out_jobs": self.jobs, "mae_log_by_share": errors}
+
+
+@dataclass(frozen=True)
+class LogHead:
+    """The head, the scores of the taught jobs by bags that did not learn from them, and how it was made."""
+
+    scorer: AdditiveScorer
+    held_out_scores: Floats
+    boosting: BoostingSettings
+    learned: LearnedShare
+
+
+def learn_log_head(jobs: TaughtJobs, settings: HeadSettings) -> LogHead:
+    """Learn from the jobs; raises BadInputError as `boost` does.
+
+    Without the feature `naive` the shape functions stand alone.
+    """
+    is_naive = np.array([name.endswith(f":{NAIVE}") for name in jobs.names], dtype=np.bool_)
+    if not is_naive.any():
+        scorer, held_out, boosting = _boosted(jobs, settings)
+        return LogHead(scorer, held_out, boosting, LearnedShare(1.0))
+    naive, others = _NaiveEstimate(int(is_naive.argmax()), jobs), np.flatnonzero(~is_naive)
+    learned = _learned_share(jobs, naive, others, settings)
+    scorer, held_out, boosting = _boosted(jobs.with_features(others), settings)
+    pairs = tuple((int(others[one]), int(others[other])) for one, other in boosting.pairs)
+    return LogHead(
+        naive.blended_with(scorer, others, learned.share),
+        learned.share * held_out + (1.0 - learned.share) * naive.of(jobs.rows),
+        replace(boosting, pairs=pairs),
+        learned,
+    )
+
+
+def _boosted(jobs: TaughtJobs, settings: HeadSettings) -> tuple[AdditiveScorer, Floats, BoostingSettings]:
+    """Shape functions of all features, with the best pairs; the jobs' held-out scores; how it was boosted."""
+    boosting, blocks = _boosting(jobs, settings), jobs.blocks(settings.blocks)
+    most = min(settings.pairs, len(jobs) // _JOBS_PER_PAIR)
+    pairs = choose_pairs(
+        jobs.rows, jobs.logarithm, jobs.names, blocks, boosting, most, excluded=settings.unpaired
+    )
+    boosting = replace(boosting, pairs=pairs)
+    boosted = boost(jobs.rows, jobs.logarithm, jobs.names, blocks, boosting)
+    return boosted.scorer, boosted.held_out_scores, boosting
+
+
+def _boosting(jobs: TaughtJobs, settings: HeadSettings) -> BoostingSettings:
+    """The settings that a table of this size is boosted with."""
+    boosting = affordable(settings.boosting, *jobs.rows.shape)
+    if len(jobs) >= _FEW_JOBS:
+        return boosting
+    return replace(boosting, max_bins=min(boosting.max_bins, _FEW_BINS), smoothing_rounds=0)
+
+
+def _learned_share(
+    jobs: TaughtJobs, naive: "_NaiveEstimate", others: NDArray[np.intp], settings: HeadSettings
+) -> LearnedShare:
+    """The share that does best on the jobs that ended last, by a head of those that ended before, drawn to
+    the naive estimate as far as these jobs are few.
+    """
+    in_order = np.argsort(jobs.end_s, kind="stable")
+    edge = int(_LEARNED * len(jobs))
+    earlier, later = jobs.of(np.sort(in_order[:edge])), jobs.of(np.sort(in_order[edge:]))
+    earlier = earlier.with_features(others)
+    blocks, boosting = earlier.blocks(settings.blocks), _boosting(earlier, settings)
+    head = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, boosting).scorer
+    shapes, alone = head.score(later.rows[:, others]), naive.of(later.rows)
+    errors = tuple(
+        float(np.abs(share * shapes + (1.0 - share) * alone - later.logarithm).mean()) for share in _SHARES
+    )
+    best = _SHARES[int(np.argmin(errors))]
+    return LearnedShare(best * len(later) / (len(later) + _TRUSTED_JOBS), errors, len(later))
+
+
+class _NaiveEstimate:
+    """The naive estimate as a shape function; where it is unknown, the median of the jobs taught."""
+
+    def __init__(self, feature: int, jobs: TaughtJobs) -> None:
+        self.feature, self._names = feature, jobs.names
+        self._usual = float(np.median(jobs.logarithm))
+        # By bin of _CUTS: the middle of each, less the usual.
+        middles = np.array([self._usual, _CUTS[0] - 0.5 * _STEP, *(_CUTS + 0.5 * _STEP), self._usual])
+        self._scores = middles - self._usual
+        bins = bin_of(jobs.rows[:, feature], _CUTS)
+        self._weights = np.bincount(bins, minlength=middles.size).astype(np.float64)
+
+    def of(self, rows: Floats) -> Floats:
+        """The estimate of log run time of each row."""
+        estimates: Floats = self._usual + self._scores[bin_of(rows[:, self.feature], _CUTS)]
+        return estimates
+
+    def blended_with(
+        self, shapes: AdditiveScorer, features: NDArray[np.intp], share: float
+    ) -> AdditiveScorer:
+        """A share of shape functions of these features, and the estimate for the rest, as one model."""
+        terms = [
+            Term(
+                tuple(int(features[feature]) for feature in term.features),
+                term.cuts,
+                share * term.scores,
+                term.weights,
+                None if term.spread is None else share * term.spread,
+            )
+            for term in shapes.terms
+        ]
+        rest = 1.0 - share
+        terms.append(Term((self.feature,), (_CUTS,), rest * self._scores, self._weights))
+        intercept = share * shapes.intercept + rest * self._usual
+        return AdditiveScorer(self._names, terms, intercept, shapes.link)
