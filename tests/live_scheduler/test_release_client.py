@@ -21,7 +21,7 @@ from lucid_models.releases.lifecycle import (
     record_verdict,
     rollback_release,
 )
-from lucid_models.releases.manifest import release_name
+from lucid_models.releases.manifest import FORMAT_VERSION, release_name
 from tests.live_scheduler.live_release import AWAY, keep_release
 
 SMALL = release_name("small")
@@ -144,7 +144,8 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     client.poll()
     path = stored_file(shop, second, "manifest.json")
-    newer = path.read_bytes().replace(b'"format_version": 3', b'"format_version": 6')
+    newest = FORMAT_VERSION + 1
+    newer = path.read_bytes().replace(b'"format_version": 3', b'"format_version": %d' % newest)
     path.write_bytes(newer)
     registry = Registry(shop.uri)
     digest = hashlib.sha256(newer).hexdigest()
@@ -152,7 +153,7 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     record_verdict(tracking_uri=shop.uri, cluster="small", version=second, verdict={"approved": True})
     registry.set_alias(SMALL, "champion", second)
     assert live(client.poll()).version == first
-    assert "format version 6" in (client.status().refused_reason or "")
+    assert f"format version {newest}" in (client.status().refused_reason or "")
 
 
 def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, tmp_path: Path) -> None:
