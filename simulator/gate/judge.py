@@ -122,9 +122,8 @@ def judge(  # noqa: C901, PLR0912
     figures = {name: one for name, one in figures.items() if name in results}
     judged = figures.get(challenger)
     constraints = [usable_estimates(checks.estimates), *checks.models]
-    others = {name: one for name, one in figures.items() if name not in (challenger, champion)}
-    if ANCHOR in others:
-        constraints.append(proving_window(others, rules))
+    if ANCHOR in figures:
+        constraints.append(proving_window(figures[ANCHOR], rules))
     counts = rules.objective_against(reference)
     objective = no_objective(counts, "the challenger's predictions are unusable, so it was not replayed")
     comparisons: list[Row] = []
@@ -265,8 +264,7 @@ def _opening(verdict: Verdict) -> str:
         return "Approved:" if verdict.approved else "Refused:"
     word = "Approved as harmless" if verdict.approved else "Refused"
     return (
-        f"{word}: next to nothing queues under FIFO or a rival, so the window proves nothing about the order "
-        "of a queue;"
+        f"{word}: next to nothing queues under FIFO, so the window proves nothing about the order of a queue;"
     )
 
 

@@ -67,8 +67,8 @@ class GateRules:
     """What follows where the window proves nothing, because next to nothing queues in it: "refuse" waits for
     a window that does, "publish_harmless" lets a release go live that is shown to do no harm."""
     unproven_queuing_pct: float = 0.1
-    """A window proves nothing when the mean queuing delay under FIFO and every rival is at most this share of
-    FIFO's mean JCT. No order of the queue can gain more than that: a twentieth of the smallest margin."""
+    """A window proves nothing when the mean queuing delay under FIFO is at most this share of FIFO's mean
+    JCT. No order of the queue can gain more than that: a twentieth of the smallest margin."""
 
     p999_margin_pct: float = 50.0
     """Any order by size trades the tail for the mean: on a loaded week of Philly, QSSF's P99.9 is 24 % above

@@ -135,7 +135,7 @@ def test_a_window_in_which_nothing_queues_proves_nothing_and_waits() -> None:
     assert not verdict.approved
     assert verdict.objective["passed"]  # the same schedule as the champion's
     assert [c.name for c in verdict.failed] == ["window_with_a_queue"]
-    assert verdict.sentence.startswith("Refused: next to nothing queues under FIFO or a rival, so the window")
+    assert verdict.sentence.startswith("Refused: next to nothing queues under FIFO, so the window")
     assert "proves nothing" in verdict.failed[0].sentence
     assert "unproven to publish_harmless" in verdict.failed[0].sentence
     assert not any("does no harm" in said for said in verdict.assumptions)
@@ -165,6 +165,12 @@ def test_a_queue_in_the_warm_up_alone_proves_nothing() -> None:
     assert decide(results, champion=None).approved
     counted = MeasuredWindow(2 * DAY_S, 7 * DAY_S)
     verdict = decide(results, champion=None, window=counted)
+    assert [c.name for c in verdict.failed] == ["window_with_a_queue"]
+
+
+def test_a_queue_that_a_rivals_preemptions_make_proves_nothing() -> None:
+    nothing = {name: replay(np.zeros(600)) for name in ("challenger", "champion", "fifo")}
+    verdict = decide(nothing | {"tiresias": replay(np.full(600, 600.0))})
     assert [c.name for c in verdict.failed] == ["window_with_a_queue"]
 
 
