@@ -1,0 +1,72 @@
+"""The DAG `retrain_models` trains a wait model where jobs wait, and a release that has the part keeps it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_logs.lake import Lake
+from lucid_models.registry import Registry
+from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, show_release
+from lucid_models.releases.optional_parts import PartSettings
+from lucid_models.waits.job_queue import read_job_queue
+from lucid_models.waits.training import train_waits
+from pipeline.release.release_settings import pinned_waits
+from tests.conftest import ReleaseShop
+from tests.dags.run_facts import silent_tasks, states_of
+from tests.lucid_models.job_queues import make_queue_jobs
+from tests.lucid_models.queue_logs import FAST_WAITS
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
+
+MODEL = "lucid-waits"
+FORM = {"cluster": "small", "models": ["waits"], "hold_out_days": 1}
+
+
+@pytest.fixture(autouse=True)
+def later_tests_see_no_wait_model(shop: ReleaseShop) -> Iterator[None]:
+    from mlflow import MlflowClient
+
+    yield
+    if Registry(shop.uri).versions(MODEL):
+        MlflowClient(shop.uri).delete_registered_model(MODEL)
+
+
+def test_a_release_that_answers_about_waits_gets_the_newest_model(
+    dag_bag: Any, small_lake: Path, shop: ReleaseShop
+) -> None:
+    table = Lake(str(small_lake))
+    (source,) = table.read_jobs("small")["source_file"].unique()
+    table.write_jobs("small", make_queue_jobs(24).assign(source_file=source))
+    until = datetime(2020, 4, 20, tzinfo=UTC)
+    train_waits(
+        log=read_job_queue(str(small_lake), "small", until, 28),
+        source="the lake",
+        cluster="small",
+        tracking_uri=shop.uri,
+        settings=FAST_WAITS,
+    )
+    common: dict[str, Any] = {"tracking_uri": shop.uri, "cluster": "small"}
+    champion = build_release(**common, parts=PartSettings(waits=pinned_waits({})))
+    verdict: dict[str, Any] = {"approved": True, "sentence": "No loss was found.", "objective": {}}
+    record_verdict(**common, version=champion.version, verdict=verdict)
+    publish_release(**common, version=champion.version)
+
+    run = dag_bag.dags["retrain_models"].test(run_conf=FORM)
+    states = states_of(run)
+    assert (states["train_waits"], states["train_duration"]) == ({"success"}, {"skipped"})
+    assert states["build_release"] == {"success"}
+    assert silent_tasks(run) == set()
+    challenger = show_release(**common, alias="challenger")
+    assert challenger.models["waits"]["version"] == 2
+    assert challenger.waits == champion.waits
+
+
+def test_where_hardly_a_job_waits_the_task_is_skipped(
+    dag_bag: Any, small_lake: Path, shop: ReleaseShop
+) -> None:
+    states = states_of(dag_bag.dags["retrain_models"].test(run_conf=FORM))
+    assert (states["train_waits"], states["build_release"]) == ({"skipped"}, {"success"})
+    assert Registry(shop.uri).versions(MODEL) == []
