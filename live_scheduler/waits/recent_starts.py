@@ -18,8 +18,9 @@ class RecentStarts:
         if event.kind is JobEventKind.STARTED:
             self._jobs[event.job_id] = queue_facts(event.facts) | {"start_s": event.at_s, "end_s": None}
         elif event.kind is JobEventKind.ENDED and event.duration_s is not None:
-            job = self._jobs.setdefault(event.job_id, queue_facts(event.facts))
-            job |= {"start_s": event.at_s - event.duration_s, "end_s": event.at_s}
+            job = self._jobs.get(event.job_id) or queue_facts(event.facts)
+            times = {"start_s": event.at_s - event.duration_s, "end_s": event.at_s}
+            self._jobs[event.job_id] = job | times  # whoever was given the other goes on reading it
         elif event.kind in (JobEventKind.REQUEUED, JobEventKind.WITHDRAWN):
             self._jobs.pop(event.job_id, None)
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
+from threading import Lock
 
 from live_scheduler.forecast.submission_predictions import SubmissionPrediction
 from live_scheduler.live_view import LiveView
@@ -38,11 +39,15 @@ class MeanErrors:
 
 
 class StartErrors:
-    """The last starts of which both had spoken, and those that both have spoken of and that are to come."""
+    """The last starts of which both had spoken, and those that both have spoken of and that are to come.
+
+    The daemon's passes, the thread that predicts and whoever asks use it at once.
+    """
 
     def __init__(self) -> None:
         self._recent: deque[JudgedStart] = deque(maxlen=_MOST_KEPT)
         self._to_come: dict[str, SubmissionPrediction] = {}
+        self._lock = Lock()
 
     @classmethod
     def of_the_past(
@@ -62,31 +67,35 @@ class StartErrors:
 
     def told(self, predictions: Iterable[SubmissionPrediction]) -> None:
         """Remember what was said of jobs that wait."""
-        for prediction in predictions:
-            if prediction.learned_start_s is not None:
-                self._to_come[prediction.job_id] = prediction
-        while len(self._to_come) > _MOST_KEPT:
-            del self._to_come[next(iter(self._to_come))]
+        with self._lock:
+            for prediction in predictions:
+                if prediction.learned_start_s is not None:
+                    self._to_come[prediction.job_id] = prediction
+            while len(self._to_come) > _MOST_KEPT:
+                del self._to_come[next(iter(self._to_come))]
 
     def happened(self, event: JobEvent) -> None:
         """Judge what was said of a job that started, or forget one that will not."""
-        if event.kind is JobEventKind.STARTED:
-            self._judge(event.job_id, event.at_s)
-        elif event.kind is JobEventKind.WITHDRAWN:
-            self._to_come.pop(event.job_id, None)
+        with self._lock:
+            if event.kind is JobEventKind.STARTED:
+                self._judge(event.job_id, event.at_s)
+            elif event.kind is JobEventKind.WITHDRAWN:
+                self._to_come.pop(event.job_id, None)
 
     def passed(self, view: LiveView) -> None:
         """Judge what was said of the jobs that a pass shows to have started."""
         jobs = {} if view.cluster is None else view.cluster.by_id
-        for job_id in [job_id for job_id in self._to_come if job_id in jobs]:
-            self._judge(job_id, jobs[job_id].start_time_s)
-        for end in view.ended:
-            self._judge(end.job.job_id, end.start_time_s)
-            self._to_come.pop(end.job.job_id, None)
+        with self._lock:
+            for job_id in [job_id for job_id in self._to_come if job_id in jobs]:
+                self._judge(job_id, jobs[job_id].start_time_s)
+            for end in view.ended:
+                self._judge(end.job.job_id, end.start_time_s)
+                self._to_come.pop(end.job.job_id, None)
 
     def means(self, policy: str, recent_jobs: int) -> MeanErrors:
         """Over the last so many jobs that started while this policy ordered the queue."""
-        judged = [one for one in self._recent if one.policy == policy][-recent_jobs:]
+        with self._lock:
+            judged = [one for one in self._recent if one.policy == policy][-recent_jobs:]
         if not judged:
             return MeanErrors(0, math.nan, math.nan)
         return MeanErrors(

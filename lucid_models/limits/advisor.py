@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from foundation.human_times import human_duration
 from lucid_models.limits.written_limits import written_limit_above, written_limit_at_most
 
+# So many likenesses are remembered, those of which a job ended last: names of jobs never come to an end.
+MOST_LIKENESSES = 500_000
+
 
 @dataclass(frozen=True)
 class LimitSettings:
@@ -82,9 +85,9 @@ class LimitAdvisor:
 
     def __init__(self, settings: LimitSettings | None = None) -> None:
         self.settings = settings or LimitSettings()
-        kept, record = self.settings.recent_jobs, self.settings.record_jobs
+        record = self.settings.record_jobs
         # Run times in s of the last jobs of a likeness; infinite where the limit was used up.
-        self._ended: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=kept))
+        self._ended: dict[Hashable, deque[float]] = {}
         self._started: dict[Hashable, dict[str, float]] = defaultdict(dict)
         # Logarithms of the factors that were needed, by owner and group.
         self._needed: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=record))
@@ -128,9 +131,13 @@ class LimitAdvisor:
 
     def ended(self, job: LimitJob, run_s: float) -> None:
         """A job ended after `run_s`, of its own or at its limit."""
+        self._runs_no_more(job)
         for key in job.likeness:
-            self._started[key].pop(job.job_id, None)
-            self._ended[key].append(run_s if run_s < job.limit_s else math.inf)
+            runs = self._ended.pop(key, None) or deque(maxlen=self.settings.recent_jobs)
+            runs.append(run_s if run_s < job.limit_s else math.inf)
+            self._ended[key] = runs  # the last that ended stands last
+        while len(self._ended) > MOST_LIKENESSES:
+            del self._ended[next(iter(self._ended))]
         advice = self._noted.pop(job.job_id, None)
         if advice is None or not math.isfinite(advice.longest_s):
             return
@@ -144,15 +151,21 @@ class LimitAdvisor:
 
     def stopped(self, job: LimitJob) -> None:
         """A run was cut short, which tells nothing of how long the job takes."""
-        for key in job.likeness:
-            self._started[key].pop(job.job_id, None)
+        self._runs_no_more(job)
         self._noted.pop(job.job_id, None)
+
+    def _runs_no_more(self, job: LimitJob) -> None:
+        for key in job.likeness:
+            running = self._started.get(key, {})
+            running.pop(job.job_id, None)
+            if not running:
+                self._started.pop(key, None)
 
     def _longest(self, job: LimitJob, at_s: float) -> tuple[float, int]:
         for key in job.likeness:
             ended = self._ended.get(key, ())
             if len(ended) >= self.settings.least_alike:
-                running = self._started[key]
+                running = self._started.get(key, {})
                 oldest_s = next(iter(running.values()), at_s)
                 return max(1.0, *ended, at_s - oldest_s), len(ended)
         return math.nan, 0

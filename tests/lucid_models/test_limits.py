@@ -146,3 +146,15 @@ def test_on_a_national_cluster_advice_kills_about_as_many_as_stated() -> None:
     assert np.median(asked_s / run_s) > 3.6
     assert np.median(advised_s / run_s) < 2.4
     assert ((advised_s < asked_s) & (table.run_s >= advised_s)).mean() < 0.025
+
+
+def test_of_names_without_end_those_that_ended_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lucid_models.limits.advisor.MOST_LIKENESSES", 30)
+    advisor = LimitAdvisor()
+    jobs = [LimitJob(str(number), "u", "CPU jobs", 3_600.0, (("alike", number),)) for number in range(100)]
+    for job in jobs:
+        for _ in range(5):
+            advisor.started(job, 0.0)
+            advisor.ended(job, 60.0)
+    known = [job.job_id for job in jobs if advisor.advise(job, 100.0).alike_jobs]
+    assert known == [job.job_id for job in jobs[-30:]]
