@@ -3,8 +3,8 @@
 A few days, or a cluster whose habits change by the week, teach shape functions little that holds tomorrow,
 and a series that moves slowly is forecast best by its newest value. What the learned forecast, the rolling
 median and the newest value weigh is chosen by the newest part of the history, forecast by a model that was
-fitted on what lies before it: separately for times when little comes, where a median is hard to beat. As far
-as a gain over the median may be chance, the median stands.
+fitted on what lies before it: separately for times when little comes, where a median is hard to beat. The
+fewer bins spoke, the more the median stands.
 """
 
 from dataclasses import dataclass, field
@@ -20,11 +20,10 @@ PARTS = ("learned", "median", "newest")
 _STEPS = 8
 TRIED = np.array([(a, _STEPS - a - c, c) for a in range(_STEPS + 1) for c in range(_STEPS + 1 - a)]) / _STEPS
 MEDIAN_ALONE = (0.0, 1.0, 0.0)
-# So many days of held-out bins speak for the choice as much as the median's good name.
-TRUSTED_DAYS = 1.0
+# So many days of held-out bins speak for the choice as much as the median's good name; fewer say nothing.
+TRUSTED_DAYS = 0.5
 HELD_OUT = 0.5
 HELD_OUT_DAYS = 28  # at most: what is older says less of tomorrow
-BLOCKS_A_DAY = 8  # errors within three hours go together
 SILENT_BELOW = 0.5  # a median that rounds to nothing
 
 
@@ -112,37 +111,22 @@ def _best_weights(
     truth: NDArray[np.float64], parts: NDArray[np.float64], rows: NDArray[np.bool_], day_bins: int
 ) -> PartWeights:
     """The weights with the least mean absolute error on these rows, those nearest to the median among equals,
-    drawn to the median as far as the bins are few and the gain over it may be chance.
+    drawn to the median as far as the bins are few.
     """
     known = np.flatnonzero(rows & ~np.isnan(truth) & ~np.isnan(parts).any(axis=1))
     trusted_bins = TRUSTED_DAYS * day_bins
-    if known.size < trusted_bins / 2:
+    if known.size < trusted_bins:
         return PartWeights(MEDIAN_ALONE, known.size)
     said, came = parts[known], truth[known]
     errors = np.array([np.abs(said @ tried - came).mean() for tried in TRIED])
     equal = np.flatnonzero(errors <= errors.min() * (1.0 + 1e-12))
     best = TRIED[equal[np.argmax(TRIED[equal, PARTS.index("median")])]]
-    gains = np.abs(said[:, PARTS.index("median")] - came) - np.abs(said @ best - came)
-    trust = _beyond_chance(gains, known * BLOCKS_A_DAY // day_bins) * known.size / (known.size + trusted_bins)
+    trust = known.size / (known.size + trusted_bins)
     learned, newest = (round(float(trust * best[PARTS.index(part)]), 2) for part in ("learned", "newest"))
     alone = np.abs(said - came[:, None]).mean(axis=0)
     return PartWeights(
         (learned, round(1.0 - learned - newest, 2), newest), known.size, tuple(map(float, alone))
     )
-
-
-def _beyond_chance(gains: NDArray[np.float64], blocks: NDArray[np.intp]) -> float:
-    """How much of a mean gain is not chance, within [0, 1]: one less its variance over its square, the
-    positive part (James and Stein 1961). Gains within a block of time go together.
-    """
-    of_block = np.unique(blocks, return_inverse=True)[1]
-    blocks_seen = int(of_block.max()) + 1
-    mean = float(gains.mean())
-    if mean <= 0.0 or blocks_seen < 2:
-        return 0.0
-    excess = np.bincount(of_block, gains) - np.bincount(of_block) * mean
-    variance = float((excess**2).sum()) / gains.size**2 * blocks_seen / (blocks_seen - 1)
-    return max(1.0 - variance / mean**2, 0.0)
 
 
 def weights_in_words(weights: tuple[float, ...]) -> str:
