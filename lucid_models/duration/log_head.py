@@ -194,6 +194,8 @@ class _NaiveEstimate:
             for term in shapes.terms
         ]
         rest = 1.0 - share
-        terms.append(Term((self.feature,), (_CUTS,), rest * self._scores, self._weights))
+        # It is not learned: no bag says another thing of it.
+        alike = np.zeros_like(self._scores)
+        terms.append(Term((self.feature,), (_CUTS,), rest * self._scores, self._weights, alike))
         intercept = share * shapes.intercept + rest * self._usual
         return AdditiveScorer(self._names, terms, intercept, shapes.link)

@@ -28,12 +28,13 @@ from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
-from lucid_models.duration.levels import with_naive_estimate
+from lucid_models.duration.levels import NAIVE, with_naive_estimate
 from lucid_models.duration.log_head import HeadSettings, TaughtJobs, learn_log_head
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
 from lucid_models.duration.tables import (
     by_submission,
     choose_facts,
+    ends_and_run_times,
     epoch_seconds,
     job_mappings,
     job_stream,
@@ -267,6 +268,22 @@ class WorkloadEstimateModel:
         back[order] = np.arange(order.size)
         return pd.DataFrame(rows[back], columns=list(state.names), index=jobs.index)
 
+    def followed(self, jobs: pd.DataFrame, features: pd.DataFrame) -> NDArray[np.float64]:
+        """By how much the naive estimate has moved each job's log P50 since the end of training, shape
+        (rows,); zeros for a model without one.
+
+        `features` are those of `features_causal` for these jobs.
+        """
+        naive = [place for place, name in enumerate(self.scorer.state.names) if name.endswith(f":{NAIVE}")]
+        now = features.to_numpy()
+        if not naive or not len(jobs):
+            return np.zeros(len(jobs))
+        then = now.copy()
+        then[:, naive] = self._rows(jobs)[:, naive]
+        head = self.scorer.log_head
+        moved: NDArray[np.float64] = head.score(now) - head.score(then)
+        return moved
+
     def explain_global(self) -> dict[str, Any]:
         """Importances and shape functions of the log head: what a feature's value adds to log run time; and
         what its `levels` brought (`level_rows`).
@@ -302,6 +319,13 @@ class WorkloadEstimateModel:
         table = by_submission(jobs)
         submit_s = epoch_seconds(table, "submit_time")
         until_s = float(submit_s[-1]) if known_until_s is None else known_until_s
+        end_s, run_s = ends_and_run_times(table)
+        ended_jobs = int(((end_s <= until_s) & (submit_s <= until_s) & ~np.isnan(run_s)).sum())
+        if ended_jobs < MIN_JOBS:
+            raise BadInputError(
+                f"{ended_jobs} jobs had ended by the end of the table; too few to learn from.",
+                remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
+            )
         progress(0, None, "finding what tells run times apart")
         choice = choose_levels(
             table[submit_s <= until_s].reset_index(drop=True),
@@ -313,11 +337,6 @@ class WorkloadEstimateModel:
         state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
         stream = job_stream(table, state)
         taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
-        if int(taught.sum()) < MIN_JOBS:
-            raise BadInputError(
-                f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
-                remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
-            )
         submitted = stream.submit_s <= until_s
         rows = replay(state, stream, scored=submitted, until_s=until_s, progress=progress)
         ended = taught[submitted]

@@ -21,8 +21,8 @@ _STEPS = 8
 TRIED = np.array([(a, _STEPS - a - c, c) for a in range(_STEPS + 1) for c in range(_STEPS + 1 - a)]) / _STEPS
 MEDIAN_ALONE = (0.0, 1.0, 0.0)
 # So many days of held-out bins speak for the choice as much as the median's good name; fewer say nothing.
-TRUSTED_DAYS = 0.5
-HELD_OUT = 0.5
+TRUSTED_DAYS = 0.25
+HELD_OUT = 0.25
 HELD_OUT_DAYS = 28  # at most: what is older says less of tomorrow
 SILENT_BELOW = 0.5  # a median that rounds to nothing
 

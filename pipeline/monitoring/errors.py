@@ -134,7 +134,7 @@ def duration_health(
     moved = moved_run_times(
         fresh[inside],
         submit_s[after][inside],
-        calibrated["p90_offset"].to_numpy(dtype=np.float64)[inside],
+        (calibrated["p90_offset"].to_numpy(dtype=np.float64) + model.followed(fresh, features))[inside],
         model.scorer.calibration.offsets,
         settings.least_jobs_of_a_group,
     )

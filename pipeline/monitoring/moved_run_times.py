@@ -1,8 +1,9 @@
-"""Virtual clusters whose run times have moved since the release learned, told by the calibration's offsets.
+"""Virtual clusters whose run times have moved since the release learned, told by the calibration's offsets
+and the naive estimate.
 
-The calibration follows misses job by job (`lucid_models.duration.calibration`), so a change of habits shows
-on the day on which it comes; a later day counts too, for statistics that have learned the new habit let the
-offset come back.
+Both follow what ends job by job (`lucid_models.duration.calibration`, `log_head`), so a change of habits
+shows on the day on which it comes; a later day counts too, for statistics that have learned the new habit let
+the offset come back.
 """
 
 from dataclasses import dataclass
@@ -36,17 +37,18 @@ class MovedRunTimes:
 def moved_run_times(
     jobs: pd.DataFrame,
     submit_s: NDArray[np.float64],
-    p90_offset: NDArray[np.float64],
+    p90_moved: NDArray[np.float64],
     learned: QuantileOffsets,
     least_jobs: int,
 ) -> tuple[MovedRunTimes, ...]:
-    """By name, from offsets of log run time at submissions, shape (jobs,); `learned`: those of the release.
+    """By name, from how far log P90 had moved at submissions, shape (jobs,).
 
-    Days on which fewer than `least_jobs` jobs were submitted to a virtual cluster decide nothing.
+    `learned`: the offsets of the release. Days on which fewer than `least_jobs` jobs were submitted to a
+    virtual cluster decide nothing.
     """
     names = [virtual_cluster_of({"virtual_cluster": name}) for name in jobs["virtual_cluster"]]
     base = np.array([learned.of(name)[_P90] for name in names])
-    table = pd.DataFrame({"name": names, "day": submit_s // DAY_S, "moved": p90_offset - base})
+    table = pd.DataFrame({"name": names, "day": submit_s // DAY_S, "moved": p90_moved - base})
     days = table.groupby(["name", "day"])["moved"].agg(["median", "size"]).reset_index()
     days = days[(days["size"] >= least_jobs) & (days["median"].abs() >= np.log(LEAST_FACTOR))]
     found = []

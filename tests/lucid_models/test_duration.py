@@ -178,6 +178,11 @@ def test_too_few_jobs_are_refused(jobs, duration_settings) -> None:
         evaluate_duration(jobs, 400)
 
 
+def test_a_log_in_which_nothing_has_ended_is_refused(jobs, duration_settings) -> None:
+    with pytest.raises(BadInputError, match=r"^0 jobs had ended"):
+        WorkloadEstimateModel(duration_settings).fit(jobs.assign(duration_s=np.nan, end_time=pd.NaT))
+
+
 def test_two_trainings_give_the_same_bytes(jobs, duration_settings, duration_model) -> None:
     again = WorkloadEstimateModel(duration_settings).fit(
         jobs.iloc[:700].sample(frac=1.0, random_state=1).sort_index()

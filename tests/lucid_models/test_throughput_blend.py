@@ -48,8 +48,8 @@ def test_without_a_held_out_bin_the_median_stands() -> None:
 def test_a_few_bins_draw_the_weights_to_the_median() -> None:
     truth = np.arange(1.0, 301.0)
     said = np.stack([truth, truth + 1.0, truth + 9.0], axis=1)
-    learned = [best_blend(truth[:bins], said[:bins], day_bins=100).busy.weights[0] for bins in (49, 50, 300)]
-    assert learned == [0.0, pytest.approx(1 / 3, abs=0.01), 0.75]
+    learned = [best_blend(truth[:bins], said[:bins], day_bins=100).busy.weights[0] for bins in (24, 25, 300)]
+    assert learned == [0.0, 0.5, pytest.approx(12 / 13, abs=0.01)]
 
 
 @pytest.mark.parametrize("days", [3, 14])
