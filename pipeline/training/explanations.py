@@ -145,6 +145,8 @@ def explain_predictions(
         )
     if len(job_ids) > MOST_JOBS:
         raise BadInputError(f"{len(job_ids)} jobs are too many to read.", remedy=f"Name at most {MOST_JOBS}.")
+    if not job_ids:  # a model of snapshots has no jobs in the lake
+        return []
     lake = Lake(lake_uri)
     if model.kind == WAITS_KIND:
         jobs = lake.read_jobs(cluster)

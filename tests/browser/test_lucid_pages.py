@@ -79,7 +79,7 @@ def test_everything_is_reached_by_tab_and_has_a_name(visit: Callable[..., Any], 
             assert element.aria_snapshot().removeprefix(f"- {role}").strip(" :\n"), element.evaluate(
                 "e => e.outerHTML"
             )
-    enabled = own.locator("a[href], button:not([disabled]), input, select, textarea, summary")
+    enabled = own.locator("a[href], summary, :is(button, input, select, textarea):enabled")
     wanted = enabled.count()
     enabled.first.focus()
     for reached in range(1, wanted + 1):

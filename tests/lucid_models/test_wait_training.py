@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster_logs.queue_log import QueueLog
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.registry import Registry
 from lucid_models.waits.training import train_waits
 from pipeline.training.explanations import explain_model, explain_predictions, load_registered_model
@@ -34,7 +34,7 @@ def test_a_version_is_registered_beside_medians_and_is_the_same_twice(
     registered = load_registered_model(kind="waits", tracking_uri=uri, cluster="small")
     assert "rank_of_partition" in explain_model(registered)[""]["importances"]
     assert explain_predictions(registered, lake_uri="none", cluster="small") == []
-    with pytest.raises(BadInputError, match="snapshots of a queue"):
+    with pytest.raises(NotFoundError, match="no jobs of cluster 'small'"):
         explain_predictions(registered, lake_uri="none", cluster="small", job_ids=["7"])
 
 

@@ -4,7 +4,7 @@ import { address } from "./reading.js";
 import { ago, moment } from "./words.js";
 
 const React = globalThis.React;
-const { Alert, Badge, Box, HStack, Heading, Link, Spinner, Table, Text, VStack } = globalThis.ChakraUI;
+const { Alert, Badge, Box, HStack, Heading, Link, NativeSelect, Spinner, Table, Text, VStack } = globalThis.ChakraUI;
 const { Link: RouterLink } = globalThis.ReactRouterDOM;
 
 export const h = React.createElement;
@@ -29,6 +29,9 @@ export const Out = ({ href, children }) =>
 // Airflow has no address of a DAG's form: its button is at the top right of the DAG's page.
 export const Form = ({ dagId, may, children }) =>
   may === false ? null : h(Text, { as: "span" }, h(Go, { to: `/dags/${dagId}` }, children), " (button Trigger)");
+
+// Of a field that offers a choice; there is nothing in it for who does not see it.
+export const Arrow = () => h(NativeSelect.Indicator, { "aria-hidden": true });
 
 export const Problem = ({ children }) =>
   h(Alert.Root, { status: "error", role: "alert" }, h(Alert.Indicator), h(Alert.Content, null, children));

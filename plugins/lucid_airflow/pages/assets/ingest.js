@@ -1,7 +1,7 @@
 // A log by hand: the file, how it will be read, the cluster and its nodes, and one button that starts ingest_logs.
 
 import { Act, runAddress, trigger } from "./acting.js";
-import { Card, Form, Line, Problem, Rows, Waiting, h, muted } from "./cards.js";
+import { Arrow, Card, Form, Line, Problem, Rows, Waiting, h, muted } from "./cards.js";
 import { count, figure, moment } from "./words.js";
 import { sendFile, useLook } from "./reading.js";
 
@@ -32,7 +32,7 @@ const Select = ({ label, value, onChange, options }) =>
       { "aria-label": label, value, onChange: (event) => onChange(event.target.value) },
       options.map(([key, text]) => h("option", { key, value: key }, text)),
     ),
-    h(NativeSelect.Indicator),
+    h(Arrow),
   );
 
 // A path on the server, or a file of this machine that is sent there first.

@@ -1,7 +1,7 @@
 // The form of a what-if: every field is checked by the server's own rules before anything runs.
 
 import { Act, trigger } from "./acting.js";
-import { Card, Line, Problem, h } from "./cards.js";
+import { Arrow, Card, Line, Problem, h } from "./cards.js";
 import { useLook } from "./reading.js";
 
 const { Box, HStack, Input, NativeSelect, Text, VStack } = globalThis.ChakraUI;
@@ -99,7 +99,7 @@ export function WhatIfForm({ choices: { clusters, policies, may }, placeOf, dagI
           { "aria-label": "Cluster", value: asked.cluster, onChange: (event) => setAsked(freshOf(clusters.find(({ name }) => name === event.target.value), policies)) },
           clusters.map(({ name }) => h("option", { key: name, value: name }, name)),
         ),
-        h(NativeSelect.Indicator),
+        h(Arrow),
       ),
     ),
     h(

@@ -1,6 +1,6 @@
 // The result of a what-if as pictures, each with its numbers as a table, for all jobs or one virtual cluster.
 
-import { Card, Folded, Out, Problem, Rows, Time, Waiting, h } from "./cards.js";
+import { Arrow, Card, Folded, Out, Problem, Rows, Time, Waiting, h } from "./cards.js";
 import { Dots } from "./charts.js";
 import { Plot } from "./plots.js";
 import { Waits } from "./what_if_waits.js";
@@ -239,7 +239,7 @@ export function WhatIfResult({ runId }) {
           h("option", { value: "" }, "all virtual clusters"),
           names.map((name) => h("option", { key: name, value: name }, name)),
         ),
-        h(NativeSelect.Indicator),
+        h(Arrow),
       ),
     ),
     good.length > 0 && h(OverTime, { key: `time ${key}`, runId, virtualCluster, styleOf, variants: good }),

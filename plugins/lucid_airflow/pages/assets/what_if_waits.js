@@ -1,6 +1,6 @@
 // Why did this job wait: the longest waits of a variant, and what the simulator knows of the one that is picked.
 
-import { Card, Problem, Rows, Waiting, h } from "./cards.js";
+import { Arrow, Card, Problem, Rows, Waiting, h } from "./cards.js";
 import { Plot } from "./plots.js";
 import { count, duration, figure, moment } from "./words.js";
 import { useLook } from "./reading.js";
@@ -84,7 +84,7 @@ export function Waits({ runId, virtualCluster, variants }) {
           { id: `variant ${runId}`, value: variant, onChange: (event) => setVariant(event.target.value) },
           variants.map(({ name }) => h("option", { key: name, value: name }, name)),
         ),
-        h(NativeSelect.Indicator),
+        h(Arrow),
       ),
       h(Input, { size: "sm", w: "16rem", "aria-label": "Part of a job's id or of its user's name", placeholder: "job or user", value: text, onChange: (event) => setText(event.target.value) }),
       h(Button, { size: "sm", type: "submit", variant: "outline" }, "Find"),
