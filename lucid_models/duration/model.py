@@ -320,10 +320,10 @@ class WorkloadEstimateModel:
         submit_s = epoch_seconds(table, "submit_time")
         until_s = float(submit_s[-1]) if known_until_s is None else known_until_s
         end_s, run_s = ends_and_run_times(table)
-        ended_jobs = int(((end_s <= until_s) & (submit_s <= until_s) & ~np.isnan(run_s)).sum())
-        if ended_jobs < MIN_JOBS:
+        taught = (end_s <= until_s) & (submit_s <= until_s) & ~np.isnan(run_s)
+        if int(taught.sum()) < MIN_JOBS:
             raise BadInputError(
-                f"{ended_jobs} jobs had ended by the end of the table; too few to learn from.",
+                f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
                 remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
             )
         progress(0, None, "finding what tells run times apart")
@@ -336,7 +336,6 @@ class WorkloadEstimateModel:
         levels = choice.levels if len(table) >= MANY_JOBS else with_naive_estimate(choice.levels)
         state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
         stream = job_stream(table, state)
-        taught = (stream.end_s <= until_s) & (stream.submit_s <= until_s) & ~np.isnan(stream.duration_s)
         submitted = stream.submit_s <= until_s
         rows = replay(state, stream, scored=submitted, until_s=until_s, progress=progress)
         ended = taught[submitted]

@@ -145,10 +145,10 @@ def explain_predictions(
         )
     if len(job_ids) > MOST_JOBS:
         raise BadInputError(f"{len(job_ids)} jobs are too many to read.", remedy=f"Name at most {MOST_JOBS}.")
-    if not job_ids:  # a model of snapshots has no jobs in the lake
-        return []
     lake = Lake(lake_uri)
     if model.kind == WAITS_KIND:
+        if not job_ids:  # one that learned from snapshots has no jobs in the lake
+            return []
         jobs = lake.read_jobs(cluster)
         return [_wait(model.parts[""], jobs, row) for row in _rows_of(jobs, job_ids, cluster)]
     jobs = with_known_profiles(lake.read_jobs(cluster), lake.read_job_metrics(cluster))
