@@ -83,10 +83,6 @@ class PlacementPlan:
         """Return the free GPUs of a pool."""
         return self._free.free_on(self._own if pool is ServerPool.TRAINING else self._loaned)
 
-    def idle_servers(self, pool: ServerPool) -> int:
-        """Return how many servers of a pool are wholly idle."""
-        return self._free.idle(self._own if pool is ServerPool.TRAINING else self._loaned).bit_count()
-
     def free_on(self, server: int) -> int:
         """Return a server's free GPUs."""
         return self._free.on_node(self._place_of(server))
