@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cluster_logs.inference_load import LoadReading
 from cluster_logs.inference_series import InferenceSeries
+from experiments.model_quality.headroom import LAST_VALUE, HeadroomOutcome, choose_headroom, headroom_outcome
 from experiments.model_quality.inference_inputs import read_load, scraped_duty_cycle, scraped_requests
 from experiments.model_quality.inference_rivals import inference_rivals
 from experiments.pages import run_study
@@ -19,7 +20,6 @@ from lucid_models.evaluation.inference_load import OURS, evaluate_inference_load
 from lucid_models.evaluation.measures import Row
 from lucid_models.inference_load.features import WINDOW_BINS
 from lucid_models.inference_load.walk_forward import walk_forward
-from simulator.loaning.headroom import LAST_VALUE, HeadroomOutcome, choose_headroom, headroom_outcome
 
 SERVERS = 94
 # Of the series that are shorter than two days.

@@ -18,11 +18,12 @@ from cluster_logs.synthetic.generator import synthesize
 from experiments.artifact_rules.published_packing import read_published_pairs
 from experiments.pages import run_study
 from experiments.policies.agreement import load_slice
+from experiments.reproduction.study import rigid_policy_names
 from foundation.markdown import markdown_table
 from pipeline.replay.log_scenario import PAIRS_FILE
 from simulator.cluster import ClusterSpec
 from simulator.colocation import MeasuredPairs
-from simulator.policies.registry import BUILT_IN, rigid_policy_names
+from simulator.policies.registry import BUILT_IN
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates

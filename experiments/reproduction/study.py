@@ -22,7 +22,7 @@ from experiments.reproduction.trace import ReproductionTrace
 from foundation.progress import Progress, silent
 from lucid_models.packing.model import PackingSettings
 from simulator.colocation import MeasuredPairs
-from simulator.policies.registry import policy_class, rigid_policy_names
+from simulator.policies.registry import elastic_policy_names, policy_class, policy_names
 from simulator.workload import Workload
 
 LUCID, CLARITY = "lucid", "clarity"  # the paper's policy, and our own
@@ -113,6 +113,12 @@ class Study:
             "profiling takes time, and jobs are packed only when no GPU is idle. The cluster starts empty."
         )
         return said
+
+
+def rigid_policy_names() -> list[str]:
+    """Return the names of the policies that leave a running job its GPUs, or stop it."""
+    elastic = elastic_policy_names()
+    return [name for name in policy_names() if name not in elastic]
 
 
 def make_study(

@@ -76,10 +76,6 @@ class InferenceService:
             now_s = times_s[0] + (now_s - times_s[0]) % self.length_s
         return max(0, bisect_right(times_s, now_s) - 1)
 
-    def usage_at(self, now_s: float) -> float:
-        """Return the share of the servers that inference uses at a moment (0 to 1)."""
-        return self.usage[self._bin(now_s)]
-
     def servers_needed(self, now_s: float) -> int:
         """Return how many servers inference is taken to need now: the larger of usage as far as it is known
         and of what is believed.

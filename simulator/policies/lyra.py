@@ -35,4 +35,4 @@ class Lyra(WorkerPolicy):
             WorkerGroup(job.gpus_per_worker, saved_time_values(job.left_s_by_extra(), exponent))
             for job in jobs
         ]
-        return choose_workers(groups, capacity_gpus).extra_workers
+        return choose_workers(groups, capacity_gpus)

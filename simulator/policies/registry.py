@@ -63,12 +63,6 @@ def elastic_policy_names() -> list[str]:
     return [name for name in policy_names() if issubclass(policy_class(name), ElasticPolicy)]
 
 
-def rigid_policy_names() -> list[str]:
-    """Return the names of the policies that leave a running job its GPUs, or stop it."""
-    elastic = elastic_policy_names()
-    return [name for name in policy_names() if name not in elastic]
-
-
 def policy_class(name: str, rules: "Rules | None" = None) -> "type[Policy]":
     """Return the class of a policy under a rule set (None: the default one).
 

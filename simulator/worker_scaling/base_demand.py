@@ -1,30 +1,9 @@
 """Phase 1 of Lyra's scheduler: which waiting jobs get their base demand, and in which pool (section 5.2)."""
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping
 
 from foundation.errors import BadInputError
 from simulator.worker_scaling.server_pools import ServerPool
-
-JobT = TypeVar("JobT", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class BaseDemand(Generic[JobT]):
-    """What a waiting job needs to run at all: GPUs on training servers, and where it may run instead."""
-
-    job: JobT
-    gpus: int
-    pools: tuple[ServerPool, ...] = (ServerPool.TRAINING,)  # in the order of preference
-
-
-@dataclass(frozen=True, slots=True)
-class BaseStarts(Generic[JobT]):
-    """The jobs that start, in the queue's order, with pool and GPUs there; and the GPUs that are left."""
-
-    starts: tuple[tuple[JobT, ServerPool, int], ...]
-    left_gpus: Mapping[ServerPool, int]
 
 
 def pools_of(*, loanable: bool, grows: bool) -> tuple[ServerPool, ...]:
@@ -67,19 +46,3 @@ class BaseRoom:
                 self.left_gpus[pool] -= wanted
                 return pool, wanted
         return None
-
-
-def choose_starts(
-    queue: Iterable[BaseDemand[JobT]],
-    free_gpus: Mapping[ServerPool, int],
-    loaned_workers_per_worker: int = 1,
-) -> BaseStarts[JobT]:
-    """Walk the queue from the front: each job takes its base demand from the first of its pools that has it.
-
-    A job that fits nowhere is passed over, and nothing is reserved for it. `free_gpus` and
-    `loaned_workers_per_worker` as in `BaseRoom`.
-    """
-    room = BaseRoom(free_gpus, loaned_workers_per_worker)
-    taken = ((demand.job, room.take(demand.gpus, demand.pools)) for demand in queue)
-    starts = tuple((job, *start) for job, start in taken if start is not None)
-    return BaseStarts(starts, room.left_gpus)

@@ -107,7 +107,7 @@ class Draft:
                 with_base |= _bits(view.placement or ())
         for held in self._held.values():
             free.give(held)
-        self.plan = PlacementPlan.on(free, loaned, with_base & loaned, keeps_apart=keeps_apart)
+        self.plan = PlacementPlan(free, loaned, with_base & loaned, keeps_apart=keeps_apart)
 
     def _note(self, view: JobView) -> int:
         """Take note of an elastic job that runs; return the servers with its base workers."""

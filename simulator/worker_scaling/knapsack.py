@@ -25,15 +25,6 @@ class WorkerGroup:
     values: Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerChoice:
-    """More workers by group, the sum of their values, and the GPUs that they take."""
-
-    extra_workers: tuple[int, ...]
-    value: float
-    gpus: int
-
-
 def saved_time_values(remaining_s: Sequence[float], exponent: float = 0.0) -> list[float]:
     """Return the values of 1, 2, ... more workers, from the remaining run times (s) with 0, 1, 2, ... more.
 
@@ -47,8 +38,8 @@ def saved_time_values(remaining_s: Sequence[float], exponent: float = 0.0) -> li
     return [(base_s - with_more_s) / base_s**exponent for with_more_s in remaining_s[1:]]
 
 
-def choose_workers(groups: Sequence[WorkerGroup], capacity_gpus: int) -> WorkerChoice:
-    """Return the most valuable choice of more workers that takes at most `capacity_gpus`.
+def choose_workers(groups: Sequence[WorkerGroup], capacity_gpus: int) -> tuple[int, ...]:
+    """Return more workers by group: the most valuable choice that takes at most `capacity_gpus`.
 
     Give the groups in the order of submission. Of equal choices (within `TOLERANCE`) it is the one with
     fewer GPUs, then the one that gives a later group fewer workers.
@@ -67,15 +58,14 @@ def choose_workers(groups: Sequence[WorkerGroup], capacity_gpus: int) -> WorkerC
     wanted_gpus = sum(group.gpus_per_worker * len(group.values) for group in groups)
     most_gpus = min(capacity_gpus, wanted_gpus)
     if most_gpus == wanted_gpus and all(map(_always_rises, groups)):
-        everything = tuple(len(group.values) for group in groups)
-        return WorkerChoice(everything, sum(group.values[-1] for group in groups if group.values), most_gpus)
-    best, chosen = _tables(groups, most_gpus)
-    gpus = used_gpus = int(np.argmax(best >= best[most_gpus] - TOLERANCE))
+        return tuple(len(group.values) for group in groups)
+    best, workers_by_gpus = _tables(groups, most_gpus)
+    gpus = int(np.argmax(best >= best[most_gpus] - TOLERANCE))
     extra_workers = []
-    for group, workers in zip(reversed(groups), reversed(chosen), strict=True):
+    for group, workers in zip(reversed(groups), reversed(workers_by_gpus), strict=True):
         extra_workers.append(int(workers[gpus]))
         gpus -= extra_workers[-1] * group.gpus_per_worker
-    return WorkerChoice(tuple(reversed(extra_workers)), float(best[used_gpus]), used_gpus)
+    return tuple(reversed(extra_workers))
 
 
 def _always_rises(group: WorkerGroup) -> bool:
@@ -88,7 +78,7 @@ def _tables(
 ) -> tuple[NDArray[np.float64], list[NDArray[np.int32]]]:
     """Return the best value by GPUs (0..most_gpus), and by group the workers that it has there."""
     best = np.zeros(most_gpus + 1)
-    chosen = []
+    workers_by_gpus = []
     for group in groups:
         before = best
         best = before.copy()
@@ -101,5 +91,5 @@ def _tables(
             better = with_more > best[gpus:] + TOLERANCE
             np.copyto(best[gpus:], with_more, where=better)
             workers[gpus:][better] = more
-        chosen.append(workers)
-    return best, chosen
+        workers_by_gpus.append(workers)
+    return best, workers_by_gpus

@@ -80,7 +80,8 @@ def knapsack_rows() -> list[str]:
     rows = []
     for (items, gpus), limit in KNAPSACKS.items():
         groups = made_groups(items)
-        value = choose_workers(groups, gpus).value
+        extra_workers = choose_workers(groups, gpus)
+        value = sum(group.values[more - 1] for group, more in zip(groups, extra_workers, strict=True) if more)
         quick = best_ms(choose_workers, groups, gpus)
         plain = best_ms(plain_value, groups, gpus)
         if abs(value - plain_value(groups, gpus)) > 1e-6:

@@ -17,6 +17,7 @@ from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.job import Job
 from simulator.loaning.loaning_policy import LoaningPolicy
+from simulator.loaning.orchestrator import share_of_servers
 from simulator.loaning.settings import LoanSettings
 from simulator.policies.registry import load_policy
 from simulator.scenario import Scenario
@@ -43,7 +44,8 @@ def test_the_newest_finished_bin_is_what_is_known(series: InferenceSeries) -> No
     assert np.array_equal(known.present[1:], known.usage[:-1])
     assert known.believed is None
     service = known.service(FIRST.timestamp() + 100)
-    assert service.usage_at(BIN_S) == known.usage[0]
+    in_use = share_of_servers(float(known.usage[0]), known.servers)
+    assert [*service.servers_in_use(BIN_S, BIN_S + 1)] == [(BIN_S, in_use)]
     assert service.seen_usage is not None
     assert service.seen_usage[0] == known.present[0]
 

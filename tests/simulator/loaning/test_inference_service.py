@@ -8,9 +8,9 @@ from simulator.loaning.inference_service import InferenceService
 
 def test_usage_is_a_step_function_that_repeats_after_a_whole_period() -> None:
     once = InferenceService(10, (0.0, 300.0, 600.0), (0.1, 0.5, 0.9))
-    assert [once.usage_at(at_s) for at_s in (-1.0, 0.0, 299.9, 300.0, 5000.0)] == [0.1, 0.1, 0.1, 0.5, 0.9]
+    assert [once.servers_needed(at_s) for at_s in (-1.0, 0.0, 299.9, 300.0, 5000.0)] == [1, 1, 1, 5, 9]
     again = InferenceService(10, (0.0, 300.0, 600.0), (0.1, 0.5, 0.9), repeats=True)
-    assert [again.usage_at(at_s) for at_s in (899.9, 900.0, 1200.0, -1.0)] == [0.9, 0.1, 0.5, 0.9]
+    assert [again.servers_needed(at_s) for at_s in (899.9, 900.0, 1200.0, -1.0)] == [9, 1, 5, 9]
 
 
 def test_servers_needed_are_those_of_usage_or_of_what_is_believed_and_not_of_rounding() -> None:

@@ -1,20 +1,17 @@
 """The rules beside worked examples and decisions of simulated fortnights."""
 
+from typing import Any
+
 import pytest
 
 from simulator.loaning.orchestrator import servers_to_lend, share_of_servers
 from simulator.loaning.reclaiming import choose_reclaim
 from simulator.loaning.settings import LoanSettings
-from simulator.worker_scaling.base_demand import BaseDemand, choose_starts, pools_of
+from simulator.placement import FreeGpus
+from simulator.worker_scaling.base_demand import BaseRoom, pools_of
 from simulator.worker_scaling.knapsack import WorkerGroup, choose_workers
 from simulator.worker_scaling.server_pools import ServerPool
-from simulator.worker_scaling.worker_placement import (
-    PlacementPlan,
-    ServerRoom,
-    WorkerDemand,
-    WorkerKind,
-    place_workers,
-)
+from simulator.worker_scaling.worker_placement import PlacementPlan, WorkerKind
 from tests.simulator.loaning.lyra_reference import examples, reclaim_decisions, servers_of
 
 pytestmark = pytest.mark.reference
@@ -63,9 +60,11 @@ def test_knapsacks() -> None:
         groups = [WorkerGroup(group["gpus_per_worker"], group["values_s"]) for group in example["groups"]]
         choice = choose_workers(groups, example["capacity_gpus"])
         # The values of up to 86 groups are rounded to 1e-6 s, and so is their sum.
-        assert choice.value == pytest.approx(example["best_value_s"], abs=1e-5)
-        assert choice.gpus == example["gpus_used"]
-        assert list(choice.extra_workers) == example["extra_workers"], example["name"]
+        chosen = [(group, more) for group, more in zip(groups, choice, strict=True) if more]
+        value_s = sum(group.values[more - 1] for group, more in chosen)
+        assert value_s == pytest.approx(example["best_value_s"], abs=1e-5)
+        assert sum(group.gpus_per_worker * more for group, more in chosen) == example["gpus_used"]
+        assert list(choice) == example["extra_workers"], example["name"]
 
 
 def test_phase_1() -> None:
@@ -73,48 +72,50 @@ def test_phase_1() -> None:
         queue = sorted(
             example["pending"], key=lambda job: (job["min_run_time_s"], job["submit_s"], job["id"])
         )
-        demands = [
-            BaseDemand(
-                job["id"],
-                job["workers_min"] * job["gpus_per_worker"],
-                pools_of(loanable=job["fungible"], grows=job["elastic"]),
-            )
-            for job in queue
-        ]
         free = {
             ServerPool.TRAINING: example["free_training_gpus"],
             ServerPool.ON_LOAN: example["free_on_loan_gpus"],
         }
-        chosen = choose_starts(demands, free, example["loaned_workers_per_worker"])
-        assert [list(start) for start in chosen.starts] == example["starts"]
-        assert chosen.left_gpus == example["left"]
+        room = BaseRoom(free, example["loaned_workers_per_worker"])
+        starts = []
+        for job in queue:
+            pools = pools_of(loanable=job["fungible"], grows=job["elastic"])
+            taken = room.take(job["workers_min"] * job["gpus_per_worker"], pools)
+            starts += [[job["id"], *taken]] if taken else []
+        assert starts == example["starts"]
+        assert room.left_gpus == example["left"]
+
+
+def plan_of(servers: list[dict[str, Any]]) -> PlacementPlan:
+    """A plan on servers whose number is their node's; nodes between them are full."""
+    size = 1 + max(server["free_gpus"] for server in servers)
+    free_gpus = {server["id"]: server["free_gpus"] for server in servers}
+    flexible = [server["id"] for server in servers if server["role"] == "flexible"]
+    free = FreeGpus(1 + max(free_gpus), size)
+    for node in range(free.nodes):
+        if node not in flexible:
+            free.take(((node, size - free_gpus.get(node, 0)),))
+    loaned = sum(1 << server["id"] for server in servers if server["role"] != "training")
+    with_base = sum(1 << server["id"] for server in servers if server["role"] == "base")
+    plan = PlacementPlan(free, loaned, with_base)
+    for node in flexible:
+        assert plan.take(node, WorkerKind.FLEXIBLE, size - free_gpus[node])
+    return plan
 
 
 def test_placements() -> None:
     for example in examples("placement"):
-        plan = PlacementPlan(
-            ServerRoom(
-                server["id"],
-                ServerPool.TRAINING if server["role"] == "training" else ServerPool.ON_LOAN,
-                server["free_gpus"],
-                has_base=server["role"] == "base",
-                has_flexible=server["role"] == "flexible",
-            )
-            for server in example["servers"]
-        )
-        demands = [
-            WorkerDemand(
-                job["id"],
-                job["gpus_per_worker"],
-                job["workers"],
-                WorkerKind(job["kind"]),
-                (ServerPool(job["pool"]),),
-            )
-            for job in example["jobs"]
-        ]
-        placed = place_workers(plan, demands)
-        for job, servers in example["placements"]:
-            assert list(placed.get(job, (None, ()))[1]) == servers
+        plan = plan_of(example["servers"])
+        placed: dict[Any, list[int]] = {}
+        for job in sorted(example["jobs"], key=lambda job: (-job["gpus_per_worker"], -job["workers"])):
+            pool, gpus = ServerPool(job["pool"]), job["gpus_per_worker"]
+            if WorkerKind(job["kind"]) is WorkerKind.BASE:
+                servers = plan.place_gang(pool, (gpus,) * job["workers"])
+            else:
+                servers = plan.place_flexible(pool, gpus, job["workers"])
+            placed[job["id"]] = list(servers or ())
+        for job_id, servers in example["placements"]:
+            assert placed[job_id] == servers
         assert {str(server["id"]): plan.free_on(server["id"]) for server in example["servers"]} == example[
             "free_after"
         ]

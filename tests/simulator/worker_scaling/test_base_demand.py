@@ -3,7 +3,7 @@
 import pytest
 
 from foundation.errors import BadInputError
-from simulator.worker_scaling.base_demand import BaseDemand, choose_starts, pools_of
+from simulator.worker_scaling.base_demand import BaseRoom, pools_of
 from simulator.worker_scaling.server_pools import ServerPool
 
 TRAINING, ON_LOAN = ServerPool.TRAINING, ServerPool.ON_LOAN
@@ -15,18 +15,16 @@ def test_jobs_that_grow_prefer_servers_on_loan() -> None:
     assert pools_of(loanable=True, grows=False) == (TRAINING, ON_LOAN)
 
 
-def test_who_does_not_fit_is_passed_over() -> None:
-    queue = [
-        BaseDemand("wide", 12),
-        BaseDemand("grows", 2, (ON_LOAN, TRAINING)),
-        BaseDemand("loanable", 8, (TRAINING, ON_LOAN)),
-        BaseDemand("late", 1, (TRAINING, ON_LOAN)),
-    ]
-    starts = choose_starts(queue, {TRAINING: 8, ON_LOAN: 10}, 3)
-    assert starts.starts == (("grows", ON_LOAN, 6), ("loanable", TRAINING, 8), ("late", ON_LOAN, 3))
-    assert starts.left_gpus == {TRAINING: 0, ON_LOAN: 1}
+def test_a_demand_that_fits_nowhere_leaves_all_to_those_behind_it() -> None:
+    room = BaseRoom({TRAINING: 8, ON_LOAN: 10}, 3)
+    assert room.largest == 8
+    assert room.take(12, (TRAINING,)) is None
+    assert room.take(2, (ON_LOAN, TRAINING)) == (ON_LOAN, 6)
+    assert room.take(8, (TRAINING, ON_LOAN)) == (TRAINING, 8)
+    assert room.take(1, (TRAINING, ON_LOAN)) == (ON_LOAN, 3)
+    assert room.left_gpus == {TRAINING: 0, ON_LOAN: 1}
 
 
 def test_less_than_one_loaned_worker_is_refused() -> None:
     with pytest.raises(BadInputError, match="0 loaned workers"):
-        choose_starts([], {}, 0)
+        BaseRoom({}, 0)

@@ -1,27 +1,39 @@
 """On which servers workers go."""
 
+from simulator.job import Job
+from simulator.job_view import JobView
+from simulator.placement import FreeGpus
+from simulator.policies.lyra import Lyra, LyraSettings
+from simulator.snapshot import NodePool
+from simulator.worker_scaling.draft import Draft, DraftedJob
 from simulator.worker_scaling.server_pools import ServerPool
-from simulator.worker_scaling.worker_placement import (
-    PlacementPlan,
-    ServerRoom,
-    WorkerDemand,
-    WorkerKind,
-    place_workers,
-    whole_units,
-)
+from simulator.worker_scaling.worker_placement import PlacementPlan, WorkerKind, whole_units
+from simulator.workers import Workers
 
 TRAINING, ON_LOAN = ServerPool.TRAINING, ServerPool.ON_LOAN
 
 
 def on_loan() -> PlacementPlan:
-    return PlacementPlan(
-        [
-            ServerRoom(1, ON_LOAN, 4, has_flexible=True),
-            ServerRoom(2, ON_LOAN, 8),
-            ServerRoom(3, ON_LOAN, 2, has_base=True, has_flexible=True),
-            ServerRoom(4, ON_LOAN, 6, has_base=True),
-        ]
-    )
+    """Servers 1 to 4 on loan: with flexible workers, empty, with both kinds, with base workers."""
+    free = FreeGpus(5, 8)
+    free.take(((0, 8), (3, 6), (4, 2)))
+    plan = PlacementPlan(free, loaned=0b11110, with_base=0b11000)
+    assert plan.take(1, WorkerKind.FLEXIBLE, 4)
+    return plan
+
+
+def beside_inference(own_servers: int, lent_servers: int, gpus: int) -> NodePool:
+    """A pool with servers of its own, and behind them those that it has on loan."""
+    pool = NodePool("training", FreeGpus(own_servers, gpus))
+    lender = NodePool("inference", FreeGpus(lent_servers, gpus))
+    for server in range(lent_servers):
+        pool.borrow(lender, server)
+    return pool
+
+
+def view(job_id: str, duration_s: float, workers: Workers) -> JobView:
+    job = Job(job_id, "training", None, workers.gpus, 0.0, duration_s, workers=workers)
+    return JobView(job, index=len(job_id))
 
 
 def test_the_kinds_of_workers_keep_apart_on_servers_on_loan() -> None:
@@ -37,21 +49,25 @@ def test_a_gang_that_does_not_fit_leaves_nothing() -> None:
 
 
 def test_wide_workers_go_first_and_gangs_try_their_other_pool() -> None:
-    plan = PlacementPlan([ServerRoom(0, TRAINING, 8), ServerRoom(9, ON_LOAN, 8)])
-    demands = [
-        WorkerDemand("one", 1, 4, pools=(TRAINING, ON_LOAN)),
-        WorkerDemand("two", 2, 3),
-        WorkerDemand("flexible", 1, 2, WorkerKind.FLEXIBLE, (ON_LOAN,)),
-    ]
-    assert place_workers(plan, demands, 2) == {
-        "two": (TRAINING, (0, 0, 0)),
-        "one": (ON_LOAN, (9,) * 8),
+    pool = beside_inference(own_servers=2, lent_servers=1, gpus=5)
+    policy = Lyra(LyraSettings(scaling=False))
+    for each in (view("narrow", 1.0, Workers(2, 1, 1, loanable=True)), view("wide", 9.0, Workers(4, 2, 2))):
+        pool.queue.add(policy.priority(each), each)
+    draft = Draft(pool, lender="inference", unit=2, scaling=False)
+    policy.start_jobs(draft)
+    # Wide workers leave a GPU on either own server: too few there for the shorter job, though enough in all.
+    assert {job.view.job.job_id: (job.pool, job.placement()) for job in draft.starting} == {
+        "wide": (TRAINING, ((0, 4), (1, 4))),
+        "narrow": (ON_LOAN, ((2, 4),)),
     }
 
 
 def test_less_than_a_whole_loaned_worker_is_dropped() -> None:
-    plan = PlacementPlan([ServerRoom(4, ON_LOAN, 3), ServerRoom(6, ON_LOAN, 8)])
-    demand = WorkerDemand("a", 2, 2, WorkerKind.FLEXIBLE, (ON_LOAN,))
-    assert place_workers(plan, [demand], 3) == {"a": (ON_LOAN, (6, 6, 6))}
-    assert (plan.free_on(4), plan.free_on(6)) == (3, 2)
+    pool = beside_inference(own_servers=1, lent_servers=2, gpus=8)
+    pool.free.take(((1, 5),))
+    draft = Draft(pool, lender="inference", unit=3)
+    job = DraftedJob(view("a", 1.0, Workers(2, 1, 3, loanable=True)), ON_LOAN, {})
+    draft.scale_out({job: 2})
+    assert job.flexible_part() == ((2, 6),)
+    assert (draft.plan.free_on(1), draft.plan.free_on(2)) == (3, 2)
     assert whole_units({7: 1, 5: 2, 6: 2}, 3) == {6: 2, 7: 1}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.model_quality.headroom import LAST_VALUE, choose_headroom, headroom_outcome
 from foundation.errors import BadInputError
-from simulator.loaning.headroom import LAST_VALUE, choose_headroom, headroom_outcome
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=60)
 
