@@ -22,25 +22,14 @@ from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, lab
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import binned_series
 from pipeline.monitoring.data import DAY_S, MonitoredTables, MonitoredWindow
+from pipeline.monitoring.forecast_errors import Change, Floats, ForecastErrors, change_over_days
 from pipeline.monitoring.moved_run_times import MovedRunTimes, moved_run_times
 from pipeline.monitoring.rules import MonitorSettings
 from profiler_jobs.profile_table import ProfileSet
-from simulator.gate.bootstrap import Interval, paired_mean_change
 
-Floats = NDArray[np.float64]
 NAIVE_DURATION = ("ewma", "size_alone")  # the first that the log has the columns for
 NAIVE_THROUGHPUT = "rolling_median_12"
 SERIES_NAMES: Mapping[str, str] = {"submitted_gpu_jobs": "jobs", "submitted_gpus": "gpus"}
-
-
-@dataclass(frozen=True)
-class Change:
-    """A difference of mean errors with its interval over days; `low` and `high` None: too few days."""
-
-    point: float
-    low: float | None
-    high: float | None
-    days: int
 
 
 @dataclass(frozen=True)
@@ -88,19 +77,12 @@ class DurationHealth:
 
 
 @dataclass(frozen=True)
-class SeriesHealth:
-    """Forecast errors (MAE, in jobs or GPUs a bin) of one throughput series."""
+class SeriesHealth(ForecastErrors):
+    """Forecast errors of one throughput series, in jobs or GPUs a bin."""
 
     series: str
-    bins: int
-    mae: float | None
-    naive_mae: float | None
-    validation_mae: float | None
-    validation_naive_mae: float | None
-    against_naive: Change | None
-    days: tuple[ErrorOfDay, ...]
-    unusable: int
-    note: str = ""
+    days: tuple[ErrorOfDay, ...] = ()
+    unusable: int = 0
 
 
 @dataclass(frozen=True)
@@ -236,39 +218,26 @@ def _series_health(
     settings: MonitorSettings,
 ) -> SeriesHealth:
     short = SERIES_NAMES[series]
-    before = (
-        validation.get(f"{short}_mae"),
-        validation.get(f"baseline/{NAIVE_THROUGHPUT}/{short}_mae"),
-    )
+    health = SeriesHealth(series).validated(validation, f"{short}_mae", NAIVE_THROUGHPUT)
     scorer = forecasts.scorer(series)
     if throughput is None or int(throughput["bin_s"].iloc[0]) != scorer.features.bin_s:
         note = "not measured: the lake holds no throughput in bins of the model's length"
-        return SeriesHealth(series, 0, None, None, *before, None, (), 0, note)
+        return replace(health, note=note)
     data = binned_series(throughput, series)
     rivals = throughput_baselines(data.counts, scorer.features.lead_bins, data.bin_s)
     forecast = scorer.predict_series(data.counts, data.first_bin_s)
-    start_s = data.first_bin_s + data.bin_s * np.arange(data.counts.size)
+    start_s = data.first_bin_s + data.bin_s * np.arange(data.counts.size, dtype=np.float64)
     inside = (start_s >= window.start.timestamp()) & (start_s + data.bin_s <= window.end.timestamp())
     unusable = inside & ~(np.isfinite(forecast) & (forecast >= 0))
     inside &= ~unusable & ~np.isnan(data.counts) & ~np.isnan(rivals[NAIVE_THROUGHPUT])
+    health = replace(health, unusable=int(unusable.sum()))
     if not inside.any():
-        note = "not measured: the window holds no bin with a known history"
-        return SeriesHealth(series, 0, None, None, *before, None, (), int(unusable.sum()), note)
+        return replace(health, note="not measured: the window holds no bin with a known history")
     error = np.abs(forecast - data.counts)[inside]
     naive = np.abs(rivals[NAIVE_THROUGHPUT] - data.counts)[inside]
     days = (start_s[inside] // DAY_S).astype(np.int64)
-    enough = len(np.unique(days)) >= settings.least_days
-    return SeriesHealth(
-        series,
-        int(inside.sum()),
-        float(error.mean()),
-        float(naive.mean()),
-        *before,
-        change_over_days(error, naive, days, settings) if enough else None,
-        _by_day(days, error, naive),
-        int(unusable.sum()),
-        "" if enough else f"too few to decide: {len(np.unique(days))} days",
-    )
+    health = replace(health, days=_by_day(days, error, naive))
+    return health.judged(error, naive, start_s[inside], settings)
 
 
 def _group(name: str, table: pd.DataFrame) -> GroupErrors:
@@ -283,15 +252,6 @@ def _group(name: str, table: pd.DataFrame) -> GroupErrors:
         float((table["truth"] <= table["p90"]).mean()),
         float(table["naive_error"].mean()),
     )
-
-
-def change_over_days(new: Floats, old: Floats, days: NDArray[np.int64], settings: MonitorSettings) -> Change:
-    """Return the mean of new - old, with an interval over days: jobs of one day are alike, and one block."""
-    blocks = np.unique(days, return_inverse=True)[1]
-    interval: Interval = paired_mean_change(
-        new, old, blocks, confidence_pct=settings.confidence_pct, method="percentile"
-    ).difference
-    return Change(interval.point, interval.low, interval.high, interval.blocks)
 
 
 def _by_day(days: NDArray[np.int64], error: Floats, naive: Floats) -> tuple[ErrorOfDay, ...]:

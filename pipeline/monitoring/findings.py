@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from pipeline.monitoring.errors import Change, DurationHealth, GroupErrors, PackingHealth, SeriesHealth
+from pipeline.monitoring.errors import DurationHealth, GroupErrors, PackingHealth, SeriesHealth
+from pipeline.monitoring.forecast_errors import Change, ErrorSentences, clearly_above, error_findings
 from pipeline.monitoring.moved_run_times import LEAST_FACTOR
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
@@ -26,7 +27,7 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
     if overall is None:
         return
     expected = health.validation.get("mae_log10")
-    if expected is not None and _clearly_above(health.against_validation):
+    if expected is not None and clearly_above(health.against_validation):
         limit = settings.error_factor * expected
         if overall.mae_log10 > limit:
             sentence = (
@@ -34,7 +35,7 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
                 f"{expected:.3f}, so {overall.mae_log10 / expected:.2f} times as much."
             )
             yield found(Urgency.RETRAIN, "error", sentence, overall.mae_log10, limit)
-    if _clearly_above(health.against_naive):
+    if clearly_above(health.against_naive):
         sentence = (
             f"The naive rival ({health.naive}) does better on the same jobs: {overall.naive_mae_log10:.3f} "
             f"against {overall.mae_log10:.3f} in log10 of run time."
@@ -68,34 +69,21 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
 
 
 def throughput_findings(series: tuple[SeriesHealth, ...], settings: MonitorSettings) -> Iterator[Finding]:
-    """A forecast is judged by its skill over the naive rival: the error itself grows with the load."""
+    """Forecasts that cannot be used, and what their errors ask for."""
     for health in series:
         if health.unusable:
             sentence = f"{health.unusable:,} forecasts of {health.series} are not finite or negative."
             yield Finding(Urgency.RETRAIN, "throughput", health.series, sentence, float(health.unusable), 0.0)
-        if health.mae is None or health.naive_mae is None or health.against_naive is None:
-            continue
-        unit = _WORDS[health.series]
-        if _clearly_above(health.against_naive):
-            sentence = (
-                f"The naive rival forecasts {health.series} better: {health.naive_mae:.2f} against "
-                f"{health.mae:.2f} {unit}."
-            )
-            yield Finding(
-                Urgency.RETRAIN, "throughput", health.series, sentence, health.mae, health.naive_mae
-            )
-            continue
-        before, naive_before = health.validation_mae, health.validation_naive_mae
-        if not before or not naive_before or not health.naive_mae:
-            continue
-        skill, skill_before = health.mae / health.naive_mae, before / naive_before
-        if health.mae > settings.error_factor * before and skill > settings.error_factor * skill_before:
-            sentence = (
-                f"Forecasts of {health.series} are off by {health.mae:.2f} {unit} ({skill:.0%} of the naive "
-                f"rival's error); at validation by {before:.2f} ({skill_before:.0%})."
-            )
-            limit = settings.error_factor * before
-            yield Finding(Urgency.RETRAIN, "throughput", health.series, sentence, health.mae, limit)
+        name, unit = health.series, _WORDS[health.series]
+        sentences = ErrorSentences(
+            "throughput",
+            f"The naive rival forecasts {name} better: {{naive_mae:.2f}} against {{mae:.2f}} {unit}.",
+            f"Forecasts of {name} are off by {{mae:.2f}} {unit} ({{skill:.0%}} of the naive rival's error); "
+            "at validation by {validation_mae:.2f} ({validation_skill:.0%}).",
+            worse_subject=name,
+            grown_subject=name,
+        )
+        yield from error_findings(health, sentences, settings)
 
 
 def packing_findings(health: PackingHealth, settings: MonitorSettings) -> Iterator[Finding]:
@@ -129,7 +117,3 @@ def _coverage(overall: GroupErrors, change: Change | None, settings: MonitorSett
         limit = settings.coverage_low if covered < settings.coverage_low else settings.coverage_high
         sentence = f"{covered:.0%} of the jobs ended within their P90; it may be chance."
         yield Finding(Urgency.WATCH, "duration", "coverage of P90", sentence, covered, limit)
-
-
-def _clearly_above(change: Change | None) -> bool:
-    return change is not None and change.low is not None and change.low > 0

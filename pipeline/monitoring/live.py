@@ -36,7 +36,8 @@ from lucid_models.duration.job_columns import MODEL_FACTS
 from lucid_models.evaluation.baselines import duration_baselines
 from lucid_models.evaluation.measures import duration_metrics
 from pipeline.monitoring.data import DAY_S, MonitoredWindow
-from pipeline.monitoring.errors import NAIVE_DURATION, Change, change_over_days, log_error
+from pipeline.monitoring.errors import NAIVE_DURATION, log_error
+from pipeline.monitoring.forecast_errors import Change, change_over_days, clearly_above
 from pipeline.monitoring.live_predictions import PredictionGroup, PredictionHealth, prediction_health
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
@@ -125,7 +126,7 @@ def live_findings(health: LiveHealth | None, settings: MonitorSettings) -> Itera
     if health is None:
         return
     errors = health.errors
-    if errors is not None and health.expected and _clearly_above(health.against_validation):
+    if errors is not None and health.expected and clearly_above(health.against_validation):
         limit = settings.error_factor * health.expected
         if errors.mae_log10 > limit:
             sentence = (
@@ -133,7 +134,7 @@ def live_findings(health: LiveHealth | None, settings: MonitorSettings) -> Itera
                 f"run time; at validation it was {health.expected:.3f}."
             )
             yield Finding(Urgency.RETRAIN, "live", "error", sentence, errors.mae_log10, limit)
-    if errors is not None and _clearly_above(health.against_naive):
+    if errors is not None and clearly_above(health.against_naive):
         sentence = (
             f"The naive rival ({health.naive}) would have done better at submission than the live scheduler: "
             f"{errors.naive_mae_log10:.3f} against {errors.mae_log10:.3f} in log10 of run time."
@@ -358,10 +359,6 @@ def _group(name: str, table: pd.DataFrame) -> LiveErrors:
         tau if np.isfinite(tau) else None,
         float((table["truth"] <= table["p50"]).mean()),
     )
-
-
-def _clearly_above(change: Change | None) -> bool:
-    return change is not None and change.low is not None and change.low > 0
 
 
 def window_of(past: Hindsight) -> str:

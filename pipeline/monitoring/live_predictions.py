@@ -18,7 +18,7 @@ from live_scheduler.forecast.prediction_quality import (
 from live_scheduler.forecast.submission_predictions import SUBMISSION_PREDICTIONS_FILE
 from live_scheduler.memory.journal import Journal
 from pipeline.monitoring.data import DAY_S
-from pipeline.monitoring.errors import Change, change_over_days
+from pipeline.monitoring.forecast_errors import Change, change_over_days
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 

@@ -11,7 +11,8 @@ from foundation.html_pages import dashed, render_page
 from live_scheduler.hindsight.replayed_window import Regret
 from pipeline.monitoring import charts
 from pipeline.monitoring.drift import largest_move
-from pipeline.monitoring.errors import Change, DurationHealth, PackingHealth, SeriesHealth
+from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
+from pipeline.monitoring.forecast_errors import Change, ForecastErrors
 from pipeline.monitoring.inference import LoadHealth
 from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.live import LiveHealth, window_of
@@ -163,33 +164,35 @@ def _throughput(series: Sequence[SeriesHealth]) -> dict[str, Any]:
 
 
 def _nodes(health: NodeHealth) -> dict[str, str]:
-    facts = {
-        "bins with a forecast": f"{health.bins:,}",
-        "mean error, nodes": dashed(health.mae, 2),
-        "of the last value": dashed(health.naive_mae, 2),
-        "at validation": dashed(health.validation_mae, 2),
+    return {
+        **_forecast(health, "nodes", 2),
         "wake-ups a day, by a replay of the counts": dashed(health.wake_ups_per_day, 2),
         "node-minutes that demand lacked": "-" if health.short_pct is None else f"{health.short_pct:.3f} %",
-    }
-    return facts | {
-        f"highest bin within quantile {quantile:g}": f"{share:.1%} of bins"
-        for quantile, share in health.coverage.items()
+        **_coverage("highest bin", health.coverage),
     }
 
 
 def _inference(health: LoadHealth) -> dict[str, str]:
-    facts = {
-        "bins with a forecast": f"{health.bins:,}",
-        "mean error, share of the servers": dashed(health.mae, 4),
-        "of the last value": dashed(health.naive_mae, 4),
-        "at validation": dashed(health.validation_mae, 4),
-        "steps in which inference lacked servers, at most": (
-            "-" if health.short_pct is None else f"{health.short_pct:.2f} %"
-        ),
+    lacked = "-" if health.short_pct is None else f"{health.short_pct:.2f} %"
+    return {
+        **_forecast(health, "share of the servers", 4),
+        "steps in which inference lacked servers, at most": lacked,
+        **_coverage("usage", health.coverage or {}),
     }
-    return facts | {
-        f"usage within quantile {quantile:g}": f"{share:.1%} of bins"
-        for quantile, share in (health.coverage or {}).items()
+
+
+def _forecast(errors: ForecastErrors, unit: str, places: int) -> dict[str, str]:
+    return {
+        "bins with a forecast": f"{errors.bins:,}",
+        f"mean error, {unit}": dashed(errors.mae, places),
+        "of the last value": dashed(errors.naive_mae, places),
+        "at validation": dashed(errors.validation_mae, places),
+    }
+
+
+def _coverage(what: str, coverage: Mapping[float, float]) -> dict[str, str]:
+    return {
+        f"{what} within quantile {quantile:g}": f"{share:.1%} of bins" for quantile, share in coverage.items()
     }
 
 

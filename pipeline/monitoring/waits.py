@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from pipeline.monitoring.data import DAY_S, MonitoredWindow
-from pipeline.monitoring.errors import Change, change_over_days
+from pipeline.monitoring.forecast_errors import Change, change_over_days, clearly_above, coverage_findings
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from pipeline.waits.judged_waits import JudgedWaits, judge_waits
-from simulator.gate.forecast_coverage import forecast_coverage
-from simulator.gate.rules import GateRules
 
 AREA = "waits"
 _WEEK_DAYS = 7
@@ -91,16 +89,11 @@ def wait_findings(health: WaitHealth | None) -> Iterator[Finding]:
     """
     if health is None or health.error is None or health.naive_error is None or health.against_naive is None:
         return
-    if health.against_naive.low is not None and health.against_naive.low > 0:
+    if clearly_above(health.against_naive):
         sentence = (
             f"The median wait of the partition forecasts waits better: off by a factor of "
             f"{10**health.naive_error:.2g} against {10**health.error:.2g}."
         )
         yield Finding(Urgency.RETRAIN, AREA, "worse than naive", sentence, health.error, health.naive_error)
     if health.coverage_p90 is not None:
-        limit_points = GateRules().coverage_margin_points
-        one = forecast_coverage(
-            "coverage", {0.9: health.coverage_p90}, limit_points, "how long jobs wait", of="waits"
-        )
-        if not one.passed:
-            yield Finding(Urgency.RETRAIN, AREA, one.name, one.sentence, one.challenger, one.limit)
+        yield from coverage_findings(AREA, {0.9: health.coverage_p90}, "how long jobs wait", of="waits")

@@ -88,7 +88,7 @@ def test_without_load_it_says_so_and_a_release_without_the_part_is_not_asked(
 
 
 def test_worse_than_the_last_value_asks_for_a_new_forecast() -> None:
-    from pipeline.monitoring.errors import Change
+    from pipeline.monitoring.forecast_errors import Change
 
     health = LoadHealth(
         bins=999, mae=0.03, naive_mae=0.02, against_naive=Change(0.01, 0.005, 0.02, 5), coverage={0.9: 0.91}
