@@ -5,10 +5,11 @@ meanwhile is read before anything is added.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from foundation.replaced_files import replace_file
 from live_scheduler.append_only import append_lines
@@ -16,30 +17,34 @@ from live_scheduler.append_only import append_lines
 Value = TypeVar("Value")
 
 
-class LastLines(Generic[Value]):
-    """A file of JSON lines as a mapping; None in the place of a value crosses its key off."""
+class LastLines(ABC, Generic[Value]):
+    """A file of JSON lines in a state folder as a mapping.
 
-    def __init__(
-        self,
-        path: Path | None,
-        to_fields: Callable[[str, Value | None], Mapping[str, object]],
-        from_fields: Callable[[Mapping[str, Any]], tuple[str, Value | None]],
-        *,
-        most_stale: int,
-        durable: bool = False,
-    ) -> None:
-        """Read what is there (nothing without the file). Raises OSError.
+    `durable`: what is written is on the disk. The file is written anew once it has `most_stale_lines` more
+    than keys.
+    """
 
-        Without a path it lasts as long as this object. `from_fields` undoes `to_fields`, and raises
-        ValueError, KeyError, TypeError or AttributeError for what is no line. The file is written anew once
-        it has `most_stale` lines more than keys. `durable`: what is noted is on the disk.
+    file_name: ClassVar[str]
+    durable: ClassVar[bool] = False
+    most_stale_lines: ClassVar[int] = 20_000
+
+    def __init__(self, folder: Path | None) -> None:
+        """Read what is there (nothing without the file; without a folder it lasts as long as this object).
+
+        Raises OSError.
         """
-        self.path = path
-        self._to_fields, self._from_fields = to_fields, from_fields
-        self._most_stale, self._durable = most_stale, durable
+        self.path = None if folder is None else folder / self.file_name
         self._values: dict[str, Value] = {}
         self._lines = self._size = 0
         self.reload()
+
+    @abstractmethod
+    def to_fields(self, key: str, value: Value | None) -> Mapping[str, object]:
+        """Return a line; without a value one that crosses the key off."""
+
+    @abstractmethod
+    def from_fields(self, fields: Mapping[str, Any]) -> tuple[str, Value | None]:
+        """Undo `to_fields`; raises ValueError, KeyError, TypeError or AttributeError for what is no line."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -58,11 +63,7 @@ class LastLines(Generic[Value]):
     @property
     def is_stale(self) -> bool:
         """Whether so much of the file is past that it is to be written anew."""
-        return self._lines > len(self._values) + self._most_stale
-
-    def get(self, key: str) -> Value | None:
-        """Return what stands under a key."""
-        return self._values.get(key)
+        return self._lines > len(self._values) + self.most_stale_lines
 
     def refresh(self) -> None:
         """Read the file anew if another process wrote it. Raises OSError when it cannot be read."""
@@ -88,9 +89,9 @@ class LastLines(Generic[Value]):
         for line in content.decode(errors="replace").splitlines():
             self._lines += 1
             with suppress(ValueError, KeyError, TypeError, AttributeError):
-                self._take(*self._from_fields(json.loads(line)))
+                self._take(*self.from_fields(json.loads(line)))
 
-    def note(self, values: Mapping[str, Value | None]) -> None:
+    def write(self, values: Mapping[str, Value | None]) -> None:
         """Write down what is not so yet. Raises OSError: what could not be written is as before."""
         self.refresh()
         fresh = {key: value for key, value in values.items() if self._values.get(key) != value}
@@ -98,13 +99,17 @@ class LastLines(Generic[Value]):
             return
         if self.path is not None:
             lines = [self._line(*each) for each in fresh.items()]
-            self._size = append_lines(self.path, lines, for_good=self._durable)
+            self._size = append_lines(self.path, lines, for_good=self.durable)
             self._lines += len(lines)
         for key, value in fresh.items():
             self._take(key, value)
         if self.is_stale:
             with suppress(OSError):  # it is long, and otherwise as good
                 self._rewrite()
+
+    def cross_off(self, keys: Iterable[str]) -> None:
+        """Write down that nothing is to be remembered of these keys any more. Raises OSError."""
+        self.write(dict.fromkeys(keys))
 
     def keep(self, keys: Collection[str]) -> None:
         """Leave all others out. Raises OSError for a file that is to be written anew and cannot be."""
@@ -116,11 +121,11 @@ class LastLines(Generic[Value]):
         if self.path is None:
             return
         lines = (self._line(*each) + "\n" for each in self._values.items())
-        replace_file(self.path, lines, durable=self._durable)
+        replace_file(self.path, lines, durable=self.durable)
         self._lines, self._size = len(self._values), self.path.stat().st_size
 
     def _line(self, key: str, value: Value | None) -> str:
-        return json.dumps(self._to_fields(key, value), allow_nan=False)
+        return json.dumps(self.to_fields(key, value), allow_nan=False)
 
     def _take(self, key: str, value: Value | None) -> None:
         if value is None:

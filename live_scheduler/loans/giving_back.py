@@ -75,7 +75,7 @@ def give_back(
     does not answer (any part may have been done), OSError when the record cannot be read.
     """
     record.reload()
-    names = [name for name in record.notes if nodes is None or name in nodes]
+    names = [name for name in record if nodes is None or name in nodes]
     if not names or not go_on():
         return LoansBack(coming=tuple(names))
     reading, refused = _withdrawn(loans, loans.read(names), names)

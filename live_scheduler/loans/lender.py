@@ -95,14 +95,14 @@ class NodeLender:
         return self.view
 
     def _is_unfinished(self) -> bool:
-        return any(note.step is LoanStep.TAKEN_BACK for note in self._safety.loan_record.notes.values())
+        return any(note.step is LoanStep.TAKEN_BACK for note in self._safety.loan_record.values.values())
 
     def _look(self, now_s: float, released: LoansOfRelease, view: NodeLoanView) -> NodeLoanView:
         record, control = self._safety.loan_record, self._settings.mode is Mode.CONTROL
-        reading = self._loans.read(tuple(record.notes))
+        reading = self._loans.read(tuple(record.values))
         if control and (unsettled := self._unsettled(reading)):
             view = _counted(view, give_back(self._loans, record, unsettled))
-            reading = self._loans.read(tuple(record.notes))
+            reading = self._loans.read(tuple(record.values))
         in_force = self._settings.rules_in_force(released.settings)
         rules = in_force.loans
         forecast = ForecastInUse.of(in_force, released.forecaster)
@@ -153,7 +153,7 @@ class NodeLender:
                 view = self._take_back(view, take_back, now_s, plan)
             if lend := [name for name in plan.lend if name in allowed]:
                 view = self._lend(view, lend, now_s, plan)
-        return replace(view, on_loan=self._on_loan(self._loans.read(tuple(self._safety.loan_record.notes))))
+        return replace(view, on_loan=self._on_loan(self._loans.read(tuple(self._safety.loan_record.values))))
 
     def _lend(self, view: NodeLoanView, names: Sequence[str], now_s: float, plan: LoanPlan) -> NodeLoanView:
         """Lend idle nodes: out of the lender's partition, a look whether they still are, and in."""
@@ -174,7 +174,7 @@ class NodeLender:
     ) -> NodeLoanView:
         """Take nodes back; one on which a job has started that is to be left alone stays on loan."""
         record = self._safety.loan_record
-        notes = dict(record.notes)
+        notes = dict(record.values)
         self._safety.before_loans(names, LoanStep.TAKEN_BACK, now_s, plan.sentences[0])
         refused = self._loans.leave(Side.BORROWER, names)
         seen = self._loans.read(names).of(names)
@@ -192,13 +192,13 @@ class NodeLender:
         seen = reading.by_name
         return [
             name
-            for name, note in self._safety.loan_record.notes.items()
+            for name, note in self._safety.loan_record.values.items()
             if note.step is LoanStep.TAKEN_BACK or name not in seen or not seen[name].on_loan
         ]
 
     def _servers(self, reading: LoanReading) -> list[PlannedServer]:
         """Return inference's nodes: the lender's, and those on loan. Nodes of the borrower's own are not."""
-        notes = self._safety.loan_record.notes
+        notes = self._safety.loan_record.values
         return [
             _server(node, on_loan=node.name in notes and Side.LENDER not in node.sides)
             for node in reading.nodes
@@ -215,7 +215,7 @@ class NodeLender:
                 tuple(sorted((*seen[name].gpus_of, *seen[name].fixed))) if name in seen else (),
                 returning=note.step is LoanStep.TAKEN_BACK,
             )
-            for name, note in self._safety.loan_record.notes.items()
+            for name, note in self._safety.loan_record.values.items()
         )
 
 

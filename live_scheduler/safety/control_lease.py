@@ -188,7 +188,7 @@ class ControlLease:
                 self.touched.reload()
         except Exception as error:  # the switch goes on where this ends
             logger.warning("not everything was given back: %s", error)
-            done = Restoration(left=tuple(self.touched.ids()))
+            done = Restoration(left=tuple(self.touched))
         self._wake_nodes()
         self._give_loans_back()
         self._lock.release()
@@ -263,7 +263,7 @@ class ControlLease:
         if before is None or (loans and (loans.lender, loans.borrower) == (before.lender, before.borrower)):
             return
         raise BadInputError(
-            f"{some_nodes(list(self.loan_record.notes))} on loan from {before.lender} to {before.borrower},"
+            f"{some_nodes(list(self.loan_record))} on loan from {before.lender} to {before.borrower},"
             " and the settings say otherwise now.",
             remedy="Give them back first: `lucid live restore` without --settings, or wait for the switch.",
         )

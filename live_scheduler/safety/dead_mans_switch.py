@@ -160,7 +160,7 @@ class Watch:
                 settled = True
             if settled:
                 with suppress(OSError):
-                    touched.cross_off(touched.ids())
+                    touched.cross_off(touched)
         if result.complete and not settled:
             self._next_look_s = self._clock().monotonic_s + next_look_s(write_back)
             if write_back is not None and not self._said_watching:

@@ -136,7 +136,7 @@ def restore(
     not_restored |= {change.job_id for change in to_ask}
     not_restored |= {job_id for job_id in sent_home if job_id in state.by_id}
     held = tuple(job.job_id for job in state.jobs if job.held and touched.of(job.job_id).how - {Way.RETURNED})
-    back = [job_id for job_id in touched.ids() if job_id not in not_restored]
+    back = [job_id for job_id in touched if job_id not in not_restored]
     alive = [job_id for job_id in back if remember and job_id in state.by_id]
     _unless_unwritable(lambda: touched.returned(alive))
     _unless_unwritable(lambda: touched.cross_off(set(back) - set(alive)))

@@ -13,7 +13,6 @@ appended to; a line that was cut off is left out.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from live_scheduler.adapter import Advise, Change, PriorityRange, RestrictToNode, ReturnToDefault, StartAfter
@@ -21,8 +20,6 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.last_lines import LastLines
 
 TOUCHED_FILE = "touched.jsonl"
-# The file is written anew, without jobs that are gone, once it has this many lines too many.
-_MOST_STALE_LINES = 20_000
 
 
 class Way(StrEnum):
@@ -43,45 +40,29 @@ class Touch:
     priority: int | None = None
 
 
-class TouchedJobs:
-    """The record of one state folder. One process writes at a time, any may read."""
+class TouchedJobs(LastLines[Touch]):
+    """The touched jobs, in the order of their first touch."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read what is there (nothing without the file). Raises OSError."""
-        self._jobs = LastLines(folder / TOUCHED_FILE, _fields, _read_fields, most_stale=_MOST_STALE_LINES)
-
-    def __contains__(self, job_id: object) -> bool:
-        return job_id in self._jobs
-
-    def __len__(self) -> int:
-        return len(self._jobs)
+    file_name = TOUCHED_FILE
 
     def of(self, job_id: str) -> Touch:
         """Return how a job was touched; an empty Touch: not at all."""
-        return self._jobs.get(job_id) or Touch()
-
-    def ids(self) -> list[str]:
-        """Return the jobs, in the order of their first touch."""
-        return list(self._jobs)
+        return self.values.get(job_id) or Touch()
 
     def that_are(self, way: Way) -> list[str]:
         """Return the jobs that were touched in this way."""
-        return [job_id for job_id, touch in self._jobs.values.items() if way in touch.how]
+        return [job_id for job_id, touch in self.values.items() if way in touch.how]
 
     def beyond_advice(self) -> bool:
         """Return whether any job was touched otherwise than by a text beside it."""
-        return any(touch.how - {Way.ADVISED} for touch in self._jobs.values.values())
-
-    def reload(self) -> None:
-        """Read the file anew; raises OSError when it is there and cannot be read."""
-        self._jobs.reload()
+        return any(touch.how - {Way.ADVISED} for touch in self.values.values())
 
     def note(self, changes: Sequence[Change], state: ClusterState, allowed: PriorityRange) -> None:
         """Write down, before they are asked for, the changes to jobs of `state`. Raises OSError.
 
         `allowed` are the priorities that this product gives: they are not taken for the cluster's own.
         """
-        self._jobs.refresh()
+        self.refresh()
         fresh: dict[str, Touch] = {}
         for change in changes:
             way = _way(change)
@@ -95,13 +76,13 @@ class TouchedJobs:
             elif job is not None:
                 priority = None if allowed.ours(job.priority) or not job.priority else job.priority
             fresh[change.job_id] = Touch((recorded.how - {Way.RETURNED}) | {way}, priority)
-        self._jobs.note(fresh)
+        self.write(fresh)
 
     def adopt(self, job_ids: Iterable[str]) -> None:
         """Write down that these jobs were ordered, whoever did it. Raises OSError."""
-        self._jobs.refresh()
+        self.refresh()
         recorded = {job_id: self.of(job_id) for job_id in job_ids}
-        self._jobs.note(
+        self.write(
             {
                 job_id: Touch(touch.how | {Way.ORDERED}, touch.priority)
                 for job_id, touch in recorded.items()
@@ -111,9 +92,9 @@ class TouchedJobs:
 
     def returned(self, job_ids: Iterable[str]) -> None:
         """Write down that these jobs have their own priorities again. Raises OSError."""
-        self._jobs.refresh()
-        recorded = {job_id: self.of(job_id) for job_id in job_ids if job_id in self._jobs}
-        self._jobs.note(
+        self.refresh()
+        recorded = {job_id: self.of(job_id) for job_id in job_ids if job_id in self}
+        self.write(
             {
                 job_id: Touch(frozenset({Way.RETURNED}), touch.priority)
                 for job_id, touch in recorded.items()
@@ -121,15 +102,24 @@ class TouchedJobs:
             }
         )
 
-    def cross_off(self, job_ids: Iterable[str]) -> None:
-        """Write down that these jobs are as the cluster would have them. Raises OSError."""
-        self._jobs.refresh()
-        self._jobs.note(dict.fromkeys(job_ids))
-
     def forget_ended(self, alive: Collection[str]) -> None:
         """Write the file anew without jobs that are gone, once there are many. Raises OSError."""
-        if len(self._jobs) > len(alive) + _MOST_STALE_LINES or self._jobs.is_stale:
-            self._jobs.keep(alive)
+        if len(self) > len(alive) + self.most_stale_lines or self.is_stale:
+            self.keep(alive)
+
+    def to_fields(self, key: str, value: Touch | None) -> Mapping[str, object]:
+        """Return a line as the module shows them."""
+        fields: dict[str, object] = {"job_id": key, "how": sorted(value.how) if value else []}
+        if value is not None and value.priority is not None:
+            fields["priority"] = value.priority
+        return fields
+
+    def from_fields(self, fields: Mapping[str, Any]) -> tuple[str, Touch | None]:
+        """Read such a line."""
+        priority = fields.get("priority")
+        how = frozenset(Way(way) for way in fields["how"])
+        touch = Touch(how, None if priority is None else int(priority))
+        return str(fields["job_id"]), touch if how else None
 
 
 def _way(change: Change) -> Way | None:
@@ -143,16 +133,3 @@ def _way(change: Change) -> Way | None:
     if isinstance(change, RestrictToNode):
         return Way.RESTRICTED if change.node is not None else None
     return Way.ORDERED
-
-
-def _fields(job_id: str, touch: Touch | None) -> Mapping[str, object]:
-    fields: dict[str, object] = {"job_id": job_id, "how": sorted(touch.how) if touch else []}
-    if touch is not None and touch.priority is not None:
-        fields["priority"] = touch.priority
-    return fields
-
-
-def _read_fields(fields: Mapping[str, Any]) -> tuple[str, Touch | None]:
-    priority = fields.get("priority")
-    how = frozenset(Way(way) for way in fields["how"])
-    return str(fields["job_id"]), Touch(how, None if priority is None else int(priority)) if how else None

@@ -69,9 +69,9 @@ def wake_touched(
         return NodesBack()
     nodes = power.read().by_name
     awake, failed, coming, asleep = [], [], [], []
-    for name in touched.names():
+    for name in touched:
         node = nodes.get(name)
-        tried = touched.of(name) is NodeTouch.WOKEN
+        tried = touched.values[name] is NodeTouch.WOKEN
         if node is None or node.power is PowerState.AWAKE:
             awake.append(name)
         elif node.power is PowerState.AWAY or (node.power is PowerState.BOOT_FAILED and tried):

@@ -6,6 +6,7 @@ adminlevel=Operator may do all that is asked here; without it what is refused is
 
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from foundation.errors import BadInputError
@@ -69,7 +70,8 @@ class SlurmAdapter:
         self._rows = {row.job.job_id: row for row in rows}
         if rows:  # a slurmctld that lost its jobs may get them back
             records = (each for row in rows for each in (row.raw_id, row.job.job_id.partition("_")[0]))
-            self._memory.overwritten.keep(set(records))
+            with suppress(OSError):  # the file is long, and otherwise as good
+                self._memory.overwritten.keep(set(records))
         # A run that let others start cannot be taken back.
         awaited = {job_id for row in rows for job_id in row.waited_for}
         jobs = tuple(

@@ -13,14 +13,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from live_scheduler.last_lines import LastLines
 
 INTENTS_FILE = "intents.jsonl"
-# The file is written anew when it has this many lines more than open intents.
-MOST_STALE_LINES = 2_000
 
 
 class Step(StrEnum):
@@ -46,48 +43,34 @@ class Intent:
     restarts: int
 
 
-class Intents:
-    """The open intents of one state folder. One process writes at a time, any may read."""
+class Intents(LastLines[Intent]):
+    """The open intents by job."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read what is there. Raises OSError for a file that cannot be read."""
-        self.path = folder / INTENTS_FILE
-        self._open = LastLines(self.path, _fields, _read_fields, most_stale=MOST_STALE_LINES, durable=True)
-
-    @property
-    def open(self) -> Mapping[str, Intent]:
-        """The open intents by job."""
-        return self._open.values
-
-    def reload(self) -> None:
-        """Read the file anew. Raises OSError when it is there and cannot be read."""
-        self._open.reload()
+    file_name = INTENTS_FILE
+    durable = True
+    most_stale_lines = 2_000
 
     def note(self, intents: Iterable[Intent]) -> None:
         """Write intents down for good, in place of older ones of the same jobs. Raises OSError."""
-        self._open.note({intent.job_id: intent for intent in intents})
+        self.write({intent.job_id: intent for intent in intents})
 
-    def settle(self, job_ids: Iterable[str]) -> None:
-        """Close the intents of these jobs, and the file up when it has grown. Raises OSError."""
-        self._open.note(dict.fromkeys(job_ids))
+    def to_fields(self, key: str, value: Intent | None) -> Mapping[str, object]:
+        """Return a line as the module shows them."""
+        return {"job_id": key, "settled": True} if value is None else asdict(value)
 
-
-def _fields(job_id: str, intent: Intent | None) -> Mapping[str, object]:
-    return {"job_id": job_id, "settled": True} if intent is None else asdict(intent)
-
-
-def _read_fields(fields: Mapping[str, Any]) -> tuple[str, Intent | None]:
-    job_id = str(fields["job_id"])
-    if fields.get("settled"):
-        return job_id, None
-    intent = Intent(
-        job_id,
-        str(fields["home"]),
-        Step(fields["step"]),
-        float(fields["at_s"]),
-        float(fields["limit_s"]),
-        int(fields["restarts"]),
-    )
-    if not (intent.home and math.isfinite(intent.at_s) and 0 <= intent.limit_s < math.inf):
-        raise ValueError("no intent that can be acted on")
-    return job_id, intent
+    def from_fields(self, fields: Mapping[str, Any]) -> tuple[str, Intent | None]:
+        """Read such a line."""
+        job_id = str(fields["job_id"])
+        if fields.get("settled"):
+            return job_id, None
+        intent = Intent(
+            job_id,
+            str(fields["home"]),
+            Step(fields["step"]),
+            float(fields["at_s"]),
+            float(fields["limit_s"]),
+            int(fields["restarts"]),
+        )
+        if not (intent.home and math.isfinite(intent.at_s) and 0 <= intent.limit_s < math.inf):
+            raise ValueError("no intent that can be acted on")
+        return job_id, intent

@@ -81,7 +81,7 @@ class ProfilingStage:
 
     def limit_s(self, job_id: str) -> float:
         """For how long a job that runs on the profiling partition may do so."""
-        intent = self.intents.open.get(job_id)
+        intent = self.intents.values.get(job_id)
         return ProfilerSettings().profiling_limit_s if intent is None else intent.limit_s
 
     def why_not(self, job: LiveJob, cluster: ClusterState) -> str:
@@ -154,7 +154,7 @@ class ProfilingStage:
         """Close the intents of jobs that are home; shorten the wait that Slurm gave some of them there."""
         changes: list[Change] = []
         settled = []
-        for job_id, intent in self.intents.open.items():
+        for job_id, intent in self.intents.values.items():
             job = cluster.by_id.get(job_id)
             if job is None:
                 settled.append(job_id)
@@ -170,7 +170,7 @@ class ProfilingStage:
         self._asked = Counter({job_id: n for job_id, n in self._asked.items() if job_id in cluster.by_id})
         if self._records and settled:
             with suppress(OSError):  # it stays open, and is settled another time
-                self.intents.settle(settled)
+                self.intents.cross_off(settled)
         return changes
 
     def _cut_short(self, decision: Decision, cluster: ClusterState) -> list[Change]:
@@ -214,7 +214,7 @@ class ProfilingStage:
         for job in cluster.jobs:
             if job.partition != self.partition:
                 continue
-            intent = self.intents.open.get(job.job_id)
+            intent = self.intents.values.get(job.job_id)
             if intent is None and not job.mark:
                 continue
             home = job.virtual_cluster if intent is None else intent.home

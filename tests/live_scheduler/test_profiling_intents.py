@@ -18,7 +18,6 @@ from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.slurm import intents as intents_module
 from live_scheduler.slurm.intents import Intent, Intents, Step
 from live_scheduler.slurm.profiling_stage import MOST_TRIES, OVERRUN_S, PATIENCE_S, ProfilingStage
 
@@ -43,7 +42,7 @@ def written(intents: Intents, words: Sequence[Intent | str]) -> None:
         if isinstance(word, Intent):
             intents.note([word])
         else:
-            intents.settle([word])
+            intents.cross_off([word])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -54,33 +53,33 @@ def test_a_torn_file_loses_its_last_line_and_no_other(
     folder = tmp_path_factory.mktemp("intents")
     intents = Intents(folder)
     written(intents, before)
-    assert Intents(folder).open == intents.open
+    assert Intents(folder).values == intents.values
     if before and intents.path.exists():
         content = intents.path.read_bytes()
         lines = content.splitlines(keepends=True)
         kept = content[: len(content) - min(cut, len(lines[-1]))] if lines else b""
         intents.path.write_bytes(kept)
     again = Intents(folder)
-    expected = dict(again.open)
+    expected = dict(again.values)
     written(again, after)
     for word in after:
         if isinstance(word, Intent):
             expected[word.job_id] = word
         else:
             expected.pop(word, None)
-    assert Intents(folder).open == again.open == expected
+    assert Intents(folder).values == again.values == expected
 
 
 def test_the_file_stays_small_and_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intents_module, "MOST_STALE_LINES", 20)
+    monkeypatch.setattr(Intents, "most_stale_lines", 20)
     intents = Intents(tmp_path / "state")
     kept = Intent("7", "vc1", Step.ENTER, NOW_S, 200.0, 0)
     intents.note([kept])
     for _ in range(40):
         intents.note([replace(kept, job_id="8")])
-        intents.settle(["8"])
+        intents.cross_off(["8"])
         assert len(intents.path.read_text().splitlines()) <= 24
-    assert Intents(tmp_path / "state").open == {"7": kept}
+    assert Intents(tmp_path / "state").values == {"7": kept}
     assert stat.S_IMODE(intents.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(intents.path.parent.stat().st_mode) == 0o700
 
@@ -237,7 +236,7 @@ def test_only_slurms_own_begin_time_is_shortened(stage: ProfilingStage) -> None:
     assert stage.reconcile(cluster(home, at_s=NOW_S + 203)) == [StartAfter("1", 3)]
     tomorrow = replace(home, begin_time_s=NOW_S + 86_400)
     assert stage.reconcile(cluster(tomorrow, at_s=NOW_S + 205)) == []
-    assert stage.intents.open == {}
+    assert stage.intents.values == {}
 
 
 class Alike:

@@ -251,11 +251,11 @@ def test_two_who_write_do_not_lose_each_others_lines(tmp_path: Path) -> None:
     switch.cross_off([job_id])
     # The daemon hung meanwhile; now it ranks the same job again.
     daemon.note([SetPriority(job_id, 20_000), SetPriority(other, 20_001)], cluster.read(), PRIORITIES)
-    assert TouchedJobs(tmp_path).ids() == [job_id, other]
+    assert list(TouchedJobs(tmp_path)) == [job_id, other]
 
 
 def test_the_record_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_scheduler.safety.touched._MOST_STALE_LINES", 10)
+    monkeypatch.setattr(TouchedJobs, "most_stale_lines", 10)
     cluster = MemoryCluster()
     touched = TouchedJobs(tmp_path)
     for _ in range(200):
@@ -273,7 +273,7 @@ def test_the_record_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_lines_that_are_none_are_left_out(tmp_path: Path, line: str) -> None:
     good = json.dumps({"job_id": "7", "how": ["ordered"]})
     (tmp_path / TOUCHED_FILE).write_text(f"{line}\n{good}\n")
-    assert TouchedJobs(tmp_path).ids() == ["7"]
+    assert list(TouchedJobs(tmp_path)) == ["7"]
 
 
 def test_the_return_is_asked_for_in_the_order_of_submission(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ def test_the_record_outlives_torn_lines_and_other_writers(touched: TouchedNodes,
         stream.write('{"node": "n9", "how": "beheaded"}\n{"how": "woken"}\n{"node": "n7", "ho')
     TouchedNodes(tmp_path).cross_off(["n1"])
     touched.note([PutToSleep("n5"), WakeNode("n6")])
-    assert touched.names() == ["n2", "n3", "n5"]
-    assert TouchedNodes(tmp_path).names() == ["n2", "n3", "n5"]
+    assert list(touched) == ["n2", "n3", "n5"]
+    assert list(TouchedNodes(tmp_path)) == ["n2", "n3", "n5"]
 
 
 class Switch:

@@ -77,7 +77,7 @@ def daemon_that_dies(stand: Stand, steps: int) -> int:
         while time.monotonic() < deadline:
             stand.one_pass()
             home = stand.state(job_id, "%P %T") == "vc1 PENDING"
-            if home and stand.runs(job_id) and not stand.stage.intents.open:
+            if home and stand.runs(job_id) and not stand.stage.intents.values:
                 os._exit(0)
             time.sleep(0.2)
     finally:

@@ -64,7 +64,7 @@ def test_in_measured_home_again_and_once_only(stand: Stand) -> None:
     stand.until(lambda: {stand.state(job_id) for job_id in submitted} == {"COMPLETED"}, "all are done")
     assert [stand.runs(job_id) for job_id in submitted] == [["prof", "vc1"]] * 3
     stand.one_pass()
-    assert stand.stage.intents.open == {}
+    assert stand.stage.intents.values == {}
 
 
 def test_on_the_very_node_where_it_was_measured_it_runs_again(slurm: PrivateSlurm, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_job_that_its_user_cancels_is_gone_and_one_that_is_held_stays_held(sta
     job = stand.read().by_id[held]
     assert (job.held, job.virtual_cluster) == (True, "vc1")
     assert stand.state(cancelled) == "CANCELLED"
-    assert stand.stage.intents.open == {}
+    assert stand.stage.intents.values == {}
 
 
 def test_a_job_whose_user_moves_it_on_is_let_go(stand: Stand) -> None:
@@ -201,7 +201,7 @@ def test_a_run_that_takes_long_to_end_does_not_keep_the_job_waiting(stand: Stand
     home()
     # Slurm says that it starts this second, every second, until its run has ended: it does not.
     assert happened == [JobEventKind.SUBMITTED, JobEventKind.STARTED, JobEventKind.REQUEUED]
-    stand.until(lambda: not stand.stage.intents.open, "its begin time is its own again")
+    stand.until(lambda: not stand.stage.intents.values, "its begin time is its own again")
     job = stand.read().by_id[job_id]
     assert job.begin_time_s is None or job.begin_time_s <= stand.read().at_s + 4
     stand.slurm.run("scancel", filler)

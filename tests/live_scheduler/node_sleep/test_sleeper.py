@@ -72,7 +72,7 @@ def test_idle_nodes_sleep_once_a_bin_has_ended(tmp_path: Path) -> None:
     view = here.look_after_a_bin()
     assert here.nodes.asked == [PutToSleep("n6"), PutToSleep("n5"), PutToSleep("n4")]
     assert (view.put_to_sleep, view.problem) == (3, None)
-    assert set(TouchedNodes(tmp_path).names()) == {"n4", "n5", "n6"}
+    assert set(TouchedNodes(tmp_path)) == {"n4", "n5", "n6"}
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ADVISE])
@@ -245,7 +245,7 @@ def test_whatever_happens_every_node_that_was_put_to_sleep_is_on_record_and_come
         here.nodes.give_jobs(set(chance.sample(sorted(here.nodes.nodes), chance.randrange(6))))
         here.look(chance.choice([2.0, 300.0]))
         not_awake = here.nodes.those(PowerState.ASLEEP) | here.nodes.those(PowerState.FALLING_ASLEEP)
-        assert not_awake <= set(TouchedNodes(tmp_path).names())
+        assert not_awake <= set(TouchedNodes(tmp_path))
         here.nodes.step()
     touched = TouchedNodes(tmp_path)
     failed = set()
