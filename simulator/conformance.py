@@ -72,8 +72,7 @@ class AuditedSimulation(Simulation):
             used = [0] * pool.free.nodes
             for job in pool.running:
                 self._audit_job(job, pool.name)
-                # A pair holds its GPUs together: count the one that comes first in the workload.
-                if job.partner is None or job.index < job.partner.index:
+                if job.counts_for_pair:
                     for node, gpus in job.placement or ():
                         used[node] += gpus
             for node, gpus in enumerate(used):
@@ -118,12 +117,12 @@ class AuditedSimulation(Simulation):
     def _fault_of_workers(self, job: JobView) -> str | None:
         """Say what is wrong with a job's workers: its base is whole, and it is as fast as they make it."""
         placement, flexible = dict(job.placement or ()), dict(job.flexible)
-        workers, service, guests = job.job.workers, self.inference, self.pools[job.pool].guests
+        workers, service, pool = job.job.workers, self.inference, self.pools[job.pool]
         if workers is None or len(placement) != len(job.placement or ()):
             return f"holds {job.placement}, a node of which comes twice"
         base = total = 0.0
         for node, gpus in placement.items():
-            loaned = service is not None and node in guests and guests[node][0].name == service.name
+            loaned = service is not None and pool.is_lent_by(service.name, node)
             worth = workers.gpus_each * (service.loaned_workers_per_worker if loaned and service else 1)
             total += gpus / worth
             base += (gpus - flexible.get(node, 0)) / worth

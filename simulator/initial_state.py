@@ -156,7 +156,7 @@ def nodes_of(pool: NodePool) -> PoolNodes:
     """Describe the nodes of a pool as they are."""
     held = [0] * pool.free.nodes
     for view in pool.running:
-        if view.partner is None or view.index < view.partner.index:  # a pair holds its GPUs together
+        if view.counts_for_pair:
             for node, gpus in view.placement or ():
                 held[node] += gpus
     size = pool.free.gpus_per_node
@@ -212,7 +212,7 @@ def _occupy(pool: NodePool, view: JobView, workers: PlacedWorkers) -> None:
     elif not view.min_gpus <= placed <= view.gpus:
         needs = f"{view.min_gpus} to {view.gpus}" if view.min_gpus < view.gpus else str(view.gpus)
         raise BadInputError(f"Job {job.job_id!r} runs on {placed} GPUs, and needs {needs}.")
-    if view.partner is None or view.index < view.partner.index:
+    if view.counts_for_pair:
         _take(pool, view.placement or (), f"job {job.job_id!r}")
     pool.running[view] = None
 

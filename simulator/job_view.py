@@ -145,6 +145,11 @@ class JobView:
         return sum([gpus for _, gpus in self.placement or ()])
 
     @property
+    def counts_for_pair(self) -> bool:
+        """Whether its GPUs count where those of a pair, which holds them together, count once."""
+        return self.partner is None or self.index < self.partner.index
+
+    @property
     def min_gpus(self) -> int:
         """The least that it runs on: its demand, unless it is elastic; one GPU at least."""
         if self.job.workers is not None:

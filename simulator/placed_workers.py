@@ -48,12 +48,12 @@ class PlacedWorkers:
     def _count(self, workers: Workers, pool: NodePool, placement: Placement) -> tuple[int, int]:
         """Return the workers on own servers, and on those of the inference service."""
         own = loaned = 0
-        guests, service = pool.guests, self._service
+        service = self._service
         for node, gpus in placement:
             count, rest = divmod(gpus, workers.gpus_each)
             if rest or count < 1:
                 raise ValueError(f"{gpus} GPUs on server {node} are no workers of {workers.gpus_each} GPUs")
-            if service is not None and node in guests and guests[node][0].name == service.name:
+            if service is not None and pool.is_lent_by(service.name, node):
                 loaned += count
             else:
                 own += count

@@ -1,7 +1,7 @@
 """What can be watched while a simulation runs."""
 
 from collections.abc import Collection
-from typing import Literal, Protocol
+from typing import Literal
 
 from simulator.job_view import JobView
 from simulator.placement import Placement
@@ -10,11 +10,11 @@ from simulator.snapshot import NodePool
 StopReason = Literal["completed", "preempted", "evicted", "limit", "failed", "cancelled"]
 
 
-class Recorder(Protocol):
-    """Told of everything that happens to jobs, in order. It must not change what it is shown.
+class Recorder:
+    """Told of everything that happens to jobs, in order; this one notes nothing.
 
-    A job that runs again is queued, started and stopped again. At `stopped` the job still shows its
-    placement and partner.
+    A recorder must not change what it is shown. A job that runs again is queued, started and stopped again.
+    At `stopped` the job still shows its placement and partner.
     """
 
     def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:

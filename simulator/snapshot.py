@@ -50,6 +50,15 @@ class NodePool:
         gone = sum(GONE in self._closed.get(node, ()) for node in self.own_nodes())
         return (len(self.own_nodes()) - gone) * self.free.gpus_per_node
 
+    def lent_by(self, lender: str | None) -> frozenset[int]:
+        """Return its guests (own indices) of the pool of this name."""
+        return frozenset(guest for guest, (home, _) in self.guests.items() if home.name == lender)
+
+    def is_lent_by(self, lender: str, node: int) -> bool:
+        """Whether a node is a guest of the pool of this name."""
+        origin = self.guests.get(node)
+        return origin is not None and origin[0].name == lender
+
     def closed_nodes(self) -> dict[int, frozenset[str]]:
         """Return the nodes that are off the offer, and why."""
         return {node: frozenset(reasons) for node, reasons in self._closed.items() if reasons}

@@ -59,10 +59,10 @@ class WorkAudit:
         workers, service = job.job.workers, self._simulation.inference
         if workers is None:
             return job.speed_on(job.held_gpus)
-        guests = self._simulation.pools[job.pool].guests
+        pool = self._simulation.pools[job.pool]
         own = loaned = 0.0
         for node, gpus in job.placement or ():
-            if service is not None and node in guests and guests[node][0].name == service.name:
+            if service is not None and pool.is_lent_by(service.name, node):
                 loaned += gpus / workers.gpus_each / service.loaned_workers_per_worker
             else:
                 own += gpus / workers.gpus_each

@@ -4,12 +4,10 @@ Lucid samples the active GPUs every minute (section 4.3); here the same figures 
 is what sampling ever finer converges to.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from simulator.job_view import JobView
-from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder, StopReason
 from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
 
@@ -37,7 +35,7 @@ class Activity:
     profiling_runs: int
 
 
-class ActivityRecorder:
+class ActivityRecorder(Recorder):
     """A `simulator.recorder.Recorder` that adds up `Activity`."""
 
     def __init__(self) -> None:
@@ -72,9 +70,6 @@ class ActivityRecorder:
             self._since[job.partner.index] = now_s
         self._since[job.index] = now_s
 
-    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
-        """The policies that are observed do not resize jobs."""
-
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
         """Its GPUs are idle, or its partner's alone."""
         if job.index not in self._since:  # it was withdrawn while it waited
@@ -85,9 +80,6 @@ class ActivityRecorder:
         del self._since[job.index]
         if job.partner is not None:
             self._since[job.partner.index] = now_s
-
-    def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
-        """Nothing to add up."""
 
     def _pass_to(self, now_s: float) -> None:
         self._queue_s += self._queue * (now_s - self._last_s)

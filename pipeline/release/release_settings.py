@@ -54,7 +54,7 @@ class GateSettings:
         preferred = {
             name: choice[name] for name in PREFERRED if choice and name in choice and name not in self.stated
         }
-        return replace(self, rules=GateRules.from_dict(self.rules.to_dict() | preferred))
+        return replace(self, rules=GateRules.from_data(self.rules.to_data() | preferred))
 
 
 def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAULT_POLICY) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def gate_settings(rules: Mapping[str, Any], job_types: str = "drawn") -> GateSet
     if job_types not in get_args(JobTypes):
         raise UnknownNameError("way to find job types", job_types, get_args(JobTypes))
     return GateSettings(
-        rules=GateRules.from_dict({**installed_rules(), **rules}),
+        rules=GateRules.from_data({**installed_rules(), **rules}),
         job_types=cast("JobTypes", job_types),
         stated=tuple(sorted(rules)),
     )

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import CheckedSettings
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
 from simulator.elastic.active_job import ActiveJob, ActiveJobCount
@@ -23,12 +23,12 @@ from simulator.policy import Policy, RunCosts, start_from_front
 from simulator.snapshot import NodePool, Snapshot
 
 Sizes = Literal["true", "estimated"]
-SIZES: tuple[Sizes, ...] = ("true", "estimated")
+SIZES: tuple[Sizes, ...] = get_args(Sizes)
 LEAST_WORK_S = 1e-6  # a job without work is still a job to rules that divide by it
 
 
 @dataclass(frozen=True)
-class ElasticSettings:
+class ElasticSettings(CheckedSettings):
     """What all elastic policies can be told about a cluster with nodes.
 
     `sizes`: whether they go by the jobs' true run times, as their authors' simulators do, or by estimates.
@@ -42,13 +42,8 @@ class ElasticSettings:
     resize_s: float = 0.0
     preemption_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        if self.sizes not in SIZES:
-            raise BadInputError(f"sizes is {self.sizes!r}.", remedy=f"Choose one of: {', '.join(SIZES)}.")
-        self.costs()
-
     def costs(self) -> RunCosts:
-        """Return the costs; raises BadInputError for one that is negative or infinite."""
+        """Return what resizing and preemption cost."""
         return RunCosts(preemption_s=self.preemption_s, resize_s=self.resize_s)
 
 

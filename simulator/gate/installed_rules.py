@@ -16,7 +16,7 @@ def installed_rules() -> dict[str, Any]:
     """
     given = read_json_object(VARIABLE, example='{"fifo_margin_pct": 2, "unproven": "publish_harmless"}')
     try:
-        GateRules.from_dict(given)
+        GateRules.from_data(given)
     except BadInputError as error:
         raise BadInputError(f"{VARIABLE}: {error}") from error
     return given

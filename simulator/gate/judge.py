@@ -165,7 +165,7 @@ def judge(  # noqa: C901, PLR0912
         comparisons=tuple(comparisons),
         policies=tuple(rows),
         assumptions=(*assumptions, *_own_assumptions(rules, champion, reference, objective, rows, proven)),
-        rules=rules.to_dict(),
+        rules=rules.to_data(),
         subject=dict(subject or {}),
     )
     return _with_sentence(verdict)
@@ -186,7 +186,7 @@ def refuse(
         comparisons=(),
         policies=(),
         assumptions=(),
-        rules=rules.to_dict(),
+        rules=rules.to_data(),
         subject=dict(subject or {}),
     )
     return _with_sentence(verdict)

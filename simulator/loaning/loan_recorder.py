@@ -15,7 +15,7 @@ import numpy as np
 from simulator.job_view import JobView
 from simulator.loaning.inference_service import InferenceService
 from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder, StopReason
 from simulator.snapshot import NodePool
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class LoanTotals:
         return replace(self, loans=self.loans.copy(), jobs_on_loan=self.jobs_on_loan.copy())
 
 
-class LoanRecorder:
-    """Watches a simulation with an inference service (`simulator.recorder.Recorder`)."""
+class LoanRecorder(Recorder):
+    """Watches a simulation with an inference service."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class LoanRecorder:
         self._until_s = judged_until_s if judged_until_s > begun_s else inf
         self._now_s = begun_s
         self._totals = LoanTotals() if totals is None else totals.copy()
-        self._guests = {pool: self._on_loan(pool) for pool in self._pools}
+        self._guests = {pool: pool.lent_by(service.name) for pool in self._pools}
         self._own_gpus = self._loaned_gpus = 0  # in use now
         for pool in self._pools:
             for job in pool.running:
-                if job.job.gpus and (job.partner is None or job.index < job.partner.index):
+                if job.job.gpus and job.counts_for_pair:
                     self._use(pool, job.placement or (), 1)
         self._seen = (self._own_gpus, self._loaned_gpus)
         if not self._totals.loans:
@@ -84,15 +84,7 @@ class LoanRecorder:
         self._pass_time(self._now_s)
         return self._totals.copy()
 
-    def _on_loan(self, pool: NodePool) -> frozenset[int]:
-        """Return the indices in a pool of the service's servers that it has on loan."""
-        name = self._service.name
-        return frozenset(guest for guest, (home, _) in pool.guests.items() if home.name == name)
-
     # -- what the simulation tells ---------------------------------------------------------------------------
-
-    def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
-        """Nothing of servers."""
 
     def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
         """GPUs are in use, unless a partner uses them already."""
@@ -131,7 +123,7 @@ class LoanRecorder:
         for pool in self._pools:
             before = self._guests[pool]
             if pool.guests or before:
-                after = self._on_loan(pool)
+                after = pool.lent_by(self._service.name)
                 if after != before:
                     self._guests[pool] = after
                     taken_back[pool] = before - after
@@ -166,12 +158,9 @@ class LoanRecorder:
         """Count the GPUs of a placement so many times; return those on loaned servers."""
         held = sum([gpus for _, gpus in placement])
         loaned = 0
-        guests = pool.guests
-        if guests:
-            name = self._service.name
-            loaned = sum(
-                [gpus for node, gpus in placement if node in guests and guests[node][0].name == name]
-            )
+        if pool.guests:
+            lender = self._service.name
+            loaned = sum([gpus for node, gpus in placement if pool.is_lent_by(lender, node)])
         self._own_gpus += times * (held - loaned)
         self._loaned_gpus += times * loaned
         return loaned

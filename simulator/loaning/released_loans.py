@@ -42,8 +42,8 @@ class ReleasedLoans:
 
         Raises UnknownNameError for a name that is no setting, BadInputError for a value that cannot be used.
         """
-        own = ("usage", "quantile")
-        names = [*(each.name for each in fields(LoanSettings)), *own]
+        own = {field.name for field in fields(cls)[1:]}
+        names = [*(field.name for field in fields(LoanSettings)), *own]
         for name in data:
             if name not in names:
                 raise UnknownNameError("setting of servers on loan", name, names)

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from foundation.checked_settings import CheckedSettings
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.node_holds import STANDS_S, NodeHolds, expected_remaining_s
 from simulator.mechanisms.pair_gain import PairGain
 from simulator.snapshot import NodePool
-from simulator.stages.settings import StageSettings
 
 # So many refusals are remembered before those of jobs that have started are forgotten.
 FORGET_ABOVE = 1_024
@@ -18,7 +18,7 @@ WRONG = -(10**9)
 
 
 @dataclass(frozen=True)
-class PartnerSettings(StageSettings):
+class PartnerSettings(CheckedSettings):
     """Which jobs may share GPUs.
 
     - `measured_after_s`: a running job is known after so long.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import CheckedSettings
 from simulator.actions import Action, Preempt, Start
 from simulator.job_queue import Entry, QueueWalk
 from simulator.job_view import JobView
@@ -18,15 +18,12 @@ from simulator.policy import RunCosts
 from simulator.running_order import RunningOrder
 from simulator.snapshot import NodePool
 
-Selection = Literal["fit", "quota"]
-SELECTIONS: tuple[Selection, ...] = ("fit", "quota")
-
 # Seconds that one preemption costs a job (Lucid, section 4.1, as measured for Tiresias).
 PREEMPTION_OVERHEAD_S = 62.0
 
 
 @dataclass(frozen=True)
-class PreemptionSettings:
+class PreemptionSettings(CheckedSettings):
     """How a preemptive policy chooses, and what preemption costs.
 
     `selection` is "fit" (preempt only what makes room for a job that then starts) or "quota" (hand out the
@@ -35,21 +32,14 @@ class PreemptionSettings:
     `preemption_single_gpu_s` for those on one GPU; None: the same.
     """
 
-    selection: Selection = "fit"
+    selection: Literal["fit", "quota"] = "fit"
     preemption_s: float = PREEMPTION_OVERHEAD_S
     preemption_multi_node_s: float | None = None
     completion_s: float = 0.0
     preemption_single_gpu_s: float | None = None
 
-    def __post_init__(self) -> None:
-        if self.selection not in SELECTIONS:
-            raise BadInputError(
-                f"selection is {self.selection!r}.", remedy=f"Choose one of: {', '.join(SELECTIONS)}."
-            )
-        self.costs()
-
     def costs(self) -> RunCosts:
-        """Return the costs; raises BadInputError for one that is negative or infinite."""
+        """Return what preemption and completion cost."""
         return RunCosts(
             preemption_s=self.preemption_s,
             preemption_single_gpu_s=self.preemption_single_gpu_s,

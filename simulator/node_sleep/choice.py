@@ -6,10 +6,9 @@ does on public series what its forecast does (docs/node_sleep.md). So buffers an
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from statistics import median
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import CheckedSettings
 from simulator.node_sleep.settings import SleepSettings
 from simulator.node_sleep.timeline import SleepFigures, SleepTimeline, figures_of
 
@@ -20,20 +19,16 @@ FORECAST_PEAK_BINS = (1, 6)
 
 
 @dataclass(frozen=True)
-class SleepLimits:
+class SleepLimits(CheckedSettings):
     """What the median of past weeks may cost a day: wake-ups, and nodes that demand lacks, times minutes.
 
     The median, so that one incident (a whole cluster that comes back at once) does not decide.
     """
 
+    whose = "The limit "
+
     wake_ups_per_day: float = 1.0
     node_minutes_short_per_day: float = 30.0
-
-    def __post_init__(self) -> None:
-        for name in ("wake_ups_per_day", "node_minutes_short_per_day"):
-            value = getattr(self, name)
-            if not isfinite(value) or value < 0:
-                raise BadInputError(f"The limit {name} is {value!r}.", remedy="Use a number from 0 on.")
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,21 @@ Helios (SC '21, section 4.3.2) counts 800 W an idle DGX-1 and twice that for its
 taken to draw nothing.
 """
 
-from dataclasses import dataclass, fields
-from math import isfinite
+from dataclasses import dataclass
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import CheckedSettings
 
 DAYS_A_YEAR = 365.0
 
 
 @dataclass(frozen=True)
-class EnergySettings:
+class EnergySettings(CheckedSettings):
     """What an idle node costs; price and CO2 are assumptions, to be replaced by a site's own."""
 
     idle_w: float = 800.0  # an idle node draws so many watts (Helios: a DGX-1)
     cooling_factor: float = 3.0  # node and cooling together, in multiples of the node alone (Helios)
     price_per_kwh: float = 0.10  # in the site's currency
     co2_kg_per_kwh: float = 0.4  # kg of CO2 by the site's electricity
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isfinite(value) or value < 0:
-                raise BadInputError(f"{field.name} is {value!r}.", remedy="Use a number from 0 on.")
 
 
 @dataclass(frozen=True)

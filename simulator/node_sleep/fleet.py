@@ -28,7 +28,7 @@ from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
 from simulator.node_sleep.power_history import NodeStates, PowerHistory, PowerTotals, power_figures
 from simulator.node_sleep.virtual_cluster_nodes import VirtualClusterNodes
 from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder, StopReason
 from simulator.scenario import Scenario
 from simulator.snapshot import ASLEEP, BOOTING, NodePool
 
@@ -56,8 +56,8 @@ class FleetMemory:
         return replace(self, busy=self.busy.copy(), boots=dict(self.boots), totals=self.totals.copy())
 
 
-class SleepingFleet:
-    """The nodes of a simulation's virtual clusters; as a `simulator.recorder.Recorder` it sees jobs move."""
+class SleepingFleet(Recorder):
+    """The nodes of a simulation's virtual clusters; as a recorder it sees jobs move."""
 
     def __init__(
         self,

@@ -120,11 +120,7 @@ class VirtualClusterNodes:
         pool = self.gpus
         if self._lender is None or not pool.guests:
             return frozenset()
-        return frozenset(
-            node
-            for node, (home, _) in pool.guests.items()
-            if home.name == self._lender and pool.free.is_present(node)
-        )
+        return frozenset(filter(pool.free.is_present, pool.lent_by(self._lender)))
 
     def _claims(
         self, pool: NodePool, not_awake: int, waiting: set[int], loaned: frozenset[int]

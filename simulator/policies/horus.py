@@ -12,10 +12,10 @@ Narrower than the paper: a set of GPUs is shared by two jobs at most, of equal G
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import Between, CheckedSettings
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
@@ -26,7 +26,7 @@ from simulator.snapshot import NodePool, Snapshot
 
 
 @dataclass(frozen=True)
-class HorusSettings:
+class HorusSettings(CheckedSettings):
     """Settings of Horus.
 
     - `queues`: classes of predicted utilisation.
@@ -36,19 +36,12 @@ class HorusSettings:
     - `memory_weight`, `slowdown_weight`: of the two parts of the cost; equal in the paper.
     """
 
-    queues: int = 3
-    buffer: int = 20
+    queues: Annotated[int, Between(1)] = 3
+    buffer: Annotated[int, Between(1)] = 20
     patience: int = 1_000
     gpu_memory_mib: float = 24_576.0
     memory_weight: float = 1.0
     slowdown_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            least = 1 if setting.name in ("queues", "buffer") else 0
-            if not least <= value < float("inf"):
-                raise BadInputError(f"{setting.name} is {value!r}.", remedy=f"Use {least} or more.")
 
 
 def slowdown(utilisation_pct: float) -> float:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from typing import Annotated
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import Between
 from simulator.worker_scaling.knapsack import WorkerGroup, choose_workers, saved_time_values
 from simulator.worker_scaling.scalable_job import ScalableJob
 from simulator.worker_scaling.settings import WorkerSettings
@@ -15,12 +15,7 @@ from simulator.worker_scaling.worker_policy import WorkerPolicy
 class LyraSettings(WorkerSettings):
     """`value_exponent`: what saved time is worth; 0: its seconds, as in the paper (`saved_time_values`)."""
 
-    value_exponent: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (isfinite(self.value_exponent) and 0 <= self.value_exponent <= 10):
-            raise BadInputError(f"value_exponent is {self.value_exponent!r}.", remedy="Use 0 to 10.")
+    value_exponent: Annotated[float, Between(0, 10)] = 0.0
 
 
 class Lyra(WorkerPolicy):

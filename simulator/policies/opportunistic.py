@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from foundation.errors import BadInputError
 from simulator.actions import Action
 from simulator.job_view import JobView
 from simulator.loaning.orchestrator import share_of_servers
@@ -26,11 +25,6 @@ class OpportunisticSettings(WorkerSettings):
     scaling: bool = False
     reclaim: str = "highest"
     most_preemptions: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.most_preemptions < 0:
-            raise BadInputError(f"most_preemptions is {self.most_preemptions}.", remedy="Use 0 or more.")
 
 
 class Opportunistic(WorkerPolicy):

@@ -2,15 +2,13 @@
 
 from collections.abc import Collection
 
-from simulator.job_view import JobView
-from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder
 from simulator.recorders.step_log import StepLog
 from simulator.snapshot import NodePool
 
 
-class LoanSteps:
-    """Watches a simulation (`simulator.recorder.Recorder`): one row a moment at which loans changed."""
+class LoanSteps(Recorder):
+    """Watches a simulation: one row a moment at which loans changed."""
 
     def __init__(self, lender: str) -> None:
         """`lender`: the pool whose nodes count."""
@@ -18,23 +16,11 @@ class LoanSteps:
         self._guests: dict[str, int] = {}
         self._log = StepLog(1)
 
-    def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
-        """Nothing is lent by it."""
-
-    def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
-        """Nothing is lent by it."""
-
-    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
-        """Nothing is lent by it."""
-
-    def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
-        """Nothing is lent by it."""
-
     def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
         """Nodes were lent and taken back."""
         before = sum(self._guests.values())
         for pool in pools:
-            self._guests[pool.name] = sum(home.name == self._lender for home, _ in pool.guests.values())
+            self._guests[pool.name] = len(pool.lent_by(self._lender))
         on_loan = sum(self._guests.values())
         if on_loan != before:
             self._log.note(now_s, (on_loan,))

@@ -8,8 +8,8 @@ from simulator.recorder import Recorder, StopReason
 from simulator.snapshot import NodePool
 
 
-class RecorderGroup:
-    """Tells each of its recorders everything, in their order (`simulator.recorder.Recorder`)."""
+class RecorderGroup(Recorder):
+    """Tells each of its recorders everything, in their order."""
 
     def __init__(self, recorders: Sequence[Recorder]) -> None:
         self._recorders = tuple(recorders)

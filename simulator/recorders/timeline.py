@@ -24,7 +24,7 @@ from simulator.job_view import JobView
 from simulator.node_inventory import cpu_pool
 from simulator.node_sleep.power_history import NodeStates
 from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder, StopReason
 from simulator.snapshot import NodePool
 
 DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a viewer still opens
@@ -96,8 +96,8 @@ class _Pool:
         return taken
 
 
-class TimelineRecorder:
-    """Watches a simulation (`simulator.recorder.Recorder`) and writes its timeline to an open text file.
+class TimelineRecorder(Recorder):
+    """Watches a simulation and writes its timeline to an open text file.
 
     Call `close` when the simulation is over. A run that the window cuts is shown as far as the window goes.
     """

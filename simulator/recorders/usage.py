@@ -1,6 +1,5 @@
 """How busy a cluster is over time: GPUs in use, jobs that wait, and the GPUs that they wait for."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,7 @@ from numpy.typing import NDArray
 
 from simulator.job_view import JobView
 from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder, StopReason
 from simulator.recorders.step_log import StepLog
 from simulator.snapshot import NodePool
 
@@ -46,8 +45,8 @@ def binned(
     return means
 
 
-class UsageRecorder:
-    """Watches a simulation (`simulator.recorder.Recorder`): one row a moment at which something changed."""
+class UsageRecorder(Recorder):
+    """Watches a simulation: one row a moment at which something changed."""
 
     def __init__(self) -> None:
         self._log = StepLog(3)
@@ -80,9 +79,6 @@ class UsageRecorder:
         elif job.partner is None:
             self._gpus -= _held_gpus(job)
         self._note(now_s)
-
-    def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
-        """Nothing that the others have not told."""
 
     def _note(self, now_s: float) -> None:
         self._log.note(now_s, (self._gpus, self._jobs, self._wanted))

@@ -15,7 +15,7 @@ from simulator.job_view import JobView
 from simulator.mechanisms.ranked_blocks import RankedBlocks
 from simulator.node_inventory import cpu_pool
 from simulator.placement import Placement, exchanged
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder, StopReason
 from simulator.recorders.wait_causes import CAUSE_COLUMNS, WaitCause
 from simulator.recorders.wait_clocks import (
     GPUS,
@@ -31,8 +31,8 @@ from simulator.result import SimulationResult
 from simulator.snapshot import NodePool
 
 
-class WaitRecorder:
-    """Watches a simulation (`simulator.recorder.Recorder`) and says why each job waited."""
+class WaitRecorder(Recorder):
+    """Watches a simulation and says why each job waited."""
 
     def __init__(self) -> None:
         self._records: dict[int, WaitRecord] = {}

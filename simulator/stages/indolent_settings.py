@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from foundation.errors import BadInputError
 from simulator.stages.pair_rule import PairRuleSettings
-
-PACKINGS = ("indolent", "naive")
-PARTNERS_BY = ("end", "score")
 
 
 @dataclass(frozen=True)
@@ -34,11 +30,3 @@ class IndolentSettings(PairRuleSettings):
     partners_by: Literal["end", "score"] = "end"
     evict_unstable: bool = True
     packing: Literal["indolent", "naive"] = "indolent"
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown way to pack."""
-        super().__post_init__()
-        for name, known in (("packing", PACKINGS), ("partners_by", PARTNERS_BY)):
-            value = getattr(self, name)
-            if value not in known:
-                raise BadInputError(f"{name} is {value!r}.", remedy=f"Choose one of: {', '.join(known)}.")

@@ -7,22 +7,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import CheckedSettings
 from simulator.actions import Start
 from simulator.job_view import JobView
 from simulator.placement import FreeGpus
 from simulator.policy import RankByColumns
 from simulator.snapshot import NodePool
-from simulator.stages.settings import StageSettings
 
 # GPU-seconds that a job counts as, at least.
 _LEAST_SERVICE = 1e-3
 
-ORDERS = ("service", "gpus", "submission")
-
 
 @dataclass(frozen=True)
-class OrchestratorSettings(StageSettings):
+class OrchestratorSettings(CheckedSettings):
     """The order of service.
 
     - `order`: what is served first. "service" is GPUs x estimated duration (Algorithm 2). "gpus" and
@@ -35,12 +32,6 @@ class OrchestratorSettings(StageSettings):
 
     order: Literal["service", "gpus", "submission"] = "service"
     ageing_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown order."""
-        super().__post_init__()
-        if self.order not in ORDERS:
-            raise BadInputError(f"order is {self.order!r}.", remedy=f"Choose one of: {', '.join(ORDERS)}.")
 
 
 def _by_service(gpus: Any, estimate_s: Any, submit_time_s: Any) -> tuple[Any, ...]:

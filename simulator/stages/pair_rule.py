@@ -7,17 +7,15 @@ knows the partner.
 from dataclasses import dataclass
 from typing import Literal
 
+from foundation.checked_settings import CheckedSettings
 from foundation.errors import BadInputError
 from simulator.colocation import BelievedPairs
 from simulator.job import JobProfile
 from simulator.job_view import JobView
-from simulator.stages.settings import StageSettings
-
-PACKING_RULES = ("scores", "pairs")
 
 
 @dataclass(frozen=True)
-class PairRuleSettings(StageSettings):
+class PairRuleSettings(CheckedSettings):
     """By what two jobs may share.
 
     - `packing_rule`: "scores", a sum of sharing scores of at most G_SS; or "pairs", the speeds predicted for
@@ -31,15 +29,6 @@ class PairRuleSettings(StageSettings):
     mean_speed_min: float = 0.0
     slower_speed_min: float = 0.0
     apathetic_speed_min: float = 0.95
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown rule."""
-        super().__post_init__()
-        if self.packing_rule not in PACKING_RULES:
-            raise BadInputError(
-                f"packing_rule is {self.packing_rule!r}.",
-                remedy=f"Choose one of: {', '.join(PACKING_RULES)}.",
-            )
 
 
 class PairRule:

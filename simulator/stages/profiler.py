@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from foundation.checked_settings import CheckedSettings
 from foundation.errors import BadInputError
 from simulator.actions import Action, Loan, Preempt, Reclaim, Start
 from simulator.cluster import ClusterSpec
@@ -26,14 +27,12 @@ from simulator.forecast import Throughput
 from simulator.job_view import JobView
 from simulator.placement import FreeGpus
 from simulator.snapshot import NodePool, Snapshot
-from simulator.stages.settings import StageSettings
 
 PROFILER = "lucid-profiler"  # the partition's name
-PROFILING_ORDERS = ("gpus", "submission")
 
 
 @dataclass(frozen=True)
-class ProfilerSettings(StageSettings):
+class ProfilerSettings(CheckedSettings):
     """Settings of the profiler; the defaults are the paper's where it gives one.
 
     - `profiling_nodes`: nodes taken from the largest virtual clusters for the profiler, but never more than
@@ -66,17 +65,12 @@ class ProfilerSettings(StageSettings):
     long_cold_start_s: float = 600.0
 
     def __post_init__(self) -> None:
-        """Refuse a profiler that has nodes and no time, and an unknown order."""
+        """Refuse a profiler that has nodes and no time."""
         super().__post_init__()
         if self.profiling_nodes and not self.profiling_limit_s > 0:
             raise BadInputError(
                 f"profiling_limit_s is {self.profiling_limit_s!r}.",
                 remedy="Use more than 0 s, or profiling_nodes=0 for no profiler.",
-            )
-        if self.profiling_order not in PROFILING_ORDERS:
-            raise BadInputError(
-                f"profiling_order is {self.profiling_order!r}.",
-                remedy=f"Choose one of: {', '.join(PROFILING_ORDERS)}.",
             )
 
 

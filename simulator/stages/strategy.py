@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from foundation.errors import BadInputError
+from foundation.checked_settings import CheckedSettings
 from simulator.forecast import Throughput, ThroughputForecast
 from simulator.snapshot import Snapshot
-from simulator.stages.settings import StageSettings
 
 # Upper bound on the sum of two sharing scores (G_SS) by packing strategy (section 3.3).
 SHARING_CAPACITY: Mapping[str, int | None] = {"default": 2, "apathetic": 1, "none": None}
 
 
 @dataclass(frozen=True)
-class StrategySettings(StageSettings):
+class StrategySettings(CheckedSettings):
     """How much jobs share GPUs.
 
     - `sharing`: "default" (G_SS 2), "apathetic" (G_SS 1) or "none"; with a throughput forecast, the most.
@@ -28,14 +27,6 @@ class StrategySettings(StageSettings):
     dynamic_sharing: bool = True
     apathetic_below: float = 0.1
     none_below: float = 0.02
-
-    def __post_init__(self) -> None:
-        """Refuse an unknown strategy."""
-        super().__post_init__()
-        if self.sharing not in SHARING_CAPACITY:
-            raise BadInputError(
-                f"sharing is {self.sharing!r}.", remedy=f"Choose one of: {', '.join(SHARING_CAPACITY)}."
-            )
 
 
 class SharingStrategy:

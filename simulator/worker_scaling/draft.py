@@ -91,10 +91,7 @@ class Draft:
         self.starting: list[DraftedJob] = []
         self._held: dict[JobView, Placement] = {}  # by flexible workers so far
         free = nodes.plan()
-        loaned = 0
-        for guest, (home, _) in nodes.guests.items():
-            if home.name == lender:
-                loaned |= 1 << guest
+        loaned = sum(1 << guest for guest in nodes.lent_by(lender)) if nodes.guests else 0
         self.loans = bool(loaned)
         self._loaned = loaned
         with_base = 0

@@ -1,15 +1,12 @@
 """What an operator sets of a policy over workers."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal
 
-from foundation.errors import BadInputError, UnknownNameError
-from simulator.elastic.elastic_policy import SIZES, Sizes
+from simulator.elastic.elastic_policy import Sizes
 from simulator.loaning.settings import LoanSettings
 
 Order = Literal["shortest", "submission"]
-ORDERS: tuple[Order, ...] = ("shortest", "submission")
 
 
 @dataclass(frozen=True)
@@ -32,12 +29,3 @@ class WorkerSettings(LoanSettings):
     epoch_s: float = 60.0
     sizes: Sizes = "true"
     preemption_s: float = 63.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, choices in (("order", ORDERS), ("sizes", SIZES)):
-            if getattr(self, name) not in choices:
-                raise UnknownNameError(name, str(getattr(self, name)), choices)
-        for name in ("epoch_s", "preemption_s"):
-            if not (isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise BadInputError(f"{name} is {getattr(self, name)!r}.", remedy="Use 0 s or more.")

@@ -437,12 +437,12 @@ def test_results_that_do_not_fit_together_are_refused_by_name() -> None:
 )
 def test_rules_name_the_bad_value_and_the_alternatives(settings_given: dict, said: str) -> None:
     with pytest.raises(BadInputError, match=said):
-        GateRules.from_dict(settings_given)
+        GateRules.from_data(settings_given)
 
 
 def test_rules_survive_a_round_trip() -> None:
     rules = GateRules(objective="p999_queuing_delay_s", margin_pct=5, interval="percentile")
-    assert GateRules.from_dict(rules.to_dict()) == rules
+    assert GateRules.from_data(rules.to_data()) == rules
 
 
 def test_an_old_or_broken_verdict_is_refused() -> None:

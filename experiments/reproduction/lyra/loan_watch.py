@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.job_view import JobView
 from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder, StopReason
 from simulator.recorders.step_log import StepLog
 from simulator.recorders.usage import binned
 from simulator.snapshot import NodePool
@@ -31,7 +31,7 @@ class _Hold:
         return self.all.get(server, 0) - self.flexible.get(server, 0)
 
 
-class LoanWatch:
+class LoanWatch(Recorder):
     """A `simulator.recorder.Recorder` of one pool that borrows servers."""
 
     def __init__(self) -> None:

@@ -4,7 +4,6 @@ URI/ID-waits.parquet   a row a job, in the workload's order
 URI/ID-usage.parquet   a row a change: virtual_cluster, at_s, gpus_in_use, waiting_jobs, waiting_gpus
 """
 
-from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -37,8 +36,8 @@ def kept_table(uri: str, name: str) -> str:
     return f"{uri}-{name}.parquet"
 
 
-class UsageOfVirtualClusters:
-    """Watches a simulation (`simulator.recorder.Recorder`): the usage of each virtual cluster by its jobs.
+class UsageOfVirtualClusters(Recorder):
+    """Watches a simulation: the usage of each virtual cluster by its jobs.
 
     A job that shares the GPUs of another holds none of its own.
     """
@@ -61,9 +60,6 @@ class UsageOfVirtualClusters:
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
         """GPUs come free, or one less waits."""
         self._watch(job).stopped(now_s, job, pool, reason)
-
-    def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
-        """Nothing that the others have not told."""
 
     def usage(self) -> dict[str, Usage]:
         """Return what has been seen so far, by virtual cluster."""

@@ -1,6 +1,5 @@
 """One trial: settings and thresholds, replayed on the blocks, as a record that any worker may write."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -38,8 +37,7 @@ from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.metrics import mean
-from simulator.placement import Placement
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder
 from simulator.recorders.loan_steps import LoanSteps
 from simulator.recorders.recorder_group import RecorderGroup
 from simulator.result import SimulationResult
@@ -50,29 +48,17 @@ Floats = NDArray[np.float64]
 SHORT = "inference_short_pct"
 
 
-class ProfilingQueue:
-    """A `simulator.recorder.Recorder`: how long the window's jobs wait for the profiler."""
+class ProfilingQueue(Recorder):
+    """How long the window's jobs wait for the profiler."""
 
     def __init__(self, start_s: float) -> None:
         self._start_s = start_s
         self.waits_s: list[float] = []
 
-    def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
-        """Nothing to add up yet."""
-
     def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
         """A wait is over."""
         if pool.name == PROFILER and job.submit_time_s >= self._start_s:
             self.waits_s.append(now_s - job.queued_since_s)
-
-    def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
-        """No wait ends with it."""
-
-    def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
-        """A job that leaves the queue without a run is not counted."""
-
-    def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
-        """Nothing to add up."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.orchestrator import share_of_servers
 from simulator.placement import Placement
 from simulator.policies.registry import load_policy
-from simulator.recorder import StopReason
+from simulator.recorder import Recorder
 from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool
@@ -28,16 +28,13 @@ RIVALS = {"fifo": "lyra", "sjf": "lyra", "afs": "lyra", "gandiva": "default", "o
 BORROWERS = ("lyra", "opportunistic", "afs")
 
 
-class Audit:
+class Audit(Recorder):
     """Counts GPUs at each decision, and looks at what is lent."""
 
     def __init__(self, service: InferenceService, pools: dict[str, NodePool]) -> None:
         self.service = service
         self.pools = pools
         self.starts = 0
-
-    def queued(self, now_s: float, job: JobView, pool: NodePool) -> None:
-        """Nothing to check."""
 
     def started(self, now_s: float, job: JobView, pool: NodePool) -> None:
         self.starts += 1
@@ -46,9 +43,6 @@ class Audit:
     def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
         assert now_s % 60 == 0
         assert {node for node, _ in job.placement or ()} <= {0, 1, *pool.guests}
-
-    def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
-        """Nothing to check."""
 
     def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
         training = self.pools["training"]

@@ -1,0 +1,84 @@
+"""Settings that check themselves by what their fields are declared to be.
+
+    @dataclass(frozen=True)
+    class LoanSettings(CheckedSettings):
+        noun = "setting of loans"
+        headroom: Annotated[float, Between(0, 1)] = 0.02
+        lend: Annotated[str, OneOf("way to lend", ("capacity", "demand"))] = "capacity"
+
+A `Literal` is one of its words, and a number without a range is finite and not negative.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from math import inf, isfinite
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+
+from foundation.errors import BadInputError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Between:
+    """A finite number from `low` to `high`; a whole one where the field is an int."""
+
+    low: float
+    high: float = inf
+
+    def __str__(self) -> str:
+        return f"{self.low:,.6g} on" if self.high == inf else f"{self.low:,.6g} to {self.high:,.12g}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of these names, each of which is a `noun` (for messages)."""
+
+    noun: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckedSettings:
+    """Base of settings. `noun` says what one of them is called, `whose` begins a sentence on its value."""
+
+    noun: ClassVar[str] = "setting"
+    whose: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        """Raise BadInputError (UnknownNameError for a word) for a value that its field does not allow."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if get_origin(field.type) is Literal and value not in get_args(field.type):
+                words = ", ".join(get_args(field.type))
+                raise BadInputError(
+                    f"{self.whose}{field.name} is {value!r}.", remedy=f"Choose one of: {words}."
+                )
+            kind, *rules = get_args(field.type) if hasattr(field.type, "__metadata__") else (field.type,)
+            for rule in rules:
+                if isinstance(rule, OneOf) and value not in rule.names:
+                    raise UnknownNameError(rule.noun, str(value), rule.names)
+                if isinstance(rule, Between):
+                    self._check_number(field.name, value, rule, whole=kind is int)
+            if not rules and isinstance(value, int | float) and not 0 <= value < inf:
+                raise BadInputError(f"{self.whose}{field.name} is {value!r}.", remedy="Use 0 or more.")
+
+    def _check_number(self, name: str, value: Any, allowed: Between, *, whole: bool) -> None:
+        is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        if not is_number or not isfinite(value) or not allowed.low <= value <= allowed.high:
+            kind = "whole number" if whole else "number"
+            raise BadInputError(f"{self.whose}{name} is {value!r}.", remedy=f"Use a {kind} from {allowed}.")
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the settings as a flat, JSON-able table."""
+        return asdict(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Return the settings of such a table; what it lacks stays as it is by default.
+
+        Raises UnknownNameError for a name that is no setting, BadInputError for a value that cannot be used.
+        """
+        names = [field.name for field in fields(cls)]
+        for name in data:
+            if name not in names:
+                raise UnknownNameError(cls.noun, name, names)
+        return cls(**data)
