@@ -9,7 +9,7 @@ release: the challenger. `validate_release` judges it next.
 Where the lake has counts of nodes, a forecast of busy nodes is trained as well, and where it has the load of
 inference servers, a forecast of that; where jobs wait, a model of how long. Each is skipped with the reason
 where not. A release pins them if the champion's settings of sleeping nodes, or of servers on loan, go by a
-forecast, or if it answers about waits.
+forecast, or if it answers about waits: as the form says, else as the champion does.
 
 New measurements of GPUs train the packing model alone; the release keeps the newest versions of the others.
 """
@@ -68,11 +68,13 @@ with DAG(
             "else as the cluster's release has.",
             default=None,
         ),
+        "wait_answers": form_fields.wait_answers(),
         **form_fields.folded(
             "Rarely needed",
             {
                 "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
                 "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
+                "least_jobs": form_fields.least_jobs(),
                 "packing_kind": Param(
                     "tree",
                     type="string",
@@ -117,6 +119,7 @@ with DAG(
         task_id="resolve_inputs",
         asset=[JOB_TABLE, RETRAINING_REQUEST, PROFILE_MEASUREMENTS],
         models=dag.param("models"),
+        wait_answers=dag.param("wait_answers"),
         cluster=dag.param("cluster"),
         hold_out_days=dag.param("hold_out_days"),
         as_of=dag.param("as_of"),
@@ -191,6 +194,9 @@ with DAG(
             "waits": train_waits.output["version"],
         },
         kept=resolve_inputs.output["kept"],
+        reasons=resolve_inputs.output["reasons"],
+        wait_answers=dag.param("wait_answers"),
+        least_jobs=dag.param("least_jobs"),
         allow_simulated_profiles=resolve_inputs.output["allow_simulated_profiles"],
         trigger_rule="none_failed",  # a model that is kept is a skipped task
         outlets=[RELEASE_CHALLENGER],

@@ -61,6 +61,20 @@ def release_parts(release: ReleaseInfo) -> list[ReleasePart]:
     ]
 
 
+def says_when_jobs_start(release: ReleaseInfo) -> str:
+    """Who answers when waiting jobs start, where a scheduler follows the release."""
+    if release.waits is None:
+        return (
+            "When a waiting job starts is said by playing the queue forward alone: the release carries no "
+            "wait model. The form of retrain_models asks for one (A wait model says when jobs start)."
+        )
+    version = release.models["waits"]["version"]
+    return (
+        f"When a waiting job starts is said by the wait model (version {version}) or by playing the "
+        "queue forward, whichever was off by less on jobs that started lately."
+    )
+
+
 def release_differences(release: ReleaseInfo, other: ReleaseInfo) -> list[Difference]:
     """What differs from another release, in the order of the parts: policy, models, settings."""
     now, then = dict(_contents(release)), dict(_contents(other))

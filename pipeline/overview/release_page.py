@@ -21,6 +21,7 @@ from pipeline.overview.release_contents import (
     ReleasePart,
     release_differences,
     release_parts,
+    says_when_jobs_start,
 )
 from simulator.gate.report import QUEUING_FILE
 
@@ -43,6 +44,7 @@ class ReleasePage:
     before: int | None
     differences: Sequence[Difference]
     parts: Sequence[ReleasePart]
+    says_when_jobs_start: str
     models: Sequence[PinnedModel]
     obstacles: Sequence[str]
     warnings: Sequence[str]
@@ -73,6 +75,7 @@ def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> Relea
         before=before,
         differences=_differences(registry, stored, before, release),
         parts=release_parts(release),
+        says_when_jobs_start=says_when_jobs_start(release),
         models=read_pinned_models(registry, release.models),
         obstacles=[str(obstacle) for obstacle in obstacles],
         warnings=_warnings(release, stored[version]),

@@ -49,12 +49,14 @@ def plan_training(
     cluster: str,
     tracking_uri: str,
     models: Sequence[str] | None = None,
+    needed: Sequence[str] = (),
     hold_out_days: int | None = None,
     as_of: datetime | None = None,
 ) -> TrainingPlan:
     """Plan to train `models` and to keep the cluster's newest version of each other one.
 
-    Without `models` all are trained, the optional ones where the lake has what they learn from.
+    Without `models` all are trained, the optional ones where the lake has what they learn from. An optional
+    one of those `needed` is trained as well if there is none to keep.
 
     A model of which there is no version, or whose newest has learned from what the gate will replay, is
     trained with the rest. Without `hold_out_days` the window is as long as the kept models have not seen, at
@@ -76,7 +78,7 @@ def plan_training(
     reasons: dict[str, str] = {}
     kept: dict[str, int] = {}
     for name, version in newest.items():
-        if version is None and name in OPTIONAL_MODELS:
+        if version is None and name in OPTIONAL_MODELS and name not in needed:
             reasons[name] = f"The {name} model was not asked for, and there is none to keep."
         elif version is None:
             remarks.append(f"There is no {name} model for cluster {cluster!r} yet: it is trained too.")

@@ -309,3 +309,32 @@ def allow_simulated_profiles() -> Param:
         description="Of a real log without measured profiles: its release may go live although its packing "
         "model learned from the simulated GPU. Off: as the champion; else the gate refuses such a release.",
     )
+
+
+def wait_answers() -> Param:
+    """Whether a release carries a wait model; may be left empty."""
+    return Param(
+        None,
+        type=OPTIONAL_TEXT,
+        enum=["yes", "no", None],
+        values_display={
+            "yes": "yes: by a wait model or by playing the queue forward, whichever was off by less lately",
+            "no": "no: by playing the queue forward alone",
+            "null": "as the champion",
+        },
+        title="A wait model says when jobs start",
+        description="Whether the release carries one. Empty: as the champion; where there is none, no.",
+    )
+
+
+def least_jobs() -> Param:
+    """Before so many jobs a wait model is not judged by its errors; may be left empty."""
+    return Param(
+        None,
+        type=["integer", "null"],
+        minimum=1,
+        maximum=100_000,
+        title="Jobs that a wait model is judged on",
+        description="Once so many jobs have started that it and playing forward spoke of, the one that was "
+        "off by less speaks; 1 to 100,000. Empty: as the champion, else 30.",
+    )

@@ -1,4 +1,6 @@
-"""The DAG `retrain_models` trains a wait model where jobs wait, and a release that has the part keeps it."""
+"""The DAG `retrain_models` trains a wait model where jobs wait; a release has it as the form, else as the
+champion.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,7 +17,7 @@ from lucid_models.waits.job_queue import read_job_queue
 from lucid_models.waits.training import train_waits
 from pipeline.release.release_settings import pinned_waits
 from tests.conftest import ReleaseShop
-from tests.dags.run_facts import silent_tasks, states_of
+from tests.dags.run_facts import note_of, silent_tasks, states_of
 from tests.lucid_models.job_queues import make_queue_jobs
 from tests.lucid_models.queue_logs import FAST_WAITS
 
@@ -62,11 +64,38 @@ def test_a_release_that_answers_about_waits_gets_the_newest_model(
     challenger = show_release(**common, alias="challenger")
     assert challenger.models["waits"]["version"] == 2
     assert challenger.waits == champion.waits
+    assert "It carries a wait model, as the champion does." in note_of(run)
+
+    run = dag_bag.dags["retrain_models"].test(run_conf={**FORM, "wait_answers": "no"})
+    assert show_release(**common, alias="challenger").waits is None
+    assert "It carries no wait model, as the form asked." in note_of(run)
+
+
+def test_a_form_puts_a_wait_model_into_the_first_release_of_a_cluster(
+    dag_bag: Any, small_lake: Path, shop: ReleaseShop
+) -> None:
+    table = Lake(str(small_lake))
+    (source,) = table.read_jobs("small")["source_file"].unique()
+    table.write_jobs("small", make_queue_jobs(24).assign(source_file=source))
+    form = {"cluster": "small", "models": ["packing"], "hold_out_days": 1}
+    run = dag_bag.dags["retrain_models"].test(run_conf=form)
+    assert states_of(run)["train_waits"] == {"skipped"}
+    assert "It carries no wait model: the champion has none, and none was asked for." in note_of(run)
+
+    asked = {**form, "wait_answers": "yes", "least_jobs": 700}
+    run = dag_bag.dags["retrain_models"].test(run_conf=asked)
+    assert states_of(run)["train_waits"] == {"success"}  # there was none to keep
+    built = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
+    assert built.models["waits"]["version"] == 1
+    assert built.waits == {"least_jobs": 700, "recent_jobs": 700}
+    assert "It carries a wait model, as the form asked." in note_of(run)
 
 
 def test_where_hardly_a_job_waits_the_task_is_skipped(
     dag_bag: Any, small_lake: Path, shop: ReleaseShop
 ) -> None:
-    states = states_of(dag_bag.dags["retrain_models"].test(run_conf=FORM))
+    run = dag_bag.dags["retrain_models"].test(run_conf={**FORM, "wait_answers": "yes"})
+    states = states_of(run)
+    assert "although the form asked for one. Hardly a job waited" in note_of(run)
     assert (states["train_waits"], states["build_release"]) == ({"skipped"}, {"success"})
     assert Registry(shop.uri).versions(MODEL) == []

@@ -1,10 +1,11 @@
-"""What users of a real Slurm are told by the live scheduler that orders its queue."""
+"""What users of a real Slurm are told by the live scheduler, which orders the queue or looks on."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ LUCID = [sys.executable, "-c", "from lucid_cli.main import main; main()"]
 
 @dataclass
 class Answered:
-    """A Slurm with `lucid live slurm`, and `lucid live ...` beside it."""
+    """A Slurm on which `lucid live slurm` follows a release, and `lucid live ...` beside it."""
 
     slurm: PrivateSlurm
     home: Path
@@ -50,42 +51,60 @@ class Answered:
         done = self.run("status")
         return None if done.returncode else Status.model_validate_json(done.stdout)
 
+    @contextmanager
+    def daemon(self, mode: str) -> Iterator[None]:
+        """`lucid live slurm` in this mode, once it has decided."""
+        with (self.home / f"{mode}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [*LUCID, "live", "slurm", "--cluster", "small", "--mode", mode],
+                env=os.environ | self.environment,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            self.slurm.wait_for(
+                lambda: (told := self.status()) and told.decided,
+                f"the daemon's first decision in mode {mode}",
+            )
+            yield
+        except BaseException as error:
+            error.add_note((self.home / f"{mode}.log").read_text()[-4_000:])
+            raise
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=60)
+            finally:
+                process.kill()
+
     def submit(self, *options: str) -> str:
         said = self.slurm.run("sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", "exec sleep 600")
         return said.strip()
 
 
 @pytest.fixture
-def answered(
-    slurm: PrivateSlurm, small_model_files: dict[str, list[Path]], tmp_path: Path
-) -> Iterator[Answered]:
-    found = Answered(slurm, tmp_path)
+def answered(slurm: PrivateSlurm, small_model_files: dict[str, list[Path]], tmp_path: Path) -> Answered:
     models = {**small_model_files, "waits": [save_wait_model(tmp_path)]}
     keep_release(
         tmp_path / "live" / "small" / "releases", models, waits={"least_jobs": 30, "recent_jobs": 500}
     )
-    with (tmp_path / "log").open("wb") as log:
-        daemon = subprocess.Popen(
-            [*LUCID, "live", "slurm", "--cluster", "small", "--mode", "control"],
-            env=os.environ | found.environment,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        slurm.wait_for(lambda: (told := found.status()) and told.decided, "the daemon's first decision")
-        yield found
-    except BaseException as error:
-        error.add_note((tmp_path / "log").read_text()[-4_000:])
-        raise
-    finally:
-        daemon.terminate()
-        try:
-            daemon.wait(timeout=60)
-        finally:
-            daemon.kill()
+    return Answered(slurm, tmp_path)
 
 
 def test_users_are_told_place_and_time_of_their_jobs(answered: Answered) -> None:
+    with answered.daemon("control"):
+        large = tell_place_and_time(answered)
+    # The same queue under Slurm's own order: no job has been judged yet, and no play knows a site's policy.
+    with answered.daemon("observe"):
+        told = answered.ask("when", large)
+    assert told["said_by"] == "wait_model"
+    assert told["start_p50_s"] == told["learned_start_p50_s"] != told["played_start_p50_s"]
+    assert told["at_s"] < told["start_p50_s"] <= told["start_p90_s"] < told["end_p90_s"]
+    assert "the cluster's own policy is not known" in told["said_by_why"]
+
+
+def tell_place_and_time(answered: Answered) -> str:
+    """Ask about jobs that wait behind others and compare the answers with Slurm; returns the large one."""
     slurm = answered.slurm
     runs = [answered.submit("--gres=gpu:4", "-N1", "-p", "vc1", "-J", "train_u0") for _ in range(2)]
     slurm.wait_for(
@@ -130,3 +149,4 @@ def test_users_are_told_place_and_time_of_their_jobs(answered: Answered) -> None
     missing = answered.run("explain", "999999")
     assert missing.returncode == 1
     assert "999999" in missing.stderr
+    return large

@@ -22,7 +22,9 @@ class BuildReleaseOperator(LucidOperator):
     A policy that a person picked for the champion is kept, and so are its settings of sleeping nodes and its
     permission to learn from simulated profiles; `allow_simulated_profiles` gives it.
 
-    `versions`: those that this run trained (None: a model that it did not train); `kept`: the others'.
+    `versions`: those that this run trained (None: a model that it did not train); `kept`: the others';
+    `reasons`: why an optional model is in neither, by its name. `wait_answers` ("yes", "no", None: as the
+    champion) and `least_jobs`: whether the release carries a wait model, and its setting.
     """
 
     operator_extra_links = (ReleaseLink(), MlflowLink())
@@ -34,6 +36,9 @@ class BuildReleaseOperator(LucidOperator):
     training_until: Any
     versions: Any
     kept: Any = None
+    reasons: Any = None
+    wait_answers: Any = None
+    least_jobs: Any = None
     allow_simulated_profiles: Any = False
 
     def run(self, context: Any) -> dict[str, Any]:
@@ -44,6 +49,7 @@ class BuildReleaseOperator(LucidOperator):
         from lucid_models.releases.lifecycle import build_release
         from pipeline.release.current_release import kept_policy
         from pipeline.release.release_settings import allowing_simulated
+        from pipeline.release.wait_answers import WaitAnswersAsked, decide_wait_answers
         from pipeline.validation.held_out_days import record_held_out
 
         kept_of = kept_policy(settings.tracking_uri(), self.cluster)
@@ -51,6 +57,13 @@ class BuildReleaseOperator(LucidOperator):
             self.log.info("The release runs %s, as the champion does: a person picked it.", kept_of.policy)
         trained = {model: int(version) for model, version in self.versions.items() if version is not None}
         kept = {model: int(version) for model, version in (self.kept or {}).items()}
+        decided = decide_wait_answers(
+            kept_of.parts,
+            WaitAnswersAsked(self.wait_answers, None if self.least_jobs is None else int(self.least_jobs)),
+            tracking_uri=settings.tracking_uri(),
+            cluster=self.cluster,
+            missing=(self.reasons or {}).get("waits"),
+        )
         release = build_release(
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
@@ -58,7 +71,7 @@ class BuildReleaseOperator(LucidOperator):
             policy=kept_of.policy,
             settings=allowing_simulated(kept_of.settings, allow=bool(self.allow_simulated_profiles)),
             origin=SettingsOrigin(kept_of.choice),
-            parts=kept_of.parts,
+            parts=decided.parts,
             training_until=datetime.fromisoformat(self.training_until),
         )
         record_held_out(settings.tracking_uri(), release, int(self.hold_out_days))
@@ -76,7 +89,7 @@ class BuildReleaseOperator(LucidOperator):
         tell(
             context,
             f"Release {release.version} of {release.cluster} was built: {release.policy} with models that "
-            f"learned until {self.training_until[:10]}. The gate judges it next.",
+            f"learned until {self.training_until[:10]}. {decided.sentence} The gate judges it next.",
             release=(release.cluster, release.version),
         )
         return {"name": release.name, "version": release.version}

@@ -82,6 +82,7 @@ class ResolveTrainingOperator(ResolveInputsOperator):
     days held out as its present release has.
 
     `models`: which to train (None: those that the events name; all of them unless every event names some).
+    `wait_answers`: the form's word; a wait model that is asked for is trained if there is none to keep.
     `allow_simulated_profiles`: the form's or an event's word.
     What is not trained is kept: `kept` maps its name to the newest version for the cluster. A model that
     cannot be kept is trained as well, and the log says why. `reasons` maps those that are not trained to why.
@@ -89,10 +90,12 @@ class ResolveTrainingOperator(ResolveInputsOperator):
     """
 
     models: Any = None
+    wait_answers: Any = None
     allow_simulated_profiles: Any = False
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and events, and plan the training."""
+        from lucid_models.releases.optional_parts import WAITS_KIND
         from pipeline.training.training_plan import plan_training
         from pipeline.training.windows import only_cluster, read_as_of
         from pipeline.validation.held_out_days import usual_held_out
@@ -114,6 +117,7 @@ class ResolveTrainingOperator(ResolveInputsOperator):
             cluster=cluster,
             tracking_uri=tracking_uri,
             models=models,
+            needed=[WAITS_KIND] if self.wait_answers == "yes" else (),
             hold_out_days=int(days) if days else None,
             as_of=as_of,
         )

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from lucid_models.releases.store import ReleaseInfo
-from pipeline.overview.release_contents import release_differences, release_parts, setting_in_words
+from pipeline.overview.release_contents import (
+    release_differences,
+    release_parts,
+    says_when_jobs_start,
+    setting_in_words,
+)
 
 RELEASE = ReleaseInfo(
     name="lucid-release-small",
@@ -44,6 +49,14 @@ def test_parts_that_are_there_are_shown_with_their_settings_in_words() -> None:
         "Sleeping nodes": {"control": "forecast", "buffer nodes": 2},
     }
     assert rows_of(replace(RELEASE, settings={}, node_sleep=None)) == {}
+
+
+def test_who_says_when_a_job_starts_is_told_with_and_without_a_wait_model() -> None:
+    assert "carries no wait model" in says_when_jobs_start(RELEASE)
+    models = {**RELEASE.models, "waits": {"name": "lucid-waits", "version": 4, "digest": "ab"}}
+    assert "wait model (version 4) or" in says_when_jobs_start(
+        replace(RELEASE, models=models, waits={"least_jobs": 30})
+    )
 
 
 def test_a_difference_names_what_one_of_the_two_has_not() -> None:

@@ -1,0 +1,74 @@
+"""Whether a release carries a wait model, as a form asks or as the champion does, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from foundation.errors import UnknownNameError
+from lucid_models.registry import Registry
+from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.optional_parts import WAITS_KIND, PartSettings
+from pipeline.release.release_settings import pinned_waits
+
+WAIT_CHOICES = ("yes", "no")
+
+
+@dataclass(frozen=True)
+class WaitAnswersAsked:
+    """What a form says: whether the release carries a wait model (None: as the champion), and, where it does,
+    `least_jobs` in place of the champion's or the default (`WaitAnswerSettings`).
+    """
+
+    choice: Literal["yes", "no"] | None = None
+    least_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.choice not in (*WAIT_CHOICES, None):
+            raise UnknownNameError("choice of answers about waits", str(self.choice), WAIT_CHOICES)
+
+
+@dataclass(frozen=True)
+class DecidedParts:
+    """A release's optional parts, and the sentence that says whether answers about waits are one, and why."""
+
+    parts: PartSettings
+    sentence: str
+
+
+def decide_wait_answers(
+    champions: PartSettings, asked: WaitAnswersAsked, *, tracking_uri: str, cluster: str, missing: str | None
+) -> DecidedParts:
+    """The champion's parts, with or without answers about waits.
+
+    A release for which a wait model was asked is built without where the cluster has none; `missing`: why
+    none was trained, a sentence. Raises BadInputError for a bad `least_jobs`.
+    """
+    if asked.choice == "no":
+        without = replace(champions, waits=None)
+        return DecidedParts(without, "It carries no wait model, as the form asked.")
+    if asked.choice is None and champions.waits is None:
+        return DecidedParts(
+            champions, "It carries no wait model: the champion has none, and none was asked for."
+        )
+    whose = "as the champion does" if asked.choice is None else "as the form asked"
+    if champions.waits is None and not _has_model(tracking_uri, cluster):
+        why = (
+            missing
+            or "Hardly a job waited in what it would have learned from; the task train_waits says more."
+        )
+        return DecidedParts(champions, f"It carries no wait model, although the form asked for one. {why}")
+    settings = _settings(champions.waits or {}, asked.least_jobs)
+    return DecidedParts(replace(champions, waits=settings), f"It carries a wait model, {whose}.")
+
+
+def _has_model(tracking_uri: str, cluster: str) -> bool:
+    versions = Registry(tracking_uri).versions(MODEL_NAMES[WAITS_KIND])
+    return any(version.tags.get("cluster") == cluster for version in versions)
+
+
+def _settings(champions: Mapping[str, Any], least_jobs: int | None) -> dict[str, Any]:
+    """All settings of the part; as many recent jobs count as are needed, or more."""
+    pinned = pinned_waits(champions)
+    if least_jobs is None:
+        return pinned
+    return pinned_waits({"least_jobs": least_jobs, "recent_jobs": max(least_jobs, pinned["recent_jobs"])})
