@@ -10,7 +10,7 @@ CSV files and one JSON beside it; the numbers go to MLflow, too.
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import JOB_TABLE
@@ -37,16 +37,14 @@ with DAG(
             "How it is counted",
             {
                 "time_zone": form_fields.time_zone("Whose hours count. Empty: LUCID_TIME_ZONE, else UTC."),
-                "utilisation": Param(
-                    "half-open",
-                    type="string",
-                    enum=["half-open", "inclusive"],
-                    values_display={
+                "utilisation": form_fields.option(
+                    "A job holds its GPUs",
+                    "Minutes that count as used.",
+                    {
                         "half-open": "from its start until before its end",
                         "inclusive": "from its start to its end, both included, as Helios published",
                     },
-                    title="A job holds its GPUs",
-                    description="Minutes that count as used.",
+                    default="half-open",
                 ),
             },
         ),
@@ -54,11 +52,7 @@ with DAG(
 ) as dag:
     characterise_cluster = CharacteriseClusterOperator(
         task_id="characterise_cluster",
-        cluster=dag.param("cluster"),
-        start=dag.param("start"),
-        end=dag.param("end"),
-        time_zone=dag.param("time_zone"),
-        utilisation=dag.param("utilisation"),
+        **form_fields.answers(dag, "cluster", "start", "end", "time_zone", "utilisation"),
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="characterise_cluster")
 

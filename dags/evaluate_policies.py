@@ -85,13 +85,11 @@ with DAG(
                     description="A JSON list of whole numbers, a replay each: of drawn job types and of "
                     "estimate noise.",
                 ),
-                "failure_mtbf_hours": Param(
-                    None,
-                    type=["number", "null"],
-                    exclusiveMinimum=0,
-                    title="Hours between failures of a node",
-                    description="Nodes fail at random, each once in so many hours on average; above 0. "
-                    "Empty: never.",
+                "failure_mtbf_hours": form_fields.number(
+                    "Hours between failures of a node",
+                    "Nodes fail at random, each once in so many hours on average. Empty: never.",
+                    default=None,
+                    above=0,
                 ),
                 "node_sleep": form_fields.values(
                     "Nodes that sleep",
@@ -123,26 +121,16 @@ with DAG(
                     title="Job types",
                     description="Which jobs may share GPUs.",
                 ),
-                "live_release": Param(
-                    False,
-                    type="boolean",
-                    title="By the live release's models",
-                    description="Its settings, its estimates and its packing; for a cluster of the lake.",
+                "live_release": form_fields.switch(
+                    "By the live release's models",
+                    "Its settings, its estimates and its packing; for a cluster of the lake.",
                 ),
-                "keep_jobs": Param(
-                    False,
-                    type="boolean",
-                    title="Keep each job's wait",
-                    description="As the page What if has it done; of 64 runs at most.",
+                "keep_jobs": form_fields.switch(
+                    "Keep each job's wait", "As the page What if has it done; of 64 runs at most."
                 ),
                 "rules": form_fields.rule_set(),
-                "runs_per_task": Param(
-                    4,
-                    type="integer",
-                    minimum=1,
-                    maximum=1000,
-                    title="Runs a task",
-                    description="Simulated one after another; 1 to 1,000.",
+                "runs_per_task": form_fields.count(
+                    "Runs a task", "Simulated one after another.", default=4, least=1, most=1000
                 ),
             },
         ),
@@ -152,28 +140,26 @@ with DAG(
         task_id="plan_sweep",
         cluster=dag.param("cluster"),
         asked={
-            "policies": dag.param("policies"),
-            "settings": dag.param("settings"),
-            "variants": dag.param("variants"),
-            "seeds": dag.param("seeds"),
-            "node_scales": dag.param("node_scales"),
-            "added_nodes": dag.param("added_nodes"),
-            "live_release": dag.param("live_release"),
-            "keep_jobs": dag.param("keep_jobs"),
-            "estimate_noises": dag.param("estimate_noises"),
-            "failure_mtbf_hours": dag.param("failure_mtbf_hours"),
-            "node_sleep": dag.param("node_sleep"),
+            **form_fields.answers(
+                dag,
+                "policies",
+                "settings",
+                "variants",
+                "seeds",
+                "node_scales",
+                "added_nodes",
+                "live_release",
+                "keep_jobs",
+                "estimate_noises",
+                "failure_mtbf_hours",
+                "node_sleep",
+            ),
             "jobs": dag.param("input_uri"),
             "format": dag.param("source_format"),
             "nodes": dag.param("nodes_uri"),
             "singles": dag.param("singles_uri"),
             "pairs": dag.param("pairs_uri"),
-            "gpus_per_node": dag.param("gpus_per_node"),
-            "time_zone": dag.param("time_zone"),
-            "start": dag.param("start"),
-            "end": dag.param("end"),
-            "rules": dag.param("rules"),
-            "job_types": dag.param("job_types"),
+            **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "rules", "job_types"),
         },
         runs_per_task=dag.param("runs_per_task"),
     )

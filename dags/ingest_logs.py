@@ -20,7 +20,7 @@ simulated GPU, and the release says so.
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import INFERENCE_LOAD_TABLE, JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
@@ -110,25 +110,19 @@ with DAG(
                     "CSV time,usage or time,requests_per_s, with gap, servers. Empty: Prometheus, if it is "
                     "told how.",
                 ),
-                "inference_servers": Param(
-                    None,
-                    type=["integer", "null"],
-                    minimum=1,
-                    title="Inference servers",
-                    description="Where their load does not say how many there are; 1 or more.",
+                "inference_servers": form_fields.count(
+                    "Inference servers",
+                    "Where their load does not say how many there are.",
+                    default=None,
+                    least=1,
                 ),
             },
         ),
         **form_fields.folded(
             "A made log",
             {
-                "days": Param(
-                    30,
-                    type="integer",
-                    minimum=2,
-                    maximum=400,
-                    title="Days of a made log",
-                    description="Of the sources synthetic:...; 2 to 400.",
+                "days": form_fields.count(
+                    "Days of a made log", "Of the sources synthetic:... alone.", default=30, least=2, most=400
                 ),
                 "seed": form_fields.seed("Of a made log and of simulated profiles."),
             },
@@ -136,13 +130,12 @@ with DAG(
         **form_fields.folded(
             "Rarely needed",
             {
-                "max_bad_share": Param(
-                    0.5,
-                    type="number",
-                    minimum=0,
-                    maximum=1,
-                    title="Most bad rows",
-                    description="Their share, 0 to 1; with more nothing is written. 1: any number.",
+                "max_bad_share": form_fields.number(
+                    "Most bad rows",
+                    "Their share; with more nothing is written. 1: any number.",
+                    default=0.5,
+                    least=0,
+                    most=1,
                 ),
             },
         ),
@@ -150,25 +143,24 @@ with DAG(
 ) as dag:
     read_accounting = ReadAccountingOperator(
         task_id="read_accounting",
-        source_format=dag.param("source_format"),
-        cluster=dag.param("cluster"),
-        nodes_uri=dag.param("nodes_uri"),
-        start=dag.param("start"),
-        end=dag.param("end"),
+        **form_fields.answers(dag, "source_format", "cluster", "nodes_uri", "start", "end"),
     )
     ingest_jobs = IngestLogsOperator(
         task_id="ingest_jobs",
-        source_format=dag.param("source_format"),
-        cluster=dag.param("cluster"),
-        input_uri=dag.param("input_uri"),
-        nodes_uri=dag.param("nodes_uri"),
-        gpus_per_node=dag.param("gpus_per_node"),
-        time_zone=dag.param("time_zone"),
-        start=dag.param("start"),
-        end=dag.param("end"),
-        days=dag.param("days"),
-        seed=dag.param("seed"),
-        max_bad_share=dag.param("max_bad_share"),
+        **form_fields.answers(
+            dag,
+            "source_format",
+            "cluster",
+            "input_uri",
+            "nodes_uri",
+            "gpus_per_node",
+            "time_zone",
+            "start",
+            "end",
+            "days",
+            "seed",
+            "max_bad_share",
+        ),
         staged_uris=read_accounting.output["uris"],
         trigger_rule="none_failed",
     )
@@ -180,36 +172,23 @@ with DAG(
     )
     ingest_profiles = IngestProfilesOperator(
         task_id="ingest_profiles",
-        cluster=dag.param("cluster"),
-        singles_uri=dag.param("singles_uri"),
-        pairs_uri=dag.param("pairs_uri"),
-        seed=dag.param("seed"),
+        **form_fields.answers(dag, "cluster", "singles_uri", "pairs_uri", "seed"),
     )
     ingest_metrics = IngestMetricsOperator(
         task_id="ingest_metrics",
-        cluster=dag.param("cluster"),
-        metrics_uri=dag.param("metrics_uri"),
-        allocations_uri=dag.param("allocations_uri"),
-        start=dag.param("start"),
-        end=dag.param("end"),
+        **form_fields.answers(dag, "cluster", "metrics_uri", "allocations_uri", "start", "end"),
     )
     ingest_node_states = IngestNodeStatesOperator(
         task_id="ingest_node_states",
-        cluster=dag.param("cluster"),
-        source_format=dag.param("source_format"),
-        node_states_uri=dag.param("node_states_uri"),
-        time_zone=dag.param("time_zone"),
-        start=dag.param("start"),
-        end=dag.param("end"),
+        **form_fields.answers(
+            dag, "cluster", "source_format", "node_states_uri", "time_zone", "start", "end"
+        ),
     )
     ingest_inference_load = IngestInferenceLoadOperator(
         task_id="ingest_inference_load",
-        cluster=dag.param("cluster"),
-        inference_load_uri=dag.param("inference_load_uri"),
+        **form_fields.answers(dag, "cluster", "inference_load_uri"),
         servers=dag.param("inference_servers"),
-        time_zone=dag.param("time_zone"),
-        start=dag.param("start"),
-        end=dag.param("end"),
+        **form_fields.answers(dag, "time_zone", "start", "end"),
     )
     validate_jobs = ValidateTableOperator(
         task_id="validate_jobs", table="jobs", clusters=[dag.param("cluster")]
@@ -243,16 +222,12 @@ with DAG(
     )
     announce_inference_load = AnnounceLoadOperator(
         task_id="announce_inference_load",
-        cluster=dag.param("cluster"),
-        as_of=dag.param("as_of"),
+        **form_fields.answers(dag, "cluster", "as_of"),
         outlets=[INFERENCE_LOAD_TABLE],
     )
     announce_tables = AnnounceTablesOperator(
         task_id="announce_tables",
-        cluster=dag.param("cluster"),
-        hold_out_days=dag.param("hold_out_days"),
-        as_of=dag.param("as_of"),
-        allow_simulated_profiles=dag.param("allow_simulated_profiles"),
+        **form_fields.answers(dag, "cluster", "hold_out_days", "as_of", "allow_simulated_profiles"),
         outlets=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
     )
 

@@ -12,7 +12,7 @@ gate judges the new release like any other.
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RETRAINING_REQUEST
@@ -35,17 +35,14 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: every one that has a champion, in a run of its own."
         ),
-        "window_days": Param(
-            None,
-            type=["number", "null"],
-            minimum=0.5,
-            maximum=366,
-            title="Days to judge",
-            description="The newest, 0.5 to 366; never before the champion learned. Empty: a week.",
+        "window_days": form_fields.number(
+            "Days to judge",
+            "The newest; never before the champion learned. Empty: a week.",
+            default=None,
+            least=0.5,
+            most=366,
         ),
-        "may_retrain": Param(
-            True, type="boolean", title="May start a retraining", description="Off: it only reports."
-        ),
+        "may_retrain": form_fields.switch("May start a retraining", "Off: it only reports.", default=True),
         **form_fields.folded(
             "Rarely needed",
             {
@@ -68,9 +65,7 @@ with DAG(
 ) as dag:
     monitor_release = MonitorReleaseOperator(
         task_id="monitor_release",
-        cluster=dag.param("cluster"),
-        window_days=dag.param("window_days"),
-        as_of=dag.param("as_of"),
+        **form_fields.answers(dag, "cluster", "window_days", "as_of"),
         monitor_settings=dag.param("settings"),
         may_request=dag.param("may_retrain"),
         live=dag.param("live"),

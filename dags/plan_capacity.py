@@ -11,7 +11,7 @@ it. The same form again replays nothing that is there already.
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
@@ -31,32 +31,25 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "Its name in the lake; for a file, the plan's name. Empty: the lake's only one."
         ),
-        "metric": Param(
-            "p95",
-            type="string",
-            enum=["mean", "p50", "p95", "p99"],
-            values_display={
+        "metric": form_fields.option(
+            "Of all waits",
+            "What is kept under the limit.",
+            {
                 "mean": "the mean",
                 "p50": "the median",
                 "p95": "the 95th percentile",
                 "p99": "the 99th percentile",
             },
-            title="Of all waits",
-            description="What is kept under the limit.",
+            default="p95",
         ),
-        "limit_s": Param(
-            600,
-            type="number",
-            minimum=0,
-            title="At most (s)",
-            description="The limit, in seconds of waiting; 0 or more.",
+        "limit_s": form_fields.number(
+            "At most (s)", "The limit, in seconds of waiting.", default=600, least=0
         ),
         "policy": form_fields.policy("that of the cluster's champion, else fifo"),
-        "by_virtual_cluster": Param(
-            True,
-            type="boolean",
-            title="Ask of each virtual cluster, too",
-            description="Off: of the cluster as a whole alone, which is faster.",
+        "by_virtual_cluster": form_fields.switch(
+            "Ask of each virtual cluster, too",
+            "Off: of the cluster as a whole alone, which is faster.",
+            default=True,
         ),
         **form_fields.folded("Which days", form_fields.days_of_log()),
         **form_fields.folded(
@@ -67,56 +60,45 @@ with DAG(
                     "Values to try beside all awake.",
                     '{"buffer_nodes": [5, 20], "boot_s": 300}',
                 ),
-                "price_per_kwh": Param(
-                    0.1,
-                    type="number",
-                    minimum=0,
-                    title="Price of a kWh",
-                    description="In any currency; 0 or more.",
+                "price_per_kwh": form_fields.number(
+                    "Price of a kWh", "In any currency.", default=0.1, least=0
                 ),
-                "node_day_price": Param(
-                    0,
-                    type="number",
-                    minimum=0,
-                    title="Price of a node for a day",
-                    description="Without its energy, in the same currency; 0 or more.",
+                "node_day_price": form_fields.number(
+                    "Price of a node for a day",
+                    "Without its energy, in the same currency.",
+                    default=0,
+                    least=0,
                 ),
             },
         ),
         **form_fields.folded(
             "Servers on loan from inference",
             {
-                "loans": Param(
-                    True,
-                    type="boolean",
-                    title="Ask what loans save",
-                    description="Where an inference load is known: the lake's of the cluster, or the file "
-                    "below.",
+                "loans": form_fields.switch(
+                    "Ask what loans save",
+                    "Where an inference load is known: the lake's of the cluster, or the file below.",
+                    default=True,
                 ),
                 "inference_uri": form_fields.place("Their load", "CSV time,usage. Empty: the lake's."),
-                "inference_servers": Param(
-                    None,
-                    type=["integer", "null"],
-                    minimum=1,
-                    title="Inference servers",
-                    description="Where their load does not say how many there are; 1 or more.",
+                "inference_servers": form_fields.count(
+                    "Inference servers",
+                    "Where their load does not say how many there are.",
+                    default=None,
+                    least=1,
                 ),
-                "headroom": Param(
-                    None,
-                    type=["number", "null"],
-                    minimum=0,
-                    maximum=1,
-                    title="Headroom (share)",
-                    description="Of the inference servers, 0 to 1, that is never lent. Empty: the policy's, "
-                    "else 0.02.",
+                "headroom": form_fields.number(
+                    "Headroom (share)",
+                    "Of the inference servers, which is never lent. Empty: the policy's, else 0.02.",
+                    default=None,
+                    least=0,
+                    most=1,
                 ),
-                "most_short_pct": Param(
-                    2.0,
-                    type="number",
-                    minimum=0,
-                    maximum=100,
-                    title="Inference bins short of servers (%)",
-                    description="At most so many, 0 to 100, of the inference servers that are asked for.",
+                "most_short_pct": form_fields.number(
+                    "Inference bins short of servers (%)",
+                    "At most so many of the inference servers that are asked for.",
+                    default=2.0,
+                    least=0,
+                    most=100,
                 ),
             },
         ),
@@ -129,20 +111,15 @@ with DAG(
                     "The others are the champion's, or the defaults.",
                     '{"quantum_s": 60}',
                 ),
-                "points": Param(
-                    12,
-                    type="integer",
-                    minimum=2,
-                    maximum=1000,
-                    title="Sizes in the table",
-                    description="Beside those that the answers need; 2 to 1,000.",
+                "points": form_fields.count(
+                    "Sizes in the table",
+                    "Beside those that the answers need.",
+                    default=12,
+                    least=2,
+                    most=1000,
                 ),
-                "block_days": Param(
-                    1,
-                    type="number",
-                    exclusiveMinimum=0,
-                    title="Days of a block",
-                    description="Of the intervals: 1, or 7 for weeks; above 0.",
+                "block_days": form_fields.number(
+                    "Days of a block", "Of the intervals: 1, or 7 for weeks.", default=1, above=0
                 ),
                 "rules": form_fields.rule_set(),
             },
@@ -156,27 +133,26 @@ with DAG(
             "jobs": dag.param("input_uri"),
             "source_format": dag.param("source_format"),
             "nodes": dag.param("nodes_uri"),
-            "gpus_per_node": dag.param("gpus_per_node"),
-            "time_zone": dag.param("time_zone"),
-            "start": dag.param("start"),
-            "end": dag.param("end"),
-            "rules": dag.param("rules"),
+            **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "rules"),
             "inference": dag.param("inference_uri"),
             "inference_servers": dag.param("inference_servers"),
         },
         asked={
-            "policy": dag.param("policy"),
-            "settings": dag.param("settings"),
-            "metric": dag.param("metric"),
-            "limit_s": dag.param("limit_s"),
-            "node_sleep": dag.param("node_sleep"),
-            "loans": dag.param("loans"),
-            "headroom": dag.param("headroom"),
-            "most_short_pct": dag.param("most_short_pct"),
-            "by_virtual_cluster": dag.param("by_virtual_cluster"),
-            "points": dag.param("points"),
-            "block_days": dag.param("block_days"),
-            "price_per_kwh": dag.param("price_per_kwh"),
-            "node_day_price": dag.param("node_day_price"),
+            **form_fields.answers(
+                dag,
+                "policy",
+                "settings",
+                "metric",
+                "limit_s",
+                "node_sleep",
+                "loans",
+                "headroom",
+                "most_short_pct",
+                "by_virtual_cluster",
+                "points",
+                "block_days",
+                "price_per_kwh",
+                "node_day_price",
+            ),
         },
     )

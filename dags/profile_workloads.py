@@ -65,88 +65,71 @@ with DAG(
             default="table1",
             examples=["table1", "all", "ResNet*", "BERT"],
         ),
-        "budget_minutes": Param(
-            480,
-            type=["number", "null"],
-            exclusiveMinimum=0,
-            title="Minutes a device",
-            description="What each device may measure in this run; above 0. Empty: until nothing is left.",
+        "budget_minutes": form_fields.number(
+            "Minutes a device",
+            "What each device may measure in this run. Empty: until nothing is left.",
+            default=480,
+            above=0,
         ),
-        "pairs": Param(
-            True,
-            type="boolean",
-            title="Pairs",
-            description="On: also what two workloads do to each other on one GPU. Off: each alone.",
+        "pairs": form_fields.switch(
+            "Pairs", "On: also what two workloads do to each other on one GPU. Off: each alone.", default=True
         ),
         **form_fields.folded(
             "Which pairs",
             {
-                "most_pairs": Param(
-                    None,
-                    type=["integer", "null"],
-                    minimum=1,
-                    title="Pairs at most",
-                    description="In all, with those of earlier runs; 1 or more. Empty: as the budget goes.",
+                "most_pairs": form_fields.count(
+                    "Pairs at most",
+                    "In all, with those of earlier runs. Empty: as the budget goes.",
+                    default=None,
+                    least=1,
                 ),
-                "order": Param(
-                    "space-filling",
-                    type="string",
-                    enum=["space-filling", "uncertainty", "uncertainty-diverse"],
-                    values_display={
+                "order": form_fields.option(
+                    "Order of pairs",
+                    "What comes first while the budget lasts.",
+                    {
                         "space-filling": "space-filling: what is unlike all before comes first",
                         "uncertainty": "uncertainty: where the model knows least comes first",
                         "uncertainty-diverse": "uncertainty-diverse: both",
                     },
-                    title="Order of pairs",
-                    description="What comes first while the budget lasts.",
+                    default="space-filling",
                 ),
             },
         ),
         **form_fields.folded(
             "How it is measured",
             {
-                "where": Param(
-                    SLURM if slurm_partition() else HERE,
-                    type="string",
-                    enum=[HERE, SLURM],
-                    values_display={
+                "where": form_fields.option(
+                    "Where",
+                    "Slurm must be configured (LUCID_SLURM_PARTITION).",
+                    {
                         HERE: "on this installation's workers",
                         SLURM: "as jobs of the cluster's Slurm, a GPU each",
                     },
-                    title="Where",
-                    description="Slurm must be configured (LUCID_SLURM_PARTITION).",
+                    default=SLURM if slurm_partition() else HERE,
                 ),
-                "window_s": Param(
-                    30,
-                    type="number",
-                    minimum=0.1,
-                    maximum=300,
-                    title="Window (s)",
-                    description="How long each measurement lasts, 0.1 to 300; 30 to 60 are usual.",
+                "window_s": form_fields.number(
+                    "Window (s)",
+                    "How long each measurement lasts; 30 to 60 are usual.",
+                    default=30,
+                    least=0.1,
+                    most=300,
                 ),
-                "repeats": Param(
-                    3,
-                    type="integer",
-                    minimum=1,
-                    maximum=20,
-                    title="Repeats",
-                    description="Of each measurement, 1 to 20; 3 at least, to be trusted.",
+                "repeats": form_fields.count(
+                    "Repeats", "Of each measurement; 3 at least, to be trusted.", default=3, least=1, most=20
                 ),
-                "warmup_s": Param(
-                    10,
-                    type="number",
-                    minimum=0,
-                    maximum=300,
-                    title="Warm-up (s)",
-                    description="Before each measurement, 0 to 300; 10 steps at least.",
+                "warmup_s": form_fields.number(
+                    "Warm-up (s)",
+                    "Before each measurement; 10 steps at least.",
+                    default=10,
+                    least=0,
+                    most=300,
                 ),
-                "batch_minutes": Param(
-                    10,
-                    type="number",
-                    exclusiveMinimum=0,
-                    maximum=120,
-                    title="Minutes a task",
-                    description="Above 0, at most 120; one measurement at least.",
+                "batch_minutes": form_fields.number(
+                    "Minutes a task",
+                    "One measurement at least.",
+                    default=10,
+                    above=0,
+                    most=120,
                 ),
                 "again": Param(
                     "nothing",
@@ -171,20 +154,14 @@ with DAG(
         ),
     },
 ) as dag:
-    asked = {
-        "devices": dag.param("devices"),
-        "workloads": dag.param("workloads"),
-        "budget_minutes": dag.param("budget_minutes"),
-        "batch_minutes": dag.param("batch_minutes"),
-        "again": dag.param("again"),
+    measured_workloads = {
+        **form_fields.answers(dag, "devices", "workloads", "budget_minutes", "batch_minutes", "again"),
         "method": {
-            "window_s": dag.param("window_s"),
-            "repeats": dag.param("repeats"),
-            "warmup_s": dag.param("warmup_s"),
+            **form_fields.answers(dag, "window_s", "repeats", "warmup_s"),
         },
     }
     plan_solos = PlanMeasurementsOperator(
-        task_id="plan_solos", stage="solo", cluster=dag.param("cluster"), asked=asked
+        task_id="plan_solos", stage="solo", cluster=dag.param("cluster"), asked=measured_workloads
     )
     cluster = plan_solos.output["cluster"]
     measure_solos = SubmitMeasurementsOperator.partial(
@@ -198,10 +175,9 @@ with DAG(
         task_id="plan_pairs",
         stage="pairs",
         cluster=cluster,
-        asked=asked,
+        asked=measured_workloads,
         wanted=dag.param("pairs"),
-        order=dag.param("order"),
-        most_pairs=dag.param("most_pairs"),
+        **form_fields.answers(dag, "order", "most_pairs"),
         trigger_rule="none_failed",  # a stage without anything to measure is a skipped task
     )
     measure_pairs = SubmitMeasurementsOperator.partial(
@@ -214,7 +190,7 @@ with DAG(
     collect_measurements = CollectMeasurementsOperator(
         task_id="collect_measurements",
         cluster=cluster,
-        asked=asked,
+        asked=measured_workloads,
         trigger_rule="none_failed",
     )
     validate_profiles = ValidateTableOperator(
@@ -223,8 +199,7 @@ with DAG(
     announce_measurements = AnnounceMeasurementsOperator(
         task_id="announce_measurements",
         cluster=cluster,
-        hold_out_days=dag.param("hold_out_days"),
-        as_of=dag.param("as_of"),
+        **form_fields.answers(dag, "hold_out_days", "as_of"),
         outlets=[PROFILE_MEASUREMENTS],
     )
 

@@ -40,8 +40,7 @@ with DAG(
     check_verdict = CheckVerdictOperator(
         task_id="check_verdict",
         asset=RELEASE_VERDICT,
-        cluster=dag.param("cluster"),
-        version=dag.param("version"),
+        **form_fields.answers(dag, "cluster", "version"),
     )
     request_approval = RequestApprovalOperator(
         task_id="request_approval",

@@ -16,7 +16,7 @@ New measurements of GPUs train the packing model alone; the release keeps the ne
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import (
@@ -75,41 +75,35 @@ with DAG(
                 "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
                 "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
                 "least_jobs": form_fields.least_jobs(),
-                "packing_kind": Param(
-                    "tree",
-                    type="string",
-                    enum=["tree", "pairwise"],
-                    values_display={
+                "packing_kind": form_fields.option(
+                    "Packing model",
+                    "What says which jobs may share a GPU.",
+                    {
                         "tree": "tree: a tree over sharing scores",
                         "pairwise": "pairwise: beside the tree a model of the speeds of pairs",
                     },
-                    title="Packing model",
-                    description="What says which jobs may share a GPU.",
+                    default="tree",
                 ),
-                "lead_bins": Param(
-                    5,
-                    type="integer",
-                    minimum=1,
-                    maximum=1_008,
-                    title="Lead of throughput forecasts (bins)",
-                    description="How many bins of ten minutes lie between the newest known one and the "
-                    "forecast one; 1 to 1,008.",
+                "lead_bins": form_fields.count(
+                    "Lead of throughput forecasts (bins)",
+                    "How many bins of ten minutes lie between the newest known one and the forecast one.",
+                    default=5,
+                    least=1,
+                    most=1_008,
                 ),
-                "near_bins": Param(
-                    30,
-                    type="integer",
-                    minimum=1,
-                    maximum=1_008,
-                    title="Forecast of busy nodes (bins)",
-                    description="How many bins of ten minutes it looks ahead; 1 to 1,008.",
+                "near_bins": form_fields.count(
+                    "Forecast of busy nodes (bins)",
+                    "How many bins of ten minutes it looks ahead.",
+                    default=30,
+                    least=1,
+                    most=1_008,
                 ),
-                "utc_offset_hours": Param(
-                    0,
-                    type="number",
-                    minimum=-12,
-                    maximum=14,
-                    title="Local time minus UTC (hours)",
-                    description="From -12 to 14. Daily and weekly patterns follow the users' clocks.",
+                "utc_offset_hours": form_fields.number(
+                    "Local time minus UTC (hours)",
+                    "Daily and weekly patterns follow the users' clocks.",
+                    default=0,
+                    least=-12,
+                    most=14,
                 ),
             },
         ),
@@ -118,12 +112,9 @@ with DAG(
     resolve_inputs = ResolveTrainingOperator(
         task_id="resolve_inputs",
         asset=[JOB_TABLE, RETRAINING_REQUEST, PROFILE_MEASUREMENTS],
-        models=dag.param("models"),
-        wait_answers=dag.param("wait_answers"),
-        cluster=dag.param("cluster"),
-        hold_out_days=dag.param("hold_out_days"),
-        as_of=dag.param("as_of"),
-        allow_simulated_profiles=dag.param("allow_simulated_profiles"),
+        **form_fields.answers(
+            dag, "models", "wait_answers", "cluster", "hold_out_days", "as_of", "allow_simulated_profiles"
+        ),
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri", "training_until")}
     train_packing = TrainModelOperator(
@@ -138,8 +129,7 @@ with DAG(
         task_id="train_throughput",
         model="throughput",
         options={
-            "lead_bins": dag.param("lead_bins"),
-            "utc_offset_hours": dag.param("utc_offset_hours"),
+            **form_fields.answers(dag, "lead_bins", "utc_offset_hours"),
         },
         models=resolve_inputs.output["models"],
         outlets=[THROUGHPUT_MODEL],
@@ -156,8 +146,7 @@ with DAG(
         task_id="train_node_demand",
         model="node_demand",
         options={
-            "near_bins": dag.param("near_bins"),
-            "utc_offset_hours": dag.param("utc_offset_hours"),
+            **form_fields.answers(dag, "near_bins", "utc_offset_hours"),
         },
         models=resolve_inputs.output["models"],
         reasons=resolve_inputs.output["reasons"],

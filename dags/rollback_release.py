@@ -35,12 +35,11 @@ with DAG(
             title="Reason",
             description="Why, in 3 to 1,000 characters; kept with the release and in the log.",
         ),
-        "from_version": Param(
-            None,
-            type=["integer", "null"],
-            minimum=1,
-            title="Release to leave",
-            description="Where another is live by then, nothing moves. Empty: the one that is live.",
+        "from_version": form_fields.count(
+            "Release to leave",
+            "Where another is live by then, nothing moves. Empty: the one that is live.",
+            default=None,
+            least=1,
         ),
     },
 ) as dag:

@@ -23,7 +23,7 @@ holds as ever. What it approves, `publish_release` publishes. The champion is le
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
@@ -70,65 +70,36 @@ with DAG(
             "Its release is built at once. Empty: a person is asked, with the front to look at.",
             form_fields.FRONT_POINT,
         ),
-        "jct_price_pct": Param(
-            None,
-            type=["number", "null"],
-            minimum=0,
-            maximum=10_000,
-            title="Price (% of mean JCT)",
-            description="What predictability may cost at the gate, 0 to 10,000. Empty: what the point "
+        "jct_price_pct": form_fields.number(
+            "Price (% of mean JCT)",
+            "What predictability may cost at the gate. Empty: what the point "
             "costs beside the shortest of the front, and 10.",
+            default=None,
+            least=0,
+            most=10_000,
         ),
         **form_fields.folded(
             "How much is searched",
             {
-                "rounds": Param(
-                    10,
-                    type="integer",
-                    minimum=1,
-                    maximum=MOST_ROUNDS,
-                    title="Rounds",
-                    description=f"Each learns from those before it; 1 to {MOST_ROUNDS}.",
+                "rounds": form_fields.count(
+                    "Rounds", "Each learns from those before it.", default=10, least=1, most=MOST_ROUNDS
                 ),
-                "round_size": Param(
-                    37,
-                    type="integer",
-                    minimum=1,
-                    maximum=500,
-                    title="Configurations a round",
-                    description="1 to 500.",
+                "round_size": form_fields.count("Configurations a round", "", default=37, least=1, most=500),
+                "jobs_per_sample": form_fields.count(
+                    "Jobs a sample", "Arrivals in a row.", default=2_000, least=10, most=100_000
                 ),
-                "jobs_per_sample": Param(
-                    2_000,
-                    type="integer",
-                    minimum=10,
-                    maximum=100_000,
-                    title="Jobs a sample",
-                    description="Arrivals in a row; 10 to 100,000.",
+                "samples": form_fields.count(
+                    "Samples", "That configurations near the front are tried on.", default=6, least=1, most=50
                 ),
-                "samples": Param(
-                    6,
-                    type="integer",
-                    minimum=1,
-                    maximum=50,
-                    title="Samples",
-                    description="That configurations near the front are tried on; 1 to 50.",
+                "held_out_samples": form_fields.count(
+                    "Fresh samples",
+                    "That the front is shown on and that choose nothing.",
+                    default=6,
+                    least=1,
+                    most=100,
                 ),
-                "held_out_samples": Param(
-                    6,
-                    type="integer",
-                    minimum=1,
-                    maximum=100,
-                    title="Fresh samples",
-                    description="That the front is shown on and that choose nothing; 1 to 100.",
-                ),
-                "evaluations_per_task": Param(
-                    8,
-                    type="integer",
-                    minimum=1,
-                    maximum=500,
-                    title="Simulations a task",
-                    description="One after another; 1 to 500.",
+                "evaluations_per_task": form_fields.count(
+                    "Simulations a task", "One after another.", default=8, least=1, most=500
                 ),
                 "seed": form_fields.seed("Of samples and optimiser."),
             },
@@ -139,16 +110,14 @@ with DAG(
                 "virtual_cluster": form_fields.text(
                     "Virtual cluster", "Its jobs and GPUs alone. Empty: all as one pool."
                 ),
-                "scaling": Param(
-                    "rigid",
-                    type="string",
-                    enum=["rigid", "linear"],
-                    values_display={
+                "scaling": form_fields.option(
+                    "Jobs without a speed-up curve",
+                    "How fast they are on fewer GPUs.",
+                    {
                         "rigid": "rigid: all of their GPUs or none, as the gate replays them",
                         "linear": "linear: any number of GPUs, twice as many twice as fast",
                     },
-                    title="Jobs without a speed-up curve",
-                    description="How fast they are on fewer GPUs.",
+                    default="rigid",
                 ),
                 "hold_out_days": form_fields.hold_out_days(
                     "The last days, which the gate judges on: not read. Empty: as the release was built.",
@@ -161,19 +130,20 @@ with DAG(
 ) as dag:
     plan_search = PlanSearchOperator(
         task_id="plan_search",
-        cluster=dag.param("cluster"),
-        rounds=dag.param("rounds"),
-        round_size=dag.param("round_size"),
+        **form_fields.answers(dag, "cluster", "rounds", "round_size"),
         asked={
-            "preference": dag.param("preference"),
-            "jobs_per_sample": dag.param("jobs_per_sample"),
-            "samples": dag.param("samples"),
-            "held_out_samples": dag.param("held_out_samples"),
-            "scaling": dag.param("scaling"),
-            "virtual_cluster": dag.param("virtual_cluster"),
-            "hold_out_days": dag.param("hold_out_days"),
-            "as_of": dag.param("as_of"),
-            "seed": dag.param("seed"),
+            **form_fields.answers(
+                dag,
+                "preference",
+                "jobs_per_sample",
+                "samples",
+                "held_out_samples",
+                "scaling",
+                "virtual_cluster",
+                "hold_out_days",
+                "as_of",
+                "seed",
+            ),
         },
     )
     study_uri = plan_search.output["study_uri"]
@@ -197,8 +167,7 @@ with DAG(
         cluster=plan_search.output["cluster"],
         lake_uri=plan_search.output["lake_uri"],
         hold_out_days=plan_search.output["hold_out_days"],
-        as_of=dag.param("as_of"),
-        jct_price_pct=dag.param("jct_price_pct"),
+        **form_fields.answers(dag, "as_of", "jct_price_pct"),
         outlets=[RELEASE_CHALLENGER],
     )
 

@@ -14,7 +14,7 @@ like any other. The champion is left alone. Tables and pictures go to the lake u
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
@@ -43,58 +43,44 @@ with DAG(
         "cluster": form_fields.another_cluster(
             "Cluster", "It must have a release to tune. Empty: the lake's only one."
         ),
-        "objective": Param(
-            "mean_jct_s",
-            type="string",
-            enum=["mean_jct_s", "mean_queuing_delay_s", "p99_queuing_delay_s", "p999_queuing_delay_s"],
-            values_display={
+        "objective": form_fields.option(
+            "Objective",
+            "What is to be lower; as in the gate.",
+            {
                 "mean_jct_s": "mean completion time (JCT)",
                 "mean_queuing_delay_s": "mean queuing",
                 "p99_queuing_delay_s": "99th percentile of queuing",
                 "p999_queuing_delay_s": "99.9th percentile of queuing",
             },
-            title="Objective",
-            description="What is to be lower; as in the gate.",
+            default="mean_jct_s",
         ),
-        "rounds": Param(
-            5,
-            type="integer",
-            minimum=0,
-            maximum=MOST_ROUNDS,
-            title="Rounds",
-            description="Of the optimiser, after the current settings and one change at a time; "
-            f"0 to {MOST_ROUNDS}.",
+        "rounds": form_fields.count(
+            "Rounds",
+            "Of the optimiser, after the current settings and one change at a time.",
+            default=5,
+            least=0,
+            most=MOST_ROUNDS,
         ),
-        "round_size": Param(
-            8, type="integer", minimum=1, maximum=200, title="Trials a round", description="1 to 200."
-        ),
+        "round_size": form_fields.count("Trials a round", "", default=8, least=1, most=200),
         **form_fields.folded(
             "Which days",
             {
-                "search_days": Param(
-                    9,
-                    type="number",
-                    minimum=1,
-                    maximum=365,
-                    title="Search days",
-                    description="Before the validation days, 1 to 365; trials are replayed on them.",
+                "search_days": form_fields.number(
+                    "Search days",
+                    "Before the validation days; trials are replayed on them.",
+                    default=9,
+                    least=1,
+                    most=365,
                 ),
-                "blocks": Param(
-                    3,
-                    type="integer",
-                    minimum=1,
-                    maximum=50,
-                    title="Blocks of the search days",
-                    description="What a trial is compared by; 1 to 50.",
+                "blocks": form_fields.count(
+                    "Blocks of the search days", "What a trial is compared by.", default=3, least=1, most=50
                 ),
-                "validation_days": Param(
-                    7,
-                    type="number",
-                    minimum=1,
-                    maximum=365,
-                    title="Validation days",
-                    description="Before the held-out days, 1 to 365; only the best trial is replayed on "
-                    "them.",
+                "validation_days": form_fields.number(
+                    "Validation days",
+                    "Before the held-out days; only the best trial is replayed on them.",
+                    default=7,
+                    least=1,
+                    most=365,
                 ),
                 "hold_out_days": form_fields.hold_out_days(
                     "The last days, which the gate judges on: not read. Empty: as the release was built.",
@@ -111,24 +97,17 @@ with DAG(
                     "To try instead; one value fixes a setting.",
                     '{"profiling_limit_s": [60, 200]}',
                 ),
-                "job_types": Param(
-                    "drawn",
-                    type="string",
-                    enum=["drawn", "log"],
-                    values_display={
+                "job_types": form_fields.option(
+                    "Job types",
+                    "Which jobs may share GPUs.",
+                    {
                         "drawn": "drawn: what the log lacks is drawn from measured profiles, as in the gate",
                         "log": "log: a job whose type the log lacks never shares its GPUs",
                     },
-                    title="Job types",
-                    description="Which jobs may share GPUs.",
+                    default="drawn",
                 ),
-                "trials_per_task": Param(
-                    2,
-                    type="integer",
-                    minimum=1,
-                    maximum=100,
-                    title="Trials a task",
-                    description="One after another; 1 to 100.",
+                "trials_per_task": form_fields.count(
+                    "Trials a task", "One after another.", default=2, least=1, most=100
                 ),
                 "seed": form_fields.seed("Of the optimiser."),
             },
@@ -139,16 +118,19 @@ with DAG(
         task_id="plan_tuning",
         cluster=dag.param("cluster"),
         asked={
-            "hold_out_days": dag.param("hold_out_days"),
-            "as_of": dag.param("as_of"),
-            "search_days": dag.param("search_days"),
-            "validation_days": dag.param("validation_days"),
-            "blocks": dag.param("blocks"),
-            "objective": dag.param("objective"),
-            "round_size": dag.param("round_size"),
-            "search": dag.param("search"),
-            "job_types": dag.param("job_types"),
-            "seed": dag.param("seed"),
+            **form_fields.answers(
+                dag,
+                "hold_out_days",
+                "as_of",
+                "search_days",
+                "validation_days",
+                "blocks",
+                "objective",
+                "round_size",
+                "search",
+                "job_types",
+                "seed",
+            ),
         },
     )
     study_uri = plan_tuning.output["study_uri"]
@@ -166,8 +148,7 @@ with DAG(
             task_id=f"ask_round_{number}",
             study_uri=study_uri,
             round_number=number,
-            rounds=dag.param("rounds"),
-            trials_per_task=dag.param("trials_per_task"),
+            **form_fields.answers(dag, "rounds", "trials_per_task"),
         )
         evaluate_trials = EvaluateTrialsOperator.partial(task_id=f"evaluate_round_{number}").expand_kwargs(
             ask_trials.output

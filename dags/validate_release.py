@@ -54,10 +54,7 @@ with DAG(
     resolve_inputs = ResolveInputsOperator(
         task_id="resolve_inputs",
         asset=RELEASE_CHALLENGER,
-        cluster=dag.param("cluster"),
-        version=dag.param("version"),
-        hold_out_days=dag.param("hold_out_days"),
-        as_of=dag.param("as_of"),
+        **form_fields.answers(dag, "cluster", "version", "hold_out_days", "as_of"),
     )
     validate_release = ValidateReleaseOperator(
         task_id="validate_release",

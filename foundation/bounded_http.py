@@ -99,10 +99,10 @@ class BoundedClient:
         """
         own_limits = limits or self.limits
         try:
-            asked = self.http.build_request(method, url, **request)
-            asked.headers["Accept-Encoding"] = "identity"
+            prepared = self.http.build_request(method, url, **request)
+            prepared.headers["Accept-Encoding"] = "identity"
             with _until(time.monotonic() + own_limits.within_s):
-                answer = self.http.send(asked, stream=True)
+                answer = self.http.send(prepared, stream=True)
                 try:
                     _refuse_encoding(answer)
                     body = b"".join(_bounded(answer, own_limits))
@@ -110,14 +110,14 @@ class BoundedClient:
                     answer.close()
         except httpx.TimeoutException as error:
             raise ServiceUnavailableError(
-                f"{_origin(asked.url)} did not answer in time ({str(error) or type(error).__name__}; "
+                f"{_origin(prepared.url)} did not answer in time ({str(error) or type(error).__name__}; "
                 f"{own_limits.within_s:g} s are allowed as a whole)."
             ) from error
         except httpx.HTTPError as error:
-            raise ServiceUnavailableError(f"{_origin(asked.url)} did not answer: {error!r}.") from error
+            raise ServiceUnavailableError(f"{_origin(prepared.url)} did not answer: {error!r}.") from error
         except httpx.InvalidURL as error:
             raise ServiceUnavailableError(f"{url!r} is no address: {error}.") from error
-        return httpx.Response(answer.status_code, headers=answer.headers, content=body, request=asked)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=body, request=prepared)
 
 
 def json_of(answer: httpx.Response) -> Any:

@@ -47,8 +47,8 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 def _left_behind(path: Path, settled_s: float) -> bool:
     try:
-        found = path.lstat()
-        if found.st_uid != os.geteuid() or time.time() - found.st_mtime < settled_s or path.is_symlink():
+        status = path.lstat()
+        if status.st_uid != os.geteuid() or time.time() - status.st_mtime < settled_s or path.is_symlink():
             return False
         handle = _open(path)
     except OSError:

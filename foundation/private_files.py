@@ -36,6 +36,6 @@ def private_database(path: Path) -> Path:
 
 def _tighten(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        found = path.stat()
-        if found.st_uid == os.geteuid() and found.st_mode & 0o077:
-            path.chmod(found.st_mode & 0o700)
+        status = path.stat()
+        if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+            path.chmod(status.st_mode & 0o700)

@@ -55,11 +55,11 @@ class Pace:
 
     def note(self, now_s: float, done: int) -> None:
         """Take note of how far the work has come."""
-        seen = self._seen
-        if now_s - seen[-1][0] >= RATE_OVER_S / 50:
-            seen.append((now_s, done))
-        while len(seen) > 2 and now_s - seen[1][0] >= RATE_OVER_S:
-            seen.popleft()
+        steps = self._seen
+        if now_s - steps[-1][0] >= RATE_OVER_S / 50:
+            steps.append((now_s, done))
+        while len(steps) > 2 and now_s - steps[1][0] >= RATE_OVER_S:
+            steps.popleft()
 
     def rate(self, now_s: float, done: int, *, overall: bool = False) -> float:
         """Return items a second, lately or on the whole; 0 while nothing can be said."""

@@ -84,9 +84,9 @@ def git_commit(folder: Path) -> dict[str, Any]:
 
 def commit_text() -> str:
     """The commit of this code, shortened, and whether files differ from it."""
-    found = git_commit(Path(__file__).resolve().parent)
-    commit = str(found["git_commit"] or "unknown")[:12]
-    return commit + (" and uncommitted changes" if found["changed_files"] else "")
+    own_commit = git_commit(Path(__file__).resolve().parent)
+    commit = str(own_commit["git_commit"] or "unknown")[:12]
+    return commit + (" and uncommitted changes" if own_commit["changed_files"] else "")
 
 
 def machine_text() -> str:

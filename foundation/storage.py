@@ -107,10 +107,10 @@ def sweep_unfinished(uri: str) -> int:
     if isinstance(fs, pafs.LocalFileSystem):
         return len(sweep(Path(folder).rglob(f"{TEMPORARY_PREFIX}*")))
     before_s = time.time() - _LONGEST_WRITE_S
-    found = fs.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True))
+    entries = fs.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True))
     old = [
         each.path
-        for each in found
+        for each in entries
         if each.base_name.startswith(TEMPORARY_PREFIX) and each.mtime and each.mtime.timestamp() < before_s
     ]
     for path in old:

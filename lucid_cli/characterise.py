@@ -13,9 +13,11 @@ from lucid_cli.options import (
     LakeOption,
     TimeZoneOption,
     TrackingOption,
-    existing_file,
+    file_option,
+    folder_option,
     lake_or_default,
     parse_time,
+    text_of,
     tracking_or_default,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, progress_reporter, show
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def characterise(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where page, pictures, CSV files and JSON go.")],
+    out: Annotated[Path, folder_option("Where page, pictures, CSV files and JSON go.")],
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="A cluster of the lake.")
     ] = None,
@@ -34,22 +36,17 @@ def characterise(
     source_format: Annotated[
         str | None, typer.Option("--format", metavar="F", help=f"Its format: {', '.join(FORMATS)}.")
     ] = None,
-    nodes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: its cluster's size.")
-    ] = None,
+    nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes: its cluster's size.")] = None,
     sequence: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What was in use over time, where the log does not say: CSV time, busy (active, running), "
-            "total, in nodes; or time and a column a virtual cluster, in GPUs.",
+        file_option(
+            "What was in use over time, where the log does not say: CSV time, busy (active, running), "
+            "total, in nodes; or time and a column a virtual cluster, in GPUs."
         ),
     ] = None,
     waiting_sequence: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="GPUs that waiting jobs ask for: time, a column a virtual cluster."
-        ),
+        file_option("GPUs that waiting jobs ask for: time, a column a virtual cluster."),
     ] = None,
     gpus_per_node: GpusPerNodeOption = 8,
     start: Annotated[
@@ -80,15 +77,6 @@ def characterise(
             "--cluster reads the lake.",
             remedy="Leave --jobs, --format, --nodes and --sequence out, or --cluster.",
         )
-    for path, option in (
-        (nodes, "--nodes"),
-        (sequence, "--sequence"),
-        (waiting_sequence, "--waiting-sequence"),
-    ):
-        if path is not None:
-            existing_file(path, option)
-    if out.exists() and not out.is_dir():
-        raise BadInputError(f"--out {str(out)!r} is not a folder.", remedy="Name one, or a new one.")
     view = View(parse_time(start, "--start"), parse_time(end, "--end"), time_zone, utilisation)
     with progress_reporter() as progress:
         if cluster is not None:
@@ -97,9 +85,9 @@ def characterise(
             files = LogFiles(
                 jobs,
                 source_format,
-                nodes=_text(nodes),
-                sequence=_text(sequence),
-                waiting_sequence=_text(waiting_sequence),
+                nodes=text_of(nodes),
+                sequence=text_of(sequence),
+                waiting_sequence=text_of(waiting_sequence),
                 gpus_per_node=gpus_per_node,
             )
             log = read_log_files(files, view, progress)
@@ -110,10 +98,6 @@ def characterise(
             log_report(report, out, tracking_or_default(tracking_uri))
     document = report.to_dict() | {"page": str(page)}
     show(document, as_json=as_json, people=lambda: _print(report, page))
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def _print(report: "ClusterReport", page: Path) -> None:

@@ -108,9 +108,9 @@ def follow_chain(
             return outcome
         following = CHAIN[len(outcome.runs)] if len(outcome.runs) < len(CHAIN) else None
         if following is not None:
-            found = _run_caused_by(airflow, following, outcome)
-            if found:
-                outcome.runs[following] = found
+            next_run = _run_caused_by(airflow, following, outcome)
+            if next_run:
+                outcome.runs[following] = next_run
                 last_change_s = time.monotonic()
             elif len(finished) == len(outcome.runs) and time.monotonic() - last_change_s > HANDOVER_TIMEOUT_S:
                 raise ServiceUnavailableError(

@@ -12,9 +12,9 @@ from lucid_cli.options import (
     WaitOption,
     ZerosAreGapsOption,
     lake_or_default,
-    parse_time,
 )
-from lucid_cli.output import JsonFlag, print_facts, progress_reporter, show, to_jsonable
+from lucid_cli.output import JsonFlag, progress_reporter, show_facts
+from lucid_cli.prometheus_options import SECRETS, FromOption, UntilOption, prometheus_query
 
 app = typer.Typer(help="Load of inference servers, whose idle ones may be lent.", no_args_is_help=True)
 
@@ -31,8 +31,7 @@ def ingest(
         str,
         typer.Option(
             metavar="URL",
-            help="Prometheus that measures the load. Secrets come from LUCID_PROMETHEUS_TOKEN, or "
-            "LUCID_PROMETHEUS_USER and LUCID_PROMETHEUS_PASSWORD.",
+            help=f"Prometheus that measures the load. {SECRETS}",
         ),
     ],
     query: Annotated[
@@ -42,8 +41,8 @@ def ingest(
             help="What is measured: usage (0 to 1) or requests_per_s, and servers; $step is a bin's length.",
         ),
     ],
-    start: Annotated[str, typer.Option(metavar="TIME", help="From when on (UTC).")],
-    end: Annotated[str, typer.Option(metavar="TIME", help="Until when (UTC).")],
+    start: FromOption = None,
+    end: UntilOption = None,
     step_s: Annotated[float, typer.Option(min=1, help="Seconds of a bin.")] = 300.0,
     servers: ServersOption = None,
     full_load: FullLoadOption = None,
@@ -58,25 +57,18 @@ def ingest(
     """
     from cluster_logs.inference_load import LoadReading
     from cluster_logs.metrics.inference_queries import InferenceLoadQuery, parse_load_queries
-    from cluster_logs.metrics.prometheus import PrometheusQuery
-    from foundation.errors import BadInputError
     from pipeline.ingest.inference_load import ingest_measured_load
 
-    first, last = parse_time(start, "--start"), parse_time(end, "--end")
-    if first is None or last is None:
-        raise BadInputError(
-            f"Which part of {prometheus} is to be read?", remedy="Give --start and --end (UTC)."
-        )
-    load = LoadReading(servers, full_load, zeros_are_gaps)
-    asked = InferenceLoadQuery(
-        PrometheusQuery(prometheus, first, last, step_s), parse_load_queries(query), load
+    load = InferenceLoadQuery(
+        prometheus_query(prometheus, start, end, step_s),
+        parse_load_queries(query),
+        LoadReading(servers, full_load, zeros_are_gaps),
     )
     with progress_reporter() as progress:
         report = ingest_measured_load(
-            lake_uri=lake_or_default(lake), cluster=cluster, query=asked, wait_s=wait, progress=progress
+            lake_uri=lake_or_default(lake), cluster=cluster, query=load, wait_s=wait, progress=progress
         )
-    facts = to_jsonable(report)
-    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Inference load of {cluster}"))
+    show_facts(report, as_json=as_json, title=f"Inference load of {cluster}")
 
 
 @app.command(name="show")
@@ -85,6 +77,4 @@ def show_load(cluster: ClusterOption, lake: LakeOption = None, as_json: JsonFlag
     from pipeline.ingest.inference_load import show_inference_load
 
     document = show_inference_load(lake_uri=lake_or_default(lake), cluster=cluster)
-    show(
-        document, as_json=as_json, people=lambda: print_facts(document, title=f"Inference load of {cluster}")
-    )
+    show_facts(document, as_json=as_json, title=f"Inference load of {cluster}")

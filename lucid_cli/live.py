@@ -7,7 +7,7 @@ import typer
 
 from foundation.errors import NotFoundError
 from lucid_cli import live_answers, live_kueue, live_loans, live_restore, live_run, live_waits
-from lucid_cli.options import TrackingOption, existing_file
+from lucid_cli.options import TrackingOption, file_option
 from lucid_cli.output import JsonFlag, print_table, show, to_jsonable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def group() -> None:
 
 @app.command()
 def rank(
-    queue: Annotated[Path, typer.Option(metavar="FILE", help="The waiting jobs: CSV or JSON.")],
+    queue: Annotated[Path, file_option("The waiting jobs: CSV or JSON.")],
     release: Annotated[str, typer.Option(metavar="ALIAS", help="Which release to follow.")] = "champion",
     cluster: Annotated[
         str | None,
@@ -56,7 +56,7 @@ def rank(
     from live_scheduler.release import LiveRelease
     from pipeline import settings
 
-    jobs = read_queue(existing_file(queue, "--queue"))
+    jobs = read_queue(queue)
     current = _followed(tracking_uri or settings.server_uri(), release, cluster, unapproved=unapproved)
     if metrics is not None and isinstance(current, LiveRelease):
         from cluster_logs.lake import Lake
@@ -82,9 +82,9 @@ def _followed(server: str, alias: str, cluster: str | None, *, unapproved: bool)
     from live_scheduler.release import FallbackRelease
     from pipeline import settings
 
-    kept = settings.state_dir() / "client"
+    releases_dir = settings.state_dir() / "client"
     try:
-        cluster = cluster or followed_cluster(server, alias, [kept])
+        cluster = cluster or followed_cluster(server, alias, [releases_dir])
     except NotFoundError as error:
         return FallbackRelease(str(error))
-    return ReleaseClient(server, alias, kept, cluster=cluster, unapproved=unapproved).poll()
+    return ReleaseClient(server, alias, releases_dir, cluster=cluster, unapproved=unapproved).poll()

@@ -1,7 +1,6 @@
 """`lucid live status`, `queue`, `explain`, `when`: what a live scheduler answers; `serve` runs one."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +8,13 @@ import typer
 from foundation.human_times import human_duration, time_ago
 from lucid_cli.live_asking import asking, moment_here
 from lucid_cli.live_loans import loans_in_words
-from lucid_cli.live_run import ClusterOption, cluster_finder
+from lucid_cli.live_run import (
+    ClusterOption,
+    PolicyOption,
+    ReleaseOption,
+    SettingsOption,
+    cluster_finder,
+)
 from lucid_cli.options import TrackingOption
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, show
 
@@ -98,12 +103,9 @@ def when(
 
 def serve(
     cluster: ClusterOption = None,
-    settings_file: Annotated[
-        Path | None,
-        typer.Option("--settings", metavar="FILE", help="Settings in TOML; options go before them."),
-    ] = None,
-    release: Annotated[str | None, typer.Option(metavar="ALIAS", help="Which release to follow.")] = None,
-    policy: Annotated[str | None, typer.Option(help="A policy of the simulator that never preempts.")] = None,
+    settings_file: SettingsOption = None,
+    release: ReleaseOption = None,
+    policy: PolicyOption = None,
     http_port: Annotated[
         int | None, typer.Option(help="On loopback; 0: any free one (default), -1: none.")
     ] = None,
@@ -128,10 +130,15 @@ def serve(
     from pipeline import settings
 
     stop = stop_when_told()
-    given: dict[str, Any] = {"cluster": cluster, "release": release, "policy": policy, "http_port": http_port}
+    overrides: dict[str, Any] = {
+        "cluster": cluster,
+        "release": release,
+        "policy": policy,
+        "http_port": http_port,
+    }
     # A scheduler that pushes follows the decisions: there is nothing to observe or advise beside it.
-    given |= {"mode": Mode.CONTROL.value, "grpc_port": 0 if grpc_port is None else grpc_port}
-    live_settings = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **given)
+    overrides |= {"mode": Mode.CONTROL.value, "grpc_port": 0 if grpc_port is None else grpc_port}
+    live_settings = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **overrides)
     logging.getLogger("lucid.live").setLevel(logging.INFO)
     folder = state_folder(settings.state_dir(), live_settings.cluster)
     client = open_releases(tracking_uri or settings.server_uri(), live_settings, folder)
@@ -177,8 +184,8 @@ def _print_status(answer: "schema.Status") -> None:
         "nodes on loan": None if answer.loans is None else loans_in_words(answer.loans),
         "running since": moment_here(answer.started_s),
     }
-    given = {name: value for name, value in facts.items() if value is not None}
-    print_facts(given, title=f"Live scheduler of {answer.cluster}")
+    stated = {name: value for name, value in facts.items() if value is not None}
+    print_facts(stated, title=f"Live scheduler of {answer.cluster}")
     if answer.partitions:
         print_table([partition.model_dump() for partition in answer.partitions])
     if answer.predictions:

@@ -6,16 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lucid_cli.live_run import (
-    ClusterOption,
-    ModeOption,
-    PolicyOption,
-    ReleaseOption,
-    SettingsOption,
-    cluster_finder,
-    run_live,
-)
-from lucid_cli.options import TrackingOption
+from lucid_cli.live_run import LiveStart, run_live
+from lucid_cli.option_groups import with_options
 
 
 def register(app: typer.Typer) -> None:
@@ -23,12 +15,9 @@ def register(app: typer.Typer) -> None:
     app.command()(kueue)
 
 
+@with_options(LiveStart)
 def kueue(
-    cluster: ClusterOption = None,
-    mode: ModeOption = None,
-    settings_file: SettingsOption = None,
-    release: ReleaseOption = None,
-    policy: PolicyOption = None,
+    start: LiveStart,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
@@ -52,30 +41,20 @@ def kueue(
             "--order-classes/--keep-classes", help="Order workloads whatever priority class they name."
         ),
     ] = None,
-    tracking_uri: TrackingOption = None,
 ) -> None:
     """Order the workloads of a Kubernetes cluster with Kueue by the published release, until told to end.
 
     Tested against recorded API objects, not on a cluster: begin with the mode observe. It proposes the
     priority of workloads that wait, and nothing else.
     """
-    from live_scheduler.settings_file import read_live_settings
-
-    chosen = read_live_settings(
-        settings_file,
-        adapter="kueue",
-        cluster=cluster,
-        mode=mode,
-        release=release,
-        policy=policy,
-        find_cluster=cluster_finder(tracking_uri),
-    )
-    given = {
+    adapter_settings = {
         "kubeconfig": None if kubeconfig is None else str(kubeconfig.absolute()),
         "context": context,
         "user_labels": tuple(user_label) if user_label else None,
         "gpu_resources": tuple(gpu_resource) if gpu_resource else None,
         "order_classes": order_classes,
     }
-    own = {**chosen.adapter_settings, **{name: value for name, value in given.items() if value is not None}}
-    run_live(replace(chosen, adapter_settings=own), tracking_uri)
+    settings = start.read(adapter="kueue")
+    stated = {name: value for name, value in adapter_settings.items() if value is not None}
+    settings = replace(settings, adapter_settings={**settings.adapter_settings, **stated})
+    run_live(settings, start.tracking_uri)

@@ -27,7 +27,11 @@ def loans(
     caller: "ServiceCaller",
     state_of: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A state as JSON (a LoanQuery); default: the cluster's own."),
+        typer.Argument(
+            metavar="[FILE]",
+            help="A state as JSON (a LoanQuery); default: the cluster's own.",
+            callback=existing_file,
+        ),
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -57,7 +61,7 @@ def _query(path: Path) -> "schema.LoanQuery":
     from live_scheduler.service.problems import invalid
     from live_scheduler.service.schema import LoanQuery
 
-    content = read_regular(existing_file(path, "FILE"), _MOST_BYTES + 1)
+    content = read_regular(path, _MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise BadInputError(f"{path} holds more than {_MOST_BYTES:,} bytes.", remedy="Give fewer servers.")
     try:

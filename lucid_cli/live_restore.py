@@ -113,11 +113,11 @@ def _found(cluster: str | None, settings_file: Path | None) -> "tuple[Path, Live
     from live_scheduler.state_folder import state_folder
     from pipeline import settings
 
-    given = read_live_settings(settings_file, cluster=cluster)
-    folder = state_folder(settings.state_dir(), given.cluster)
+    read_settings = read_live_settings(settings_file, cluster=cluster)
+    folder = state_folder(settings.state_dir(), read_settings.cluster)
     if settings_file is None:
         try:
             return folder, watch_settings(folder)
         except LucidError:  # there are none, or none of this version's
             pass
-    return folder, given
+    return folder, read_settings

@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import TrackingOption
 
 if TYPE_CHECKING:
@@ -14,12 +16,6 @@ if TYPE_CHECKING:
 
 SettingsOption = Annotated[
     Path | None, typer.Option("--settings", metavar="FILE", help="Settings in TOML; options go before them.")
-]
-ModeOption = Annotated[
-    str | None,
-    typer.Option(
-        help="observe (change nothing), advise (write expected times) or control (order the queue)."
-    ),
 ]
 ReleaseOption = Annotated[str | None, typer.Option(metavar="ALIAS", help="Which release to follow.")]
 PolicyOption = Annotated[str | None, typer.Option(help="A policy of the simulator that never preempts.")]
@@ -38,66 +34,64 @@ def register(app: typer.Typer) -> None:
     app.command()(slurm)
 
 
+@dataclass(frozen=True)
+class LiveStart:
+    """Group of options: which live scheduler is started, and what its settings file does not say."""
+
+    cluster: ClusterOption = None
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="observe (change nothing), advise (write expected times) or control (order the queue)."
+        ),
+    ] = None
+    settings_file: SettingsOption = None
+    release: ReleaseOption = None
+    policy: PolicyOption = None
+    tracking_uri: TrackingOption = None
+
+    def read(self, **settings: str | None) -> "LiveSettings":
+        """Return the settings of the file, of the options, and those named here; None: not given."""
+        from live_scheduler.settings_file import read_live_settings
+
+        return read_live_settings(
+            self.settings_file,
+            cluster=self.cluster,
+            mode=self.mode,
+            release=self.release,
+            policy=self.policy,
+            find_cluster=cluster_finder(self.tracking_uri),
+            **settings,
+        )
+
+
+@with_options(LiveStart)
 def run(
+    start: LiveStart,
     adapter: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The cluster's adapter; default: the one of the settings."),
     ] = None,
-    cluster: ClusterOption = None,
-    mode: ModeOption = None,
-    settings_file: SettingsOption = None,
-    release: ReleaseOption = None,
-    policy: PolicyOption = None,
-    tracking_uri: TrackingOption = None,
 ) -> None:
     """Order the queue of a cluster with any adapter by the published release, until told to end.
 
     An adapter's own settings are the table of its name. It changes nothing unless the mode says so.
     """
-    from live_scheduler.settings_file import read_live_settings
-
-    chosen = read_live_settings(
-        settings_file,
-        adapter=adapter,
-        cluster=cluster,
-        mode=mode,
-        release=release,
-        policy=policy,
-        find_cluster=cluster_finder(tracking_uri),
-    )
-    run_live(chosen, tracking_uri)
+    run_live(start.read(adapter=adapter), start.tracking_uri)
 
 
+@with_options(LiveStart)
 def slurm(
-    cluster: ClusterOption = None,
-    mode: ModeOption = None,
-    settings_file: SettingsOption = None,
-    release: ReleaseOption = None,
-    policy: PolicyOption = None,
+    start: LiveStart,
     profiling_partition: Annotated[
         str | None, typer.Option(metavar="NAME", help="Where new small jobs are measured first.")
     ] = None,
-    tracking_uri: TrackingOption = None,
 ) -> None:
     """Order the queue of the Slurm cluster that SLURM_CONF names by the published release, until told to end.
 
     It changes nothing unless the mode says so, and nothing at all without a release.
     """
-    from live_scheduler.settings_file import read_live_settings
-
-    run_live(
-        read_live_settings(
-            settings_file,
-            adapter="slurm",
-            cluster=cluster,
-            mode=mode,
-            release=release,
-            policy=policy,
-            profiling_partition=profiling_partition,
-            find_cluster=cluster_finder(tracking_uri),
-        ),
-        tracking_uri,
-    )
+    run_live(start.read(adapter="slurm", profiling_partition=profiling_partition), start.tracking_uri)
 
 
 def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
@@ -108,8 +102,8 @@ def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
         from live_scheduler.followed_cluster import followed_cluster
         from pipeline import settings
 
-        kept = (settings.state_dir() / "live").glob(f"*/{RELEASES_DIR}")
-        return followed_cluster(tracking_uri or settings.server_uri(), alias, kept)
+        release_dirs = (settings.state_dir() / "live").glob(f"*/{RELEASES_DIR}")
+        return followed_cluster(tracking_uri or settings.server_uri(), alias, release_dirs)
 
     return find
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from foundation.human_times import human_duration
-from lucid_cli.options import ClusterOption, TrackingOption, existing_file, tracking_or_default
+from lucid_cli.options import ClusterOption, TrackingOption, file_option, tracking_or_default
 from lucid_cli.output import JsonFlag, print_lines, print_table, show, to_jsonable
 
 
@@ -16,10 +16,8 @@ def register(app: typer.Typer) -> None:
 
 
 def waits(
-    jobs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of jobs that started lately.")],
-    snapshots: Annotated[
-        Path, typer.Option(metavar="FILE", help="CSV of all that is pending; its newest moment is answered.")
-    ],
+    jobs: Annotated[Path, file_option("CSV of jobs that started lately.")],
+    snapshots: Annotated[Path, file_option("CSV of all that is pending; its newest moment is answered.")],
     cluster: ClusterOption,
     first: Annotated[int, typer.Option(min=1, metavar="N", help="So many jobs (people's form).")] = 50,
     tracking_uri: TrackingOption = None,
@@ -30,7 +28,7 @@ def waits(
     from lucid_models.waits.answers import waits_now
     from pipeline.training.explanations import load_registered_model
 
-    log = read_queue_log(str(existing_file(jobs, "--jobs")), str(existing_file(snapshots, "--snapshots")))
+    log = read_queue_log(str(jobs), str(snapshots))
     model = load_registered_model(
         kind="waits", tracking_uri=tracking_or_default(tracking_uri), cluster=cluster
     )

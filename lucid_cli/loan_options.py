@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from foundation.errors import BadInputError
-from lucid_cli.options import existing_file
+from lucid_cli.options import file_option
 
 if TYPE_CHECKING:
     from pipeline.replay.inference_lender import InferenceLender
@@ -18,11 +18,7 @@ _POLICY_DEFAULT = "Default: the policy's."
 
 InferenceOption = Annotated[
     Path | None,
-    typer.Option(
-        "--inference",
-        metavar="FILE",
-        help="Load of inference servers (format inference-load), which may be lent to training.",
-    ),
+    file_option("Load of inference servers (format inference-load), which may be lent to training."),
 ]
 TrainingServersOption = Annotated[
     int | None, typer.Option("--training-servers", min=1, metavar="N", help="Or: N nodes for every job.")
@@ -111,7 +107,7 @@ def inference_lender(
             )
         return None
     return InferenceLender(
-        path=str(existing_file(inference, "--inference")),
+        path=str(inference),
         servers=servers,
         mix=JobMix(scenario=scenario, **_shares(job_shares)),  # type: ignore[arg-type]
         loaned_workers_per_worker=loaned_workers,
@@ -168,6 +164,6 @@ def with_loan_settings(
                 remedy="Choose a policy that has it, as lyra.",
             )
         for policy in having:
-            said = value == "on" if value in ("on", "off") else value
-            changed.setdefault(policy, {}).setdefault(setting, said)
+            setting_value = value == "on" if value in ("on", "off") else value
+            changed.setdefault(policy, {}).setdefault(setting, setting_value)
     return changed

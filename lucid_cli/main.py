@@ -93,9 +93,9 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("LUCID_DEBUG"):
             raise
-        known = error if isinstance(error, LucidError) else disk_error(error) or missing_extra(error)
-        if known is not None:
-            say(f"Error: {known}")
+        explained = error if isinstance(error, LucidError) else disk_error(error) or missing_extra(error)
+        if explained is not None:
+            say(f"Error: {explained}")
         else:
             first_line = (str(error).strip().splitlines() or [""])[0]
             say(f"Error: {type(error).__name__}: {first_line} (unexpected: see `lucid --debug`)")

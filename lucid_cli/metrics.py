@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from foundation.errors import BadInputError
 from lucid_cli.options import ClusterOption, LakeOption, lake_or_default, parse_time
-from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show, to_jsonable
+from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show, show_facts
+from lucid_cli.prometheus_options import SECRETS, FromOption, UntilOption, prometheus_query
 
 app = typer.Typer(help="What production jobs need, measured while they run.", no_args_is_help=True)
 
@@ -26,12 +26,11 @@ def ingest(
         typer.Option(
             metavar="URL",
             envvar="LUCID_PROMETHEUS_URL",
-            help="Prometheus with the dcgm-exporter's metrics. Secrets come from LUCID_PROMETHEUS_TOKEN, or "
-            "LUCID_PROMETHEUS_USER and LUCID_PROMETHEUS_PASSWORD.",
+            help=f"Prometheus with the dcgm-exporter's metrics. {SECRETS}",
         ),
     ] = None,
-    start: Annotated[str | None, typer.Option(metavar="TIME", help="From when on (UTC).")] = None,
-    end: Annotated[str | None, typer.Option(metavar="TIME", help="Until when (UTC).")] = None,
+    start: FromOption = None,
+    end: UntilOption = None,
     step_s: Annotated[float, typer.Option(min=1, help="Seconds of a sample of Prometheus.")] = 30.0,
     match: Annotated[
         str, typer.Option(metavar="MATCHERS", help="Series to read, e.g. 'cluster=\"a\"'; default: all.")
@@ -77,17 +76,11 @@ def ingest(
     """Join GPU metrics to the jobs that ran, and keep what each job needed."""
     from cluster_logs.metrics.dcgm import SeriesRules, read_metric_names
     from cluster_logs.metrics.join import JoinSettings
-    from cluster_logs.metrics.prometheus import PrometheusQuery
     from pipeline.ingest.cluster_metrics import MetricsSource, ingest_metrics
 
-    first, last = parse_time(start, "--start"), parse_time(end, "--end")
     query = None
-    if prometheus is not None and not (file and first is None and last is None):
-        if first is None or last is None:
-            raise BadInputError(
-                f"Which part of {prometheus} is to be read?", remedy="Give --start and --end (UTC)."
-            )
-        query = PrometheusQuery(prometheus, first, last, step_s, match)
+    if prometheus is not None and not (file and start is None and end is None):
+        query = prometheus_query(prometheus, start, end, step_s, match)
     source = MetricsSource(
         prometheus=query,
         files=tuple(file or ()),
@@ -105,8 +98,7 @@ def ingest(
             settings=JoinSettings(warm_up_s=warm_up_s, interval_s=interval_s),
             progress=progress,
         )
-    facts = to_jsonable(report)
-    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Metrics of {cluster}"))
+    show_facts(report, as_json=as_json, title=f"Metrics of {cluster}")
 
 
 @app.command(name="show")

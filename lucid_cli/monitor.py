@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foundation.errors import BadInputError
 from lucid_cli.options import (
     AsOfOption,
     LakeOption,
     TrackingOption,
     lake_or_default,
-    setting_value,
     tracking_or_default,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show
+from lucid_cli.setting_pairs import named_values
 
 if TYPE_CHECKING:
     from pipeline.monitoring.live import LiveHealth
@@ -62,11 +61,7 @@ def monitor(
     from pipeline.training.windows import read_as_of
 
     values: dict[str, object] = {"window_days": window_days}
-    for text in setting or ():
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise BadInputError(f"--setting {text!r} has no value.", remedy="Write --setting psi_major=0.3.")
-        values[name.strip()] = setting_value(value)
+    values |= named_values(setting, "--setting", "psi_major=0.3")
     with progress_reporter() as progress:
         done = make_pass(
             lake_uri=lake_or_default(lake),

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from foundation.errors import BadInputError
 from lucid_cli.options import ClusterOption, LakeOption, WaitOption, lake_or_default, parse_time
-from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show, to_jsonable
+from lucid_cli.output import JsonFlag, print_table, progress_reporter, show, show_facts
+from lucid_cli.prometheus_options import SECRETS, FromOption, UntilOption, prometheus_query
 
 
 def ingest(
@@ -30,8 +30,7 @@ def ingest(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Prometheus that counts nodes. Secrets come from LUCID_PROMETHEUS_TOKEN, or "
-            "LUCID_PROMETHEUS_USER and LUCID_PROMETHEUS_PASSWORD.",
+            help=f"Prometheus that counts nodes. {SECRETS}",
         ),
     ] = None,
     query: Annotated[
@@ -45,8 +44,8 @@ def ingest(
     label: Annotated[
         str | None, typer.Option(metavar="LABEL", help="Label that names a series' virtual cluster.")
     ] = None,
-    start: Annotated[str | None, typer.Option(metavar="TIME", help="From when on (UTC).")] = None,
-    end: Annotated[str | None, typer.Option(metavar="TIME", help="Until when (UTC).")] = None,
+    start: FromOption = None,
+    end: UntilOption = None,
     derive: Annotated[
         bool, typer.Option("--derive", help="From the lake's jobs: the fewest nodes that hold what ran.")
     ] = False,
@@ -63,31 +62,24 @@ def ingest(
     """
     from cluster_logs.derived_nodes import STEP_S
     from cluster_logs.metrics.node_counts import NodeCountQuery, parse_node_queries
-    from cluster_logs.metrics.prometheus import PrometheusQuery
     from pipeline.ingest.node_states import NodeStatesSource, ingest_node_states
 
-    first, last = parse_time(start, "--start"), parse_time(end, "--end")
-    asked = None
+    counts = None
     if prometheus is not None:
-        if first is None or last is None:
-            raise BadInputError(
-                f"Which part of {prometheus} is to be read?", remedy="Give --start and --end (UTC)."
-            )
-        server = PrometheusQuery(prometheus, first, last, step_s or 60.0)
-        asked = NodeCountQuery(server, parse_node_queries(query or ()), label)
+        measured = prometheus_query(prometheus, start, end, step_s or 60.0)
+        counts = NodeCountQuery(measured, parse_node_queries(query or ()), label)
     source = NodeStatesSource(
         slurm=slurm,
         slurm_files=tuple(slurm_file or ()),
         at=parse_time(at, "--at"),
-        prometheus=asked,
+        prometheus=counts,
         derive_step_s=round(step_s or STEP_S) if derive else None,
     )
     with progress_reporter() as progress:
         report = ingest_node_states(
             lake_uri=lake_or_default(lake), cluster=cluster, source=source, wait_s=wait, progress=progress
         )
-    facts = to_jsonable(report)
-    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Nodes of {cluster}"))
+    show_facts(report, as_json=as_json, title=f"Nodes of {cluster}")
 
 
 def show_counts(cluster: ClusterOption, lake: LakeOption = None, as_json: JsonFlag = False) -> None:

@@ -8,20 +8,21 @@ import typer
 
 from foundation.errors import BadInputError, UnknownNameError
 from lucid_cli import node_states
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
-    Co2PerKwhOption,
-    CoolingFactorOption,
-    IdleWOption,
-    PricePerKwhOption,
     TimeZoneOption,
-    existing_file,
+    energy,
+    file_option,
+    folder_option,
     parse_time,
-    setting_value,
+    text_of,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, progress_reporter, show
+from lucid_cli.setting_pairs import named_values
 from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
+    from simulator.node_sleep.energy import EnergySettings
     from simulator.node_sleep.settings import SleepSettings
 
 app = typer.Typer(help="Nodes in use, and which of them may sleep.", no_args_is_help=True)
@@ -43,12 +44,11 @@ def group() -> None:
     """Nodes in use, and which of them may sleep."""
 
 
+@with_options(energy)
 def replay(
-    series: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="Node counts: CSV time, busy (running, active), total; or .gz."),
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Receives bins.csv, nodes.png and replay.json.")],
+    savings: "EnergySettings",
+    series: Annotated[Path, file_option("Node counts: CSV time, busy (running, active), total; or .gz.")],
+    out: Annotated[Path, folder_option("Receives bins.csv, nodes.png and replay.json.")],
     control: Annotated[
         str,
         typer.Option(
@@ -64,8 +64,7 @@ def replay(
         ),
     ] = None,
     forecast: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A published forecast: CSV time, forecast; a row a bin."),
+        Path | None, file_option("A published forecast: CSV time, forecast; a row a bin.")
     ] = None,
     boot_s: Annotated[float, typer.Option(min=0, help="Seconds until a woken node is usable.")] = 300.0,
     buffer: Annotated[
@@ -104,21 +103,14 @@ def replay(
     most_short: Annotated[
         float, typer.Option(min=0, metavar="N", help="Node-minutes a day that jobs may be short of.")
     ] = 30.0,
-    idle_w: IdleWOption = 800.0,
-    cooling_factor: CoolingFactorOption = 3.0,
-    price_per_kwh: PricePerKwhOption = 0.10,
-    co2_kg_per_kwh: Co2PerKwhOption = 0.4,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay a node series under a control of sleeping nodes, beside plain buffers and an oracle."""
     from pipeline.node_sleep.node_replay import replay_nodes
     from pipeline.node_sleep.replay_request import NodeReplaySettings, SeriesToReplay
     from simulator.node_sleep.choice import SleepLimits
-    from simulator.node_sleep.energy import EnergySettings
     from simulator.node_sleep.series_replay import BootFailures
 
-    if out.exists() and not out.is_dir():
-        raise BadInputError(f"--out {str(out)!r} is not a folder.", remedy="Name one, or a new one.")
     settings = NodeReplaySettings(
         control,
         cast('Literal["minutes", "bins"] | None', one_of("rules", rules, ("minutes", "bins"))),
@@ -126,10 +118,10 @@ def replay(
         boot_s,
         BootFailures(boot_failures, seed),
         SleepLimits(most_wake_ups, most_short),
-        EnergySettings(idle_w, cooling_factor, price_per_kwh, co2_kg_per_kwh),
+        savings,
     )
     source = SeriesToReplay(
-        str(existing_file(series, "--series")),
+        str(series),
         parse_time(start, "--start"),
         parse_time(end, "--end"),
         cast('Literal["hold", "zero"] | None', one_of("treatment of gaps", gaps, ("hold", "zero"))),
@@ -141,7 +133,7 @@ def replay(
             source,
             settings,
             out,
-            forecast_path=str(existing_file(forecast, "--forecast")) if forecast else None,
+            forecast_path=text_of(forecast),
             progress=progress,
         )
     show(report.document, as_json=as_json, people=lambda: _print(report.document, series.name, str(out)))
@@ -164,15 +156,11 @@ def sleep_settings(parameters: str | None, buffer: int | None, pairs: list[str])
     if parameters is not None and parameters not in PUBLISHED_SETTINGS:
         raise UnknownNameError("cluster of the artifact", parameters, PUBLISHED_SETTINGS)
     base = PUBLISHED_SETTINGS[parameters] if parameters else SleepSettings()
-    values: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or name in ("control", "boot_s"):
-            raise BadInputError(
-                f"--setting {pair!r} is not NAME=VALUE, or has an option of its own.",
-                remedy="Write for example peak_bins=6.",
-            )
-        values[name] = setting_value(value)
+    values = named_values(pairs, "--setting", "peak_bins=6")
+    for name in {"control", "boot_s"} & values.keys():
+        raise BadInputError(
+            f"--setting {name} has an option of its own.", remedy=f"Give --{name.replace('_', '-')}."
+        )
     changed = SleepSettings.from_data({**base.to_data(), **values})
     return changed if buffer is None else replace(changed, buffer_nodes=buffer)
 

@@ -1,13 +1,46 @@
 """Options that several commands share."""
 
-import json
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from foundation.errors import BadInputError
+
+if TYPE_CHECKING:
+    from simulator.node_sleep.energy import EnergySettings
+
+Named = TypeVar("Named", str | None, Path | None, list[Path])
+
+
+def existing_file(parameter: typer.CallbackParam, path: Named) -> Named:
+    """Return the files that an option or argument names; raises BadInputError where one is not there."""
+    for each in path if isinstance(path, list) else [path]:
+        if each is not None and not Path(each).is_file():
+            name = parameter.opts[0] if parameter.param_type_name == "option" else "FILE"
+            raise BadInputError(f"{name} {str(each)!r} is not a file.", remedy="Check the path.")
+    return path
+
+
+def _folder(parameter: typer.CallbackParam, path: Path | None) -> Path | None:
+    if path is not None and path.exists() and not path.is_dir():
+        raise BadInputError(
+            f"{parameter.opts[0]} {str(path)!r} is not a folder.", remedy="Name one, or a new one."
+        )
+    return path
+
+
+def file_option(meaning: str, *names: str) -> Any:
+    """Return an option that names a file to read; the command is called only if there is one."""
+    return typer.Option(*names, metavar="FILE", help=meaning, callback=existing_file)
+
+
+def folder_option(meaning: str, *names: str) -> Any:
+    """Return an option that names a folder to write into, which need not exist yet."""
+    return typer.Option(*names, metavar="DIR", help=meaning, callback=_folder)
+
 
 LakeOption = Annotated[
     str | None,
@@ -56,6 +89,33 @@ RatesColumnOption = Annotated[
 ZerosAreGapsOption = Annotated[
     bool, typer.Option("--zeros-are-gaps", help="A load of exactly zero was not measured.")
 ]
+# A log, and the cluster that it is of.
+LogFormatOption = Annotated[str | None, typer.Option("--format", metavar="F", help="The log's format.")]
+NodesOption = Annotated[
+    Path | None,
+    file_option(
+        "CSV virtual_cluster,nodes[,from]: with times or dates, or Helios's daily GPU numbers, the virtual "
+        "clusters grow and shrink."
+    ),
+]
+OnePoolOption = Annotated[
+    int | None, typer.Option("--gpus", min=1, help="Or: one virtual cluster of N GPUs for every job.")
+]
+SinglesOption = Annotated[Path | None, file_option("Solo profiles (CSV), for colocation.")]
+PairsOption = Annotated[Path | None, file_option("Colocated pairs (CSV), for colocation.")]
+SpeedUpsOption = Annotated[
+    Path | None, file_option("CSV model,gpus,time_us: how elastic jobs scale; else as measured.")
+]
+MtbfOption = Annotated[
+    float | None, typer.Option(metavar="H", help="Failures at random: mean hours between a node's.")
+]
+PolicySettingOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated.")
+]
+WorkersOption = Annotated[int, typer.Option(min=1, help="Processes; the result does not depend on it.")]
+AllCoresOption = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Processes; default: one a core that we may use.")
+]
 # The window of a log that a replay takes.
 StartOption = Annotated[
     str | None, typer.Option("--start", metavar="TIME", help="First submission; naive: the log's zone.")
@@ -76,13 +136,6 @@ ReleaseClusterOption = Annotated[
     str | None,
     typer.Option("--cluster", metavar="NAME", help="Whose release; default: the only cluster that has one."),
 ]
-# What sleeping nodes save (simulator.node_sleep.energy).
-IdleWOption = Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")]
-CoolingFactorOption = Annotated[
-    float, typer.Option(min=0, metavar="X", help="Node and its cooling, in multiples of the node.")
-]
-PricePerKwhOption = Annotated[float, typer.Option(min=0, metavar="P", help="Price of a kWh; an assumption.")]
-Co2PerKwhOption = Annotated[float, typer.Option(min=0, metavar="KG", help="CO2 of a kWh; an assumption.")]
 ReleaseVersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="Default: the challenger.")
 ]
@@ -112,28 +165,39 @@ def parse_time(text: str | None, option: str) -> datetime | None:
         raise BadInputError(f"{option}: {error}") from None
 
 
-def existing_file(path: Path, option: str) -> Path:
-    """Return `path` when it is a file that can be read."""
-    if not path.is_file():
-        raise BadInputError(f"{option} {str(path)!r} is not a file.", remedy="Check the path.")
-    return path
+def energy(
+    idle_w: Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")] = 800.0,
+    cooling_factor: Annotated[
+        float, typer.Option(min=0, metavar="X", help="Node and its cooling, in multiples of the node.")
+    ] = 3.0,
+    price_per_kwh: Annotated[
+        float, typer.Option(min=0, metavar="P", help="Price of a kWh; an assumption.")
+    ] = 0.10,
+    co2_kg_per_kwh: Annotated[
+        float, typer.Option(min=0, metavar="KG", help="CO2 of a kWh; an assumption.")
+    ] = 0.4,
+) -> "EnergySettings":
+    """Group of options: what sleeping nodes save."""
+    from simulator.node_sleep.energy import EnergySettings
+
+    return EnergySettings(idle_w, cooling_factor, price_per_kwh, co2_kg_per_kwh)
 
 
-def setting_value(text: str) -> object:
-    """Read a setting's value: JSON where it can be read as such (1, 0.5, true), else text."""
-    try:
-        value: object = json.loads(text)
-    except json.JSONDecodeError:
-        return text
-    return value
+@dataclass(frozen=True)
+class ReleasedCluster:
+    """Group of options: a cluster whose releases a registry holds."""
+
+    cluster: ReleaseClusterOption = None
+    tracking_uri: TrackingOption = None
+
+    def find(self) -> tuple[str, str]:
+        """Return (address of MLflow, cluster): the only cluster that has a release, where none is named."""
+        from lucid_models.releases.clusters import which_cluster
+
+        tracking = tracking_or_default(self.tracking_uri)
+        return tracking, which_cluster(tracking, self.cluster)
 
 
-def named_values(pairs: list[str]) -> dict[str, object]:
-    """Read NAME=VALUE pairs; raises BadInputError for what is none."""
-    settings: dict[str, object] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name:
-            raise BadInputError(f"{pair!r} is not NAME=VALUE.", remedy="Write for example sharing=apathetic.")
-        settings[name] = setting_value(value)
-    return settings
+def text_of(path: Path | None) -> str | None:
+    """Return a path as text."""
+    return None if path is None else str(path)

@@ -126,6 +126,12 @@ def progress_reporter() -> Iterator[Progress]:
         yield progress
 
 
+def show_facts(facts: object, *, as_json: bool, title: str) -> None:
+    """Print a report as JSON, or its facts one a line."""
+    document = to_jsonable(facts)
+    show(document, as_json=as_json, people=lambda: print_facts(document, title=title))
+
+
 def show(document: Any, *, as_json: bool, people: Callable[[], None]) -> None:
     """Print `document` as JSON, or call `people` to print the readable form."""
     if as_json:

@@ -1,19 +1,24 @@
 """`lucid pareto`: state a preference, search the configurations of PCS, look at the front, pick one."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from foundation.errors import BadInputError, NotFoundError
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
     HoldOutOption,
     LakeOption,
+    LogFormatOption,
+    SpeedUpsOption,
     TimeZoneOption,
     TrackingOption,
-    existing_file,
+    WorkersOption,
+    file_option,
     lake_or_default,
     tracking_or_default,
 )
@@ -26,21 +31,35 @@ StudyOption = Annotated[
     str | None,
     typer.Option("--study", metavar="DIR", help="The search's folder or URI; default: the newest here."),
 ]
-FrontClusterOption = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="NAME", help="Or: the newest search of this cluster in MLflow."),
-]
-RunOption = Annotated[
-    str | None, typer.Option("--run", metavar="ID", help="Or: the search of this run of MLflow.")
-]
+
+
+@dataclass(frozen=True)
+class NamedFront:
+    """Group of options: which front is meant."""
+
+    study: StudyOption = None
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Or: the newest search of this cluster in MLflow.")
+    ] = None
+    run: Annotated[str | None, typer.Option(metavar="ID", help="Or: the search of this run of MLflow.")] = (
+        None
+    )
+    tracking_uri: TrackingOption = None
+
+    def find(self) -> dict[str, Any]:
+        """Return where the front is, as `pick_configuration` takes it."""
+        if self.study is not None and (self.cluster or self.run):
+            raise BadInputError("Two fronts are named.", remedy="Give --study, or --cluster, or --run.")
+        if self.cluster or self.run:
+            tracking_uri = tracking_or_default(self.tracking_uri)
+            return {"tracking_uri": tracking_uri, "cluster": self.cluster, "run_id": self.run}
+        return {"study_uri": self.study or str(_newest_study())}
 
 
 @app.command(cls=variadic("--preference"))
 def search(
-    jobs: Annotated[Path | None, typer.Option(metavar="FILE", help="The log to draw samples from.")] = None,
-    source_format: Annotated[
-        str | None, typer.Option("--format", metavar="F", help="The log's format.")
-    ] = None,
+    jobs: Annotated[Path | None, file_option("The log to draw samples from.")] = None,
+    source_format: LogFormatOption = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="Or: this cluster's jobs in the lake.")
     ] = None,
@@ -82,10 +101,8 @@ def search(
             show_default=False,
         ),
     ] = None,
-    speed_ups: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Speed-up curves by model, in place of the measured.")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; the result does not depend on it.")] = 2,
+    speed_ups: SpeedUpsOption = None,
+    workers: WorkersOption = 2,
     seed: Annotated[int, typer.Option(min=0, help="Of the samples and the optimiser.")] = 0,
     out: Annotated[
         str | None,
@@ -109,7 +126,7 @@ def search(
     from pipeline.search.pareto.steps import finish_search, plan_search
     from pipeline.search.pareto.study import load_study
 
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "preference": tuple(names_of(preference)) if preference else None,
         "evaluations": evaluations,
         "jobs_per_sample": jobs_per_sample,
@@ -119,7 +136,7 @@ def search(
         "seed": seed,
         "scaling": scaling,
         "whole_gpus": whole_gpus,
-        "speed_ups_path": existing_file(speed_ups, "--speed-ups") if speed_ups else None,
+        "speed_ups_path": speed_ups,
         "time_zone": time_zone,
         "hold_out_days": hold_out_days,
         "as_of": as_of,
@@ -131,10 +148,10 @@ def search(
             gpus=gpus,
             lake_uri=lake_or_default(lake) if cluster else None,
             cluster=cluster,
-            log=LogFile(str(existing_file(jobs, "--jobs")), source_format or "") if jobs else None,
+            log=LogFile(str(jobs), source_format or "") if jobs else None,
             out_uri=out,
             folder_uri=str(_folder()),
-            asked=asked,
+            asked=options,
             progress=progress,
         )
         for remark in plan["remarks"]:
@@ -156,11 +173,9 @@ def search(
 
 
 @app.command("show")
+@with_options(NamedFront)
 def show_front(
-    study: StudyOption = None,
-    cluster: FrontClusterOption = None,
-    run: RunOption = None,
-    tracking_uri: TrackingOption = None,
+    named: NamedFront,
     as_json: JsonFlag = False,
 ) -> None:
     """Show a front: its points by id, with their figures on fresh samples."""
@@ -168,7 +183,7 @@ def show_front(
     from pipeline.search.pareto.report import newest_front
     from pipeline.search.pareto.steps import point_row
 
-    where = _where(study, cluster, run, tracking_uri)
+    where = named.find()
     if "study_uri" in where:
         front = read_front(where["study_uri"])
     else:
@@ -179,26 +194,24 @@ def show_front(
 
 
 @app.command()
+@with_options(NamedFront)
 def pick(
+    named: NamedFront,
     front_id: Annotated[str, typer.Argument(metavar="ID", help="A point of the front, such as c7.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Receives the configuration; default: pcs-ID.json.")
     ] = None,
-    study: StudyOption = None,
-    cluster: FrontClusterOption = None,
-    run: RunOption = None,
-    tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a point's configuration as JSON, which policy pcs takes as its setting `configuration`."""
     from pipeline.search.pareto.steps import pick_configuration
 
-    picked = pick_configuration(front_id=front_id, **_where(study, cluster, run, tracking_uri))
+    picked = pick_configuration(front_id=front_id, **named.find())
     file = out or Path(f"pcs-{front_id}.json")
     if file.suffix != ".json":
         raise BadInputError(f"--out {str(file)!r} is no JSON file.", remedy="End its name in .json.")
-    kept = {name: picked[name] for name in ("front_id", "figures", "preference", "name", "study", "run_id")}
-    document = {**picked["configuration"], "picked": kept}
+    choice = {name: picked[name] for name in ("front_id", "figures", "preference", "name", "study", "run_id")}
+    document = {**picked["configuration"], "picked": choice}
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
@@ -211,12 +224,10 @@ def pick(
 
 @app.command()
 def compare(
-    front: Annotated[
-        Path, typer.Option(metavar="FILE", help="The other front: a front.json, or the artifact's CSV.")
-    ],
+    front: Annotated[Path, file_option("The other front: a front.json, or the artifact's CSV.")],
     study: StudyOption = None,
     samples: Annotated[int, typer.Option(min=1, help="Fresh samples, others than the search has seen.")] = 6,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    workers: WorkersOption = 2,
     as_json: JsonFlag = False,
 ) -> None:
     """Simulate a search's front and another on the same fresh samples, and say which points each covers."""
@@ -230,7 +241,7 @@ def compare(
         comparison = compare_fronts(
             load_study(uri),
             ours,
-            read_configurations(existing_file(front, "--front")),
+            read_configurations(front),
             samples=samples,
             workers=workers,
             progress=progress,
@@ -274,14 +285,3 @@ def _newest_study() -> Path:
             f"There is no search in {_folder()}.", remedy="Name one by --study, or run `lucid pareto search`."
         )
     return fronts[-1].parent
-
-
-def _where(
-    study: str | None, cluster: str | None, run: str | None, tracking_uri: str | None
-) -> dict[str, Any]:
-    """Return which front is meant, as `pick_configuration` takes it."""
-    if study is not None and (cluster or run):
-        raise BadInputError("Two fronts are named.", remedy="Give --study, or --cluster, or --run.")
-    if cluster or run:
-        return {"tracking_uri": tracking_or_default(tracking_uri), "cluster": cluster, "run_id": run}
-    return {"study_uri": study or str(_newest_study())}

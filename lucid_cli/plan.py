@@ -15,20 +15,23 @@ from lucid_cli.loan_options import (
     ScenarioOption,
     TrainingServersOption,
 )
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
-    Co2PerKwhOption,
-    CoolingFactorOption,
+    AllCoresOption,
     EndOption,
     GpusPerNodeOption,
-    IdleWOption,
     LakeOption,
-    PricePerKwhOption,
+    LogFormatOption,
+    PolicySettingOption,
     StartOption,
     TimeZoneOption,
     TrackingOption,
-    existing_file,
+    energy,
+    file_option,
+    folder_option,
     lake_or_default,
     parse_time,
+    text_of,
     tracking_or_default,
 )
 from lucid_cli.output import (
@@ -41,27 +44,25 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
-from lucid_cli.simulate import parse_settings
-from lucid_cli.sweep import read_values
+from lucid_cli.setting_pairs import by_policy, named_values, value_lists
 from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
     from pipeline.planning.plan_report import CapacityReport
     from pipeline.planning.planned_run import PlannedRun
+    from simulator.node_sleep.energy import EnergySettings
 
 
+@with_options(energy)
 def plan(
+    savings: "EnergySettings",
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="Jobs and nodes of a cluster in the lake.")
     ] = None,
     lake: LakeOption = None,
-    jobs: Annotated[str | None, typer.Option("--jobs", metavar="FILE", help="A log instead.")] = None,
-    source_format: Annotated[
-        str | None, typer.Option("--format", metavar="F", help="The log's format.")
-    ] = None,
-    nodes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster at present.")
-    ] = None,
+    jobs: Annotated[str | None, file_option("A log instead.")] = None,
+    source_format: LogFormatOption = None,
+    nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes: the cluster at present.")] = None,
     gpus: Annotated[
         int | None, typer.Option(min=1, help="Or: one pool of N GPUs, planned in steps of --gpus-per-node.")
     ] = None,
@@ -82,10 +83,7 @@ def plan(
         str | None,
         typer.Option(metavar="P", help="Default: that of the cluster's champion, else fifo."),
     ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated."),
-    ] = None,
+    setting: PolicySettingOption = None,
     metric: Annotated[str, typer.Option(help="Of the waits: mean, p50, p95, p99.")] = "p95",
     limit_s: Annotated[float, typer.Option("--limit-s", min=0, help="What it is to be at most.")] = 600.0,
     node_sleep: Annotated[
@@ -107,21 +105,14 @@ def plan(
     block_days: Annotated[
         float, typer.Option(help="Days of a block of the bootstrap: 1, or 7 for weeks.")
     ] = 1.0,
-    idle_w: IdleWOption = 800.0,
-    cooling_factor: CoolingFactorOption = 3.0,
-    price_per_kwh: PricePerKwhOption = 0.10,
-    co2_kg_per_kwh: Co2PerKwhOption = 0.4,
     price_per_node_day: Annotated[
         float, typer.Option(min=0, metavar="P", help="Price of a node for a day, without its energy.")
     ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Of boots that fail, and of the bootstrap.")] = 0,
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Page, CSV and JSON files, replays; default: in .lucid/plans."),
+        Path | None, folder_option("Page, CSV and JSON files, replays; default: in .lucid/plans.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: one a core that we may use.")
-    ] = None,
+    workers: AllCoresOption = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -137,16 +128,13 @@ def plan(
     from pipeline.planning.planner import default_folder, plan_capacity
     from pipeline.planning.records import log_report
     from pipeline.planning.wait_target import Resampling, WaitTarget
-    from simulator.node_sleep.energy import EnergySettings
 
     for text, option in ((start, "--start"), (end, "--end")):
         parse_time(text, option)
-    if out is not None and out.exists() and not out.is_dir():
-        raise BadInputError(f"--out {str(out)!r} is not a folder.", remedy="Name one, or a new one.")
     request = LogRequest(
-        jobs=str(existing_file(Path(jobs), "--jobs")) if jobs else None,
+        jobs=jobs,
         source_format=source_format,
-        nodes=str(existing_file(nodes, "--nodes")) if nodes else None,
+        nodes=text_of(nodes),
         gpus=gpus,
         gpus_per_node=gpus_per_node,
         start=start,
@@ -156,7 +144,7 @@ def plan(
         cluster=cluster,
         lake_uri=lake_or_default(lake) if cluster else None,
         training_servers=training_servers,
-        inference=str(existing_file(inference, "--inference")) if inference else None,
+        inference=text_of(inference),
         inference_servers=inference_servers,
         scenario=scenario,
         loaned_workers=loaned_workers,
@@ -166,8 +154,8 @@ def plan(
         _run(policy, setting, cluster, tracking_uri, seed),
         WaitTarget(metric, limit_s),
         Resampling(block_days, seed=seed),
-        Prices(EnergySettings(idle_w, cooling_factor, price_per_kwh, co2_kg_per_kwh), price_per_node_day),
-        sleeps=combinations(read_values(node_sleep or [])),
+        Prices(savings, price_per_node_day),
+        sleeps=combinations(value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10")),
         points=points,
         by_virtual_cluster=by_virtual_cluster,
         loans=None if loaning is None else loaning == "on",
@@ -204,14 +192,14 @@ def _run(
     else:
         run = PlannedRun(policy or DEFAULT_POLICY)
     prefixed = [pair if "." in pair.partition("=")[0] else f"{run.policy}.{pair}" for pair in setting or []]
-    given = parse_settings(prefixed)
-    foreign = sorted(set(given) - {run.policy})
+    by_its_policy = by_policy(named_values(prefixed, "--setting", "sharing=apathetic"))
+    foreign = sorted(set(by_its_policy) - {run.policy})
     if foreign:
         raise BadInputError(
             f"A setting is given for {foreign[0]!r}, but the plan runs {run.policy!r}.",
             remedy="Give --policy, or leave it out.",
         )
-    return replace(run, settings={**run.settings, **given.get(run.policy, {})}, seed=seed)
+    return replace(run, settings={**run.settings, **by_its_policy.get(run.policy, {})}, seed=seed)
 
 
 def _print(report: "CapacityReport", folder: Path) -> None:

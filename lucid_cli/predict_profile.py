@@ -9,11 +9,11 @@ from foundation.errors import BadInputError
 from lucid_cli.options import (
     LakeOption,
     TrackingOption,
-    existing_file,
+    file_option,
     lake_or_default,
     tracking_or_default,
 )
-from lucid_cli.output import JsonFlag, print_facts, print_lines, progress_reporter, show, to_jsonable
+from lucid_cli.output import JsonFlag, print_facts, print_lines, progress_reporter, show, show_facts
 
 if TYPE_CHECKING:
     from pipeline.profiling.graph_predictions import GraphPredictor
@@ -42,23 +42,17 @@ def predict_profile(
     ] = None,
     jobs: Annotated[
         Path | None,
-        typer.Option(
-            "--jobs",
-            metavar="FILE",
-            help="CSV: job_id, job_type or name (with user), onnx, batch_size, amp; predictions go into the "
-            "lake of --cluster.",
+        file_option(
+            "CSV: job_id, job_type or name (with user), onnx, batch_size, amp; predictions go into the "
+            "lake of --cluster."
         ),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option("--cluster", metavar="NAME", help="Learn from this cluster's profiles in the lake."),
     ] = None,
-    singles: Annotated[
-        Path | None, typer.Option("--singles", metavar="FILE", help="Learn from these solo profiles (CSV).")
-    ] = None,
-    pairs: Annotated[
-        Path | None, typer.Option("--pairs", metavar="FILE", help="And from these pairs: the Sharing Score.")
-    ] = None,
+    singles: Annotated[Path | None, file_option("Learn from these solo profiles (CSV).")] = None,
+    pairs: Annotated[Path | None, file_option("And from these pairs: the Sharing Score.")] = None,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="Learn from the simulated GPU; the answer says so.")
     ] = False,
@@ -88,21 +82,20 @@ def predict_profile(
             report = predict_jobs(
                 lake_uri=lake_or_default(lake),
                 cluster=str(cluster),
-                jobs_file=existing_file(jobs, "--jobs"),
+                jobs_file=jobs,
                 predictor=predictor,
                 dimensions=sizes,
                 progress=progress,
             )
-        facts = to_jsonable(report)
-        show(facts, as_json=as_json, people=lambda: print_facts(facts, title="Predicted"))
+        show_facts(report, as_json=as_json, title="Predicted")
         return
     from lucid_models.utilisation.onnx_graph import read_graph_features
     from pipeline.profiling.graph_predictions import describe_prediction
 
-    file = existing_file(Path(str(onnx)), "--onnx")
+    file = Path(str(onnx))
     graph = read_graph_features(file, dimensions=sizes, batch_size=batch_size)
-    found = describe_prediction(predictor, graph, amp)
-    show(found, as_json=as_json, people=lambda: _print(found, file))
+    prediction = describe_prediction(predictor, graph, amp)
+    show(prediction, as_json=as_json, people=lambda: _print(prediction, file))
 
 
 def _predictor(
@@ -122,7 +115,7 @@ def _predictor(
     )
 
     if version is None and singles is not None:
-        files = [existing_file(singles, "--singles"), *([existing_file(pairs, "--pairs")] if pairs else [])]
+        files = [singles, *([pairs] if pairs else [])]
         return fit_predictor(
             solo_profiles_or_measure(*map(str, files)), " and ".join(file.name for file in files)
         )

@@ -2,11 +2,13 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lucid_cli.option_groups import with_options
 from lucid_cli.output import JsonFlag, print_lines, progress_reporter, say, show
 from pipeline.profiling.orders import PairOrder, ranking_of
 
@@ -16,40 +18,44 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Measure this machine's GPU: jobs alone and in pairs.", no_args_is_help=True)
 
-WorkloadsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--workloads",
-        metavar="LIST",
-        help="Models, configurations or patterns ('ResNet*', '*/*/64/*'), commas between; default: Lucid's "
-        "Table 1; all: others too.",
-    ),
-]
-DeviceOption = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="D",
-        help="Number or UUID of a GPU, cpu, simulated[:SEED], or auto: the first GPU, else simulated.",
-    ),
-]
-TableOption = Annotated[
-    str | None,
-    typer.Option("--out", metavar="FILE", help="The measurement table; default profiles/DEVICE.parquet."),
-]
-WindowOption = Annotated[
-    float | None, typer.Option("--window-s", metavar="S", help="Length of a window; default 30.")
-]
-RepeatsOption = Annotated[
-    int | None, typer.Option("--repeats", metavar="N", help="Rounds of windows; default 3.")
-]
-WarmupOption = Annotated[
-    float | None, typer.Option("--warmup-s", metavar="S", help="Training before the first; default 10.")
-]
-BudgetOption = Annotated[
-    float | None,
-    typer.Option("--budget-s", metavar="S", help="Begin no run that would not end within this time."),
-]
+
+def profile_options(
+    workloads: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Models, configurations or patterns ('ResNet*', '*/*/64/*'), commas between; default: "
+            "Lucid's Table 1; all: others too.",
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="D",
+            help="Number or UUID of a GPU, cpu, simulated[:SEED], or auto: the first GPU, else simulated.",
+        ),
+    ] = "auto",
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The measurement table; default profiles/DEVICE.parquet."),
+    ] = None,
+    window_s: Annotated[
+        float | None, typer.Option(metavar="S", help="Length of a window; default 30.")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(metavar="N", help="Rounds of windows; default 3.")] = None,
+    warmup_s: Annotated[
+        float | None, typer.Option(metavar="S", help="Training before the first; default 10.")
+    ] = None,
+    budget_s: Annotated[
+        float | None, typer.Option(metavar="S", help="Begin no run that would not end within this time.")
+    ] = None,
+) -> "ProfileOptions":
+    """Group of options: what is measured, on which device, how long."""
+    from profiler_jobs.commands import ProfileOptions
+
+    return ProfileOptions(workloads, device, out, window_s, repeats, warmup_s, budget_s)
+
+
 PlanOption = Annotated[
     str | None, typer.Option("--plan", metavar="FILE", help="Measure what this plan names, in its order.")
 ]
@@ -59,84 +65,53 @@ MostOption = Annotated[
 BatchOption = Annotated[
     int, typer.Option("--batch", min=1, metavar="N", help="Pairs between two rankings of what is left.")
 ]
-
-
 AgainFlag = Annotated[bool, typer.Option("--again-rejected", help="Measure again what was refused before.")]
-
-
 OrderOption = Annotated[
     PairOrder, typer.Option("--order", help="Which pairs come first; what each is worth: docs/profiling.md.")
 ]
 
 
 @app.command()
+@with_options(profile_options)
 def solo(
-    workloads: WorkloadsOption = None,
-    device: DeviceOption = "auto",
-    out: TableOption = None,
+    options: "ProfileOptions",
     plan: PlanOption = None,
-    budget_s: BudgetOption = None,
-    window_s: WindowOption = None,
-    repeats: RepeatsOption = None,
-    warmup_s: WarmupOption = None,
     again_rejected: AgainFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure configurations alone; the same command again goes on."""
-    from profiler_jobs.commands import ProfileOptions
-
-    asked = ProfileOptions(
-        workloads, device, out, window_s, repeats, warmup_s, budget_s, again_rejected=again_rejected
+    _measure(
+        replace(options, again_rejected=again_rejected),
+        plan,
+        PairOrder.SPACE_FILLING,
+        as_json,
+        with_pairs=False,
     )
-    _measure(asked, plan, PairOrder.SPACE_FILLING, as_json, with_pairs=False)
 
 
 @app.command()
+@with_options(profile_options)
 def pairs(
-    workloads: WorkloadsOption = None,
-    device: DeviceOption = "auto",
-    out: TableOption = None,
+    options: "ProfileOptions",
     plan: PlanOption = None,
     order: OrderOption = PairOrder.SPACE_FILLING,
     most_pairs: MostOption = None,
     batch: BatchOption = 20,
-    budget_s: BudgetOption = None,
-    window_s: WindowOption = None,
-    repeats: RepeatsOption = None,
-    warmup_s: WarmupOption = None,
     again_rejected: AgainFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure pairs, the most telling first, and configurations alone where that is missing."""
-    from profiler_jobs.commands import ProfileOptions
-
-    asked = ProfileOptions(
-        workloads,
-        device,
-        out,
-        window_s,
-        repeats,
-        warmup_s,
-        budget_s,
-        most_pairs,
-        batch,
-        again_rejected,
-    )
-    _measure(asked, plan, order, as_json, with_pairs=True)
+    options = replace(options, most_pairs=most_pairs, batch=batch, again_rejected=again_rejected)
+    _measure(options, plan, order, as_json, with_pairs=True)
 
 
 @app.command()
+@with_options(profile_options)
 def plan(
-    workloads: WorkloadsOption = None,
-    device: DeviceOption = "auto",
-    out: TableOption = None,
+    options: "ProfileOptions",
     order: OrderOption = PairOrder.SPACE_FILLING,
     most_pairs: MostOption = None,
     batch: BatchOption = 20,
-    budget_s: BudgetOption = None,
-    window_s: WindowOption = None,
-    repeats: RepeatsOption = None,
-    warmup_s: WarmupOption = None,
     solo_only: Annotated[bool, typer.Option("--solo", help="Configurations alone only.")] = False,
     write: Annotated[
         str | None, typer.Option("--write", metavar="FILE", help="Write the plan as JSON, for --plan.")
@@ -145,10 +120,10 @@ def plan(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is left to measure, in which order, how long it takes, and what a budget covers."""
-    from profiler_jobs.commands import ProfileOptions, make_plan, plan_lines
+    from profiler_jobs.commands import make_plan, plan_lines
 
-    asked = ProfileOptions(workloads, device, out, window_s, repeats, warmup_s, budget_s, most_pairs, batch)
-    report = make_plan(asked, with_pairs=not solo_only, write=write, ranking=ranking_of(order), say=say)
+    options = replace(options, most_pairs=most_pairs, batch=batch)
+    report = make_plan(options, with_pairs=not solo_only, write=write, ranking=ranking_of(order), say=say)
     show(report.document(), as_json=as_json, people=lambda: print_lines(plan_lines(report, first)))
 
 
@@ -196,7 +171,7 @@ def compare(
 
 
 def _measure(
-    asked: "ProfileOptions", plan: str | None, order: PairOrder, as_json: bool, *, with_pairs: bool
+    options: "ProfileOptions", plan: str | None, order: PairOrder, as_json: bool, *, with_pairs: bool
 ) -> None:
     from profiler_jobs.commands import follow_plan, measure_workloads
     from profiler_jobs.session import stopped_by_signals
@@ -207,10 +182,10 @@ def _measure(
     with stopped_by_signals(), progress_reporter() as progress:
         try:
             if plan is not None:
-                report = follow_plan(asked, plan, progress=progress, say=say)
+                report = follow_plan(options, plan, progress=progress, say=say)
             else:
                 report = measure_workloads(
-                    asked, with_pairs=with_pairs, ranking=ranking_of(order), progress=progress, say=say
+                    options, with_pairs=with_pairs, ranking=ranking_of(order), progress=progress, say=say
                 )
         except KeyboardInterrupt:
             say(f"What was measured is in the table; go on with: {again}")

@@ -7,15 +7,16 @@ import typer
 
 from foundation.errors import BadInputError, NotFoundError
 from lucid_cli import release_validation
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
     HoldOutOption,
     LakeOption,
-    ReleaseClusterOption,
+    PolicySettingOption,
+    ReleasedCluster,
     ReleaseVersionOption,
     TrackingOption,
     lake_or_default,
-    named_values,
     tracking_or_default,
 )
 from lucid_cli.output import (
@@ -26,8 +27,10 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
+from lucid_cli.setting_pairs import named_values
 from lucid_models.releases.manifest import DEFAULT_POLICY
 
+ModelVersionOption = Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; kept with the release that goes live.")]
 
 app = typer.Typer(
@@ -74,22 +77,18 @@ def _row(release: dict[str, Any]) -> dict[str, Any]:
 
 
 @app.command()
+@with_options(ReleasedCluster)
 def build(
-    cluster: ReleaseClusterOption = None,
+    released: ReleasedCluster,
     lake: LakeOption = None,
     hold_out_days: HoldOutOption = 14,
     as_of: AsOfOption = None,
-    packing: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
-    throughput: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
-    duration: Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting of the policy; may be repeated."),
-    ] = None,
+    packing: ModelVersionOption = None,
+    throughput: ModelVersionOption = None,
+    duration: ModelVersionOption = None,
+    setting: PolicySettingOption = None,
     policy: Annotated[str, typer.Option(help="What the release runs.")] = DEFAULT_POLICY,
-    node_demand: Annotated[
-        int | None, typer.Option(min=1, help="Version of the forecast of nodes; default: the newest.")
-    ] = None,
+    node_demand: ModelVersionOption = None,
     node_sleep: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,9 +96,7 @@ def build(
             help="Nodes may sleep: a setting of their control, such as control=forecast; may be repeated.",
         ),
     ] = None,
-    inference_load: Annotated[
-        int | None, typer.Option(min=1, help="Version of the forecast of inference; default: the newest.")
-    ] = None,
+    inference_load: ModelVersionOption = None,
     loaning: Annotated[
         list[str] | None,
         typer.Option(
@@ -107,9 +104,7 @@ def build(
             help="Inference may lend servers: a setting of loans, such as headroom=0.02; may be repeated.",
         ),
     ] = None,
-    wait_model: Annotated[
-        int | None, typer.Option(min=1, help="Version of the wait model; default: the newest.")
-    ] = None,
+    wait_model: ModelVersionOption = None,
     waits: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,11 +120,9 @@ def build(
             help="It may go live on a real log although its packing model learned from simulated profiles.",
         ),
     ] = False,
-    tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
-    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import build_release
     from lucid_models.releases.optional_parts import PartSettings
     from pipeline.release.release_settings import (
@@ -143,7 +136,7 @@ def build(
     from pipeline.training.windows import read_as_of, training_window_end
     from pipeline.validation.held_out_days import record_held_out
 
-    chosen = {
+    pinned = {
         "packing": packing,
         "throughput": throughput,
         "duration": duration,
@@ -151,24 +144,19 @@ def build(
         "inference_load": inference_load,
         "waits": wait_model,
     }
-    versions = {model: version for model, version in chosen.items() if version is not None}
-    if node_demand is not None and not node_sleep:
-        raise BadInputError(
-            "A forecast of nodes is of no use to a release in which no node sleeps.",
-            remedy="Add --node-sleep control=forecast.",
-        )
-    if inference_load is not None and not loaning:
-        raise BadInputError(
-            "A forecast of inference is of no use to a release that lends no server.",
-            remedy="Add --loaning usage=forecast.",
-        )
-    if wait_model is not None and not waits:
-        raise BadInputError(
-            "A wait model is of no use to a release that does not answer about waits.",
-            remedy="Add --waits least_jobs=30.",
-        )
-    tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
-    cluster = which_cluster(tracking, cluster)
+    versions = {model: version for model, version in pinned.items() if version is not None}
+    for model, settings, missing in (
+        ("node_demand", node_sleep, "--node-sleep control=forecast"),
+        ("inference_load", loaning, "--loaning usage=forecast"),
+        ("waits", waits, "--waits least_jobs=30"),
+    ):
+        if model in versions and not settings:
+            raise BadInputError(
+                f"A model of {model} is of no use to a release that does not ask it.",
+                remedy=f"Add {missing}.",
+            )
+    lake_uri = lake_or_default(lake)
+    tracking, cluster = released.find()
     if loaning:
         check_inference_load(lake_uri, cluster)
     release = build_release(
@@ -177,12 +165,15 @@ def build(
         versions=versions or None,
         policy=policy,
         settings=allowing_simulated(
-            pinned_settings(named_values(setting or []), policy), allow=allow_simulated_profiles
+            pinned_settings(named_values(setting, "--setting", "sharing=apathetic"), policy),
+            allow=allow_simulated_profiles,
         ),
         parts=PartSettings(
-            pinned_node_sleep(named_values(node_sleep)) if node_sleep else None,
-            pinned_loaning(named_values(loaning)) if loaning else None,
-            pinned_waits(named_values(waits)) if waits else None,
+            pinned_node_sleep(named_values(node_sleep, "--node-sleep", "control=forecast"))
+            if node_sleep
+            else None,
+            pinned_loaning(named_values(loaning, "--loaning", "usage=forecast")) if loaning else None,
+            pinned_waits(named_values(waits, "--waits", "least_jobs=30")) if waits else None,
         ),
         training_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
@@ -191,9 +182,10 @@ def build(
 
 
 @app.command()
+@with_options(ReleasedCluster)
 def pick(
+    released: ReleasedCluster,
     front_id: Annotated[str, typer.Argument(metavar="ID", help="A point of a Pareto front, such as c7.")],
-    cluster: ReleaseClusterOption = None,
     lake: LakeOption = None,
     study: Annotated[
         str | None, typer.Option(metavar="DIR", help="The search's folder or URI; default: see --run.")
@@ -212,11 +204,9 @@ def pick(
     ] = None,
     hold_out_days: HoldOutOption = 14,
     as_of: AsOfOption = None,
-    tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Build a release of a front's point, with the models of the cluster's present release."""
-    from lucid_models.releases.clusters import which_cluster
     from pipeline.search.pareto.presented import read_front
     from pipeline.search.pareto.release_choice import build_picked_release
     from pipeline.search.pareto.report import newest_front
@@ -225,8 +215,7 @@ def pick(
 
     if study is not None and run is not None:
         raise BadInputError("Two fronts are named.", remedy="Give --study or --run.")
-    tracking = tracking_or_default(tracking_uri)
-    cluster = which_cluster(tracking, cluster)
+    tracking, cluster = released.find()
     if study is not None:
         front, run_id = read_front(study), None
     else:
@@ -248,39 +237,35 @@ release_validation.register(app)
 
 
 @app.command()
+@with_options(ReleasedCluster)
 def publish(
-    cluster: ReleaseClusterOption = None,
+    released: ReleasedCluster,
     version: ReleaseVersionOption = None,
     reason: ReasonOption = "",
-    tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Move a cluster's `champion` to an approved release; its schedulers pull it at their next poll."""
-    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import publish_release
 
-    tracking = tracking_or_default(tracking_uri)
-    cluster_name = which_cluster(tracking, cluster)
+    tracking, cluster = released.find()
     release = publish_release(
-        tracking_uri=tracking, cluster=cluster_name, version=version, by=getuser(), because=reason
+        tracking_uri=tracking, cluster=cluster, version=version, by=getuser(), because=reason
     )
     _present(release, as_json)
 
 
 @app.command()
+@with_options(ReleasedCluster)
 def rollback(
-    cluster: ReleaseClusterOption = None,
+    released: ReleasedCluster,
     reason: ReasonOption = "",
-    tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Move a cluster's `champion` back to the previous release."""
-    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import rollback_release
 
-    tracking = tracking_or_default(tracking_uri)
-    cluster_name = which_cluster(tracking, cluster)
-    release = rollback_release(tracking_uri=tracking, cluster=cluster_name, by=getuser(), because=reason)
+    tracking, cluster = released.find()
+    release = rollback_release(tracking_uri=tracking, cluster=cluster, by=getuser(), because=reason)
     _present(release, as_json)
 
 
@@ -304,20 +289,17 @@ def migrate(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> N
 
 
 @app.command(name="show")
+@with_options(ReleasedCluster)
 def show_command(
+    released: ReleasedCluster,
     alias: Annotated[str, typer.Option(help="champion, challenger or previous.")] = "champion",
-    cluster: ReleaseClusterOption = None,
-    tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Say what a release pins and what the gate said of it."""
-    from lucid_models.releases.clusters import which_cluster
     from lucid_models.releases.lifecycle import show_release
 
-    tracking = tracking_or_default(tracking_uri)
-    _present(
-        show_release(tracking_uri=tracking, cluster=which_cluster(tracking, cluster), alias=alias), as_json
-    )
+    tracking, cluster = released.find()
+    _present(show_release(tracking_uri=tracking, cluster=cluster, alias=alias), as_json)
 
 
 @app.command(name="list")

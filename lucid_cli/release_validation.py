@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foundation.errors import ReleaseRefusedError
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
     LakeOption,
-    ReleaseClusterOption,
+    ReleasedCluster,
     ReleaseVersionOption,
-    TrackingOption,
+    folder_option,
     lake_or_default,
-    named_values,
-    tracking_or_default,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show, to_jsonable
+from lucid_cli.setting_pairs import named_values
 
 if TYPE_CHECKING:
     from pipeline.validation.release_validation import Validation
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 EXIT_REFUSED = 2
 
 
+@with_options(ReleasedCluster)
 def validate(
-    cluster: ReleaseClusterOption = None,
+    released: ReleasedCluster,
     lake: LakeOption = None,
     version: ReleaseVersionOption = None,
     hold_out_days: Annotated[
@@ -44,31 +45,29 @@ def validate(
         str,
         typer.Option(help="Profiles that the log lacks: drawn from measured ones, or log (never colocated)."),
     ] = "drawn",
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write tables and plots here.")] = None,
-    tracking_uri: TrackingOption = None,
+    out: Annotated[Path | None, folder_option("Also write tables and plots here.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay the held-out window with challenger, champion and rivals; exit code 2 when the gate refuses.
 
     --json says the release as `show` does, with its verdict, and beside that what was decided.
     """
-    from lucid_models.releases.clusters import which_cluster
     from pipeline.release.release_settings import gate_settings
     from pipeline.training.windows import read_as_of
     from pipeline.validation.held_out_days import held_out_of
     from pipeline.validation.release_validation import validate_release
 
-    tracking, lake_uri = tracking_or_default(tracking_uri), lake_or_default(lake)
-    judged = which_cluster(tracking, cluster)
-    held_out = held_out_of(tracking, judged, version, lake_uri, days=hold_out_days, as_of=read_as_of(as_of))
+    lake_uri = lake_or_default(lake)
+    tracking, cluster = released.find()
+    held_out = held_out_of(tracking, cluster, version, lake_uri, days=hold_out_days, as_of=read_as_of(as_of))
     with progress_reporter() as progress:
         validation = validate_release(
             lake_uri=lake_uri,
-            cluster=judged,
+            cluster=cluster,
             tracking_uri=tracking,
             version=version,
             held_out=held_out,
-            settings=gate_settings(named_values(rule or []), job_types),
+            settings=gate_settings(named_values(rule, "--rule", "least_jobs=100"), job_types),
             out_dir=out,
             progress=progress,
         )
@@ -84,7 +83,7 @@ def validate(
         word = "study" if verdict.study else "verdict"
         print_facts({"approved": verdict.approved, word: verdict.sentence, "MLflow": validation.mlflow_path})
 
-    document = _judged(tracking, judged, validation) if as_json else None
+    document = _judged(tracking, cluster, validation) if as_json else None
     show(document, as_json=as_json, people=people)
     if not verdict.approved:
         raise typer.Exit(EXIT_REFUSED)

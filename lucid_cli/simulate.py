@@ -25,12 +25,18 @@ from lucid_cli.options import (
     EndOption,
     GpusPerNodeOption,
     LakeOption,
+    MtbfOption,
+    NodesOption,
+    OnePoolOption,
+    PairsOption,
+    SinglesOption,
+    SpeedUpsOption,
     StartOption,
     TimeZoneOption,
-    existing_file,
+    file_option,
     lake_or_default,
     parse_time,
-    setting_value,
+    text_of,
 )
 from lucid_cli.output import (
     JsonFlag,
@@ -42,6 +48,7 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
+from lucid_cli.setting_pairs import by_policy, named_values
 from lucid_cli.variadic import names_of, variadic
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ LOAN_COLUMNS = (
 
 
 def simulate(
-    jobs: Annotated[Path, typer.Option(metavar="FILE", help="The log to replay.")],
+    jobs: Annotated[Path, file_option("The log to replay.")],
     source_format: Annotated[str, typer.Option("--format", metavar="F", help="The log's format.")],
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Receives jobs_POLICY.csv, summary.json and plots.")
@@ -104,22 +111,13 @@ def simulate(
     policy: Annotated[
         list[str], typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
     ],
-    nodes: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="CSV virtual_cluster,nodes[,from]: with times or dates, or Helios's daily GPU numbers, the "
-            "virtual clusters grow and shrink.",
-        ),
-    ] = None,
+    nodes: NodesOption = None,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Or: the nodes of this cluster in the lake, day by day."),
     ] = None,
     lake: LakeOption = None,
-    gpus: Annotated[
-        int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs for every job.")
-    ] = None,
+    gpus: OnePoolOption = None,
     training_servers: TrainingServersOption = None,
     gpus_per_node: GpusPerNodeOption = 8,
     start: StartOption = None,
@@ -157,32 +155,21 @@ def simulate(
         bool,
         typer.Option("--predict", help="Predict each job's end at its submission, and say how far it was."),
     ] = False,
-    speed_ups: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="CSV model,gpus,time_us: how elastic jobs scale; else as measured."
-        ),
-    ] = None,
+    speed_ups: SpeedUpsOption = None,
     elastic: Annotated[
         int | None,
         typer.Option(metavar="MIN", help="Treat rigid jobs as elastic: content with MIN GPUs or more."),
     ] = None,
-    singles: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Solo profiles, for the Lucid policy.")
-    ] = None,
-    pairs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Colocated pairs, for the Lucid policy.")
-    ] = None,
+    singles: SinglesOption = None,
+    pairs: PairsOption = None,
     seed: Annotated[int, typer.Option(help="Of whatever the log does not say (job types, failures).")] = 0,
     cpu_cores_per_node: Annotated[
         int, typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs.")
     ] = 0,
     failures: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,node,at,down_s: nodes that fail.")
+        Path | None, file_option("CSV virtual_cluster,node,at,down_s: nodes that fail.")
     ] = None,
-    failure_mtbf_hours: Annotated[
-        float | None, typer.Option(metavar="H", help="Failures at random: mean hours between a node's.")
-    ] = None,
+    failure_mtbf_hours: MtbfOption = None,
     failure_repair_hours: Annotated[
         float, typer.Option(metavar="H", help="Mean hours until such a node is back.")
     ] = 4.0,
@@ -258,23 +245,28 @@ def simulate(
         loaned_workers=loaned_workers,
     )
     if loaning == "on" and lender is None:
-        raise BadInputError("There is nobody to lend servers.", remedy="Give --inference FILE.")
+        raise BadInputError(
+            "No load of inference servers is given, so there are none to lend.",
+            remedy="Give --inference FILE.",
+        )
     switches = {"loaning": loaning, "scaling": scaling, "reclaim": reclaim}
-    settings = with_loan_settings(parse_settings(setting or []), policies, rule_set, switches)
+    settings = with_loan_settings(
+        by_policy(named_values(setting, "--setting", "lucid.sharing=apathetic")), policies, rule_set, switches
+    )
     if (singles is None) != (pairs is None):
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
     with progress_reporter() as progress:
         report = simulate_log(
             LogToReplay(
                 LogFile(
-                    str(existing_file(jobs, "--jobs")),
+                    str(jobs),
                     source_format,
                     parse_time(start, "--start"),
                     parse_time(end, "--end"),
                     time_zone,
                 ),
                 ClusterSize(
-                    str(existing_file(nodes, "--nodes")) if nodes else None,
+                    text_of(nodes),
                     gpus,
                     gpus_per_node,
                     training_servers,
@@ -283,16 +275,18 @@ def simulate(
                     lake_uri=lake_or_default(lake) if cluster else "",
                     lake_cluster=cluster,
                     cpu_cores_per_node=cpu_cores_per_node,
-                    failures_path=existing_file(failures, "--failures") if failures else None,
+                    failures_path=failures,
                     failure_mtbf_hours=failure_mtbf_hours,
                     failure_repair_hours=failure_repair_hours,
                 ),
                 rules=load_rules(rule_set),
-                singles_path=existing_file(singles, "--singles") if singles else None,
-                pairs_path=existing_file(pairs, "--pairs") if pairs else None,
-                speed_ups_path=existing_file(speed_ups, "--speed-ups") if speed_ups else None,
+                singles_path=singles,
+                pairs_path=pairs,
+                speed_ups_path=speed_ups,
                 elastic_min_gpus=elastic,
-                estimates=EstimateSource(estimates, _values(estimate_setting or [])),
+                estimates=EstimateSource(
+                    estimates, named_values(estimate_setting, "--estimate-setting", "rolling_weight=1")
+                ),
                 seed=seed,
                 node_sleep=parse_node_sleep(node_sleep, seed),
                 lender=lender,
@@ -339,50 +333,13 @@ def simulate(
     show(to_jsonable(report.summaries), as_json=as_json, people=people)
 
 
-def _values(pairs: list[str]) -> dict[str, object]:
-    """Read --estimate-setting's NAME=VALUE; values as in `parse_settings`."""
-    values = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not (sign and name):
-            raise BadInputError(
-                f"--estimate-setting {pair!r} is not NAME=VALUE.",
-                remedy="Write for example rolling_weight=1.",
-            )
-        values[name] = setting_value(value)
-    return values
-
-
-def parse_settings(pairs: list[str]) -> dict[str, dict[str, object]]:
-    """Read POLICY.NAME=VALUE options; values are JSON where they can be read as such, else text."""
-    settings: dict[str, dict[str, object]] = {}
-    for pair in pairs:
-        key, sign, value = pair.partition("=")
-        policy, dot, name = key.partition(".")
-        if not (sign and dot and policy and name):
-            raise BadInputError(
-                f"--setting {pair!r} is not POLICY.NAME=VALUE.",
-                remedy="Write for example lucid.sharing=apathetic.",
-            )
-        settings.setdefault(policy, {})[name] = setting_value(value)
-    return settings
-
-
 def parse_node_sleep(pairs: list[str] | None, seed: int) -> "NodeSleep | None":
     """Read NAME=VALUE options of nodes that sleep; None: none does."""
     from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 
     if not pairs:
         return None
-    settings: dict[str, object] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not (sign and name):
-            raise BadInputError(
-                f"--node-sleep {pair!r} is not NAME=VALUE.", remedy="Write for example buffer_nodes=5."
-            )
-        settings[name] = setting_value(value)
-    return sleep_of_replay(settings, seed)
+    return sleep_of_replay(named_values(pairs, "--node-sleep", "buffer_nodes=5"), seed)
 
 
 def register(app: typer.Typer) -> None:

@@ -15,7 +15,21 @@ from rich.progress import Progress as ProgressBar
 from foundation.errors import BadInputError
 from foundation.progress import clock_time
 from foundation.usable_cores import usable_cores
-from lucid_cli.options import EndOption, LakeOption, StartOption, TimeZoneOption, existing_file
+from lucid_cli.options import (
+    AllCoresOption,
+    EndOption,
+    LakeOption,
+    LogFormatOption,
+    MtbfOption,
+    NodesOption,
+    OnePoolOption,
+    PairsOption,
+    SinglesOption,
+    StartOption,
+    TimeZoneOption,
+    file_option,
+    text_of,
+)
 from lucid_cli.output import (
     JsonFlag,
     print_facts,
@@ -25,6 +39,7 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
+from lucid_cli.setting_pairs import by_policy, value_lists
 from lucid_cli.variadic import names_of, variadic
 
 if TYPE_CHECKING:
@@ -46,22 +61,16 @@ def sweep(
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Folder or URI for records, results.csv, .parquet, plots.")
     ],
-    spec: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML with the same names; options stand above it.")
-    ] = None,
-    jobs: Annotated[Path | None, typer.Option(metavar="FILE", help="The log to replay.")] = None,
-    source_format: Annotated[
-        str | None, typer.Option("--format", metavar="F", help="The log's format.")
-    ] = None,
+    spec: Annotated[Path | None, file_option("TOML with the same names; options stand above it.")] = None,
+    jobs: Annotated[Path | None, file_option("The log to replay.")] = None,
+    source_format: LogFormatOption = None,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Or: jobs, nodes and profiles of this cluster in the lake."),
     ] = None,
     lake: LakeOption = None,
-    nodes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes[,from].")
-    ] = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="Or: one virtual cluster of N GPUs.")] = None,
+    nodes: NodesOption = None,
+    gpus: OnePoolOption = None,
     gpus_per_node: Annotated[int | None, typer.Option(min=1, help="GPUs of one node; default 8.")] = None,
     start: StartOption = None,
     end: EndOption = None,
@@ -102,15 +111,13 @@ def sweep(
     job_types: Annotated[
         str | None, typer.Option(help="log, or drawn: profiles that the log lacks are drawn from --singles.")
     ] = None,
-    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="Solo profiles, for packing.")] = None,
-    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Colocated pairs, for packing.")] = None,
+    singles: SinglesOption = None,
+    pairs: PairsOption = None,
     cpu_cores_per_node: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs."),
     ] = None,
-    failure_mtbf_hours: Annotated[
-        float | None, typer.Option(metavar="H", help="Failures at random: mean hours between a node's.")
-    ] = None,
+    failure_mtbf_hours: MtbfOption = None,
     failure_repair_hours: Annotated[
         float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
     ] = None,
@@ -123,9 +130,7 @@ def sweep(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute runs that are done again, after a change of code.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: one a core that we may use.")
-    ] = None,
+    workers: AllCoresOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run policies x settings x seeds on one log, in parallel, into one tidy table.
@@ -138,13 +143,13 @@ def sweep(
     from pipeline.search.sweeps.sweep import collect_sweep, plan_sweep
     from pipeline.search.sweeps.workers import run_pending
 
-    asked = SweepSpec() if spec is None else SweepSpec.from_toml(existing_file(spec, "--spec"))
+    sweep_spec = SweepSpec() if spec is None else SweepSpec.from_toml(spec)
     options = {
-        "jobs": str(existing_file(jobs, "--jobs")) if jobs else None,
+        "jobs": text_of(jobs),
         "format": source_format,
         "cluster": cluster,
         "lake": lake,
-        "nodes": str(existing_file(nodes, "--nodes")) if nodes else None,
+        "nodes": text_of(nodes),
         "gpus": gpus,
         "gpus_per_node": gpus_per_node,
         "start": start,
@@ -152,7 +157,12 @@ def sweep(
         "time_zone": time_zone,
         "rules": rules,
         "policies": names_of(policy) if policy else None,
-        "settings": {**asked.settings, **read_settings(setting)} if setting else None,
+        "settings": {
+            **sweep_spec.settings,
+            **by_policy(value_lists(setting, "--setting", "lucid.profiling_limit_s=60,100,200")),
+        }
+        if setting
+        else None,
         "seeds": numbers(seed, "--seed") if seed else None,
         "node_scales": numbers(node_scale, "--node-scale") if node_scale else None,
         "added_nodes": read_added_nodes(added_nodes) if added_nodes else None,
@@ -160,19 +170,24 @@ def sweep(
         "keep_jobs": keep_jobs or None,
         "estimate_noises": numbers(estimate_noise, "--estimate-noise") if estimate_noise else None,
         "job_types": job_types,
-        "singles": str(existing_file(singles, "--singles")) if singles else None,
-        "pairs": str(existing_file(pairs, "--pairs")) if pairs else None,
+        "singles": text_of(singles),
+        "pairs": text_of(pairs),
         "cpu_cores_per_node": cpu_cores_per_node,
         "failure_mtbf_hours": failure_mtbf_hours,
         "failure_repair_hours": failure_repair_hours,
-        "node_sleep": {**asked.node_sleep, **read_values(node_sleep)} if node_sleep else None,
+        "node_sleep": {
+            **sweep_spec.node_sleep,
+            **value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10"),
+        }
+        if node_sleep
+        else None,
     }
-    asked = asked.changed({key: value for key, value in options.items() if value is not None})
-    asked = asked.with_live_settings()
-    runs = asked.runs()  # an unknown name is an error before long work
+    sweep_spec = sweep_spec.changed({key: value for key, value in options.items() if value is not None})
+    sweep_spec = sweep_spec.with_live_settings()
+    runs = sweep_spec.runs()  # an unknown name is an error before long work
     with progress_reporter() as progress:
-        inputs = asked.read_inputs(progress)
-    plan = plan_sweep(inputs, runs, out, keep_jobs=asked.keep_jobs)
+        inputs = sweep_spec.read_inputs(progress)
+    plan = plan_sweep(inputs, runs, out, keep_jobs=sweep_spec.keep_jobs)
     for line in plan.remarks:
         say(line)
     with sweep_reporter() as watch:
@@ -192,6 +207,7 @@ def sweep(
     }
 
     def people() -> None:
+        log_name = Path(sweep_spec.jobs).name or sweep_spec.cluster
         varied = [axis for axis in axes_of(report.table) if report.table[axis].nunique(dropna=False) > 1]
         short = {axis: axis.rpartition(".")[2] for axis in varied}
         if len(set(short.values())) == len(short):
@@ -206,7 +222,7 @@ def sweep(
         ]
         print_table(
             rows[:SHOWN_ROWS],
-            title=f"{Path(asked.jobs).name or asked.cluster}: {done.total:,} runs, means over seeds",
+            title=f"{log_name}: {done.total:,} runs, means over seeds",
             columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *shown[1:]],
         )
         if len(rows) > SHOWN_ROWS:
@@ -216,41 +232,6 @@ def sweep(
 
     show(document, as_json=as_json, people=people)
     report.raise_for_failure()
-
-
-def read_settings(options: list[str] | None) -> dict[str, dict[str, list[Any]]]:
-    """Read POLICY.NAME=V,V options; a setting that is named twice has all the values."""
-    from pipeline.search.sweeps.runs import values_of
-
-    settings: dict[str, dict[str, list[Any]]] = {}
-    for option in options or []:
-        key, sign, text = option.partition("=")
-        policy, dot, name = key.partition(".")
-        values = values_of(text)
-        if not (sign and dot and policy and name and values):
-            raise BadInputError(
-                f"--setting {option!r} is not POLICY.NAME=VALUE,VALUE.",
-                remedy="Write for example lucid.profiling_limit_s=60,100,200.",
-            )
-        settings.setdefault(policy, {}).setdefault(name, []).extend(values)
-    return settings
-
-
-def read_values(options: list[str]) -> dict[str, list[Any]]:
-    """Read NAME=V,V options of nodes that sleep; a setting that is named twice has all the values."""
-    from pipeline.search.sweeps.runs import values_of
-
-    settings: dict[str, list[Any]] = {}
-    for option in options:
-        name, sign, text = option.partition("=")
-        values = values_of(text)
-        if not (sign and name and values):
-            raise BadInputError(
-                f"--node-sleep {option!r} is not NAME=VALUE,VALUE.",
-                remedy="Write for example buffer_nodes=1,5,10.",
-            )
-        settings.setdefault(name, []).extend(values)
-    return settings
 
 
 def read_added_nodes(options: list[str]) -> dict[str, int]:

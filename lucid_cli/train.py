@@ -1,40 +1,80 @@
 """`lucid train`: data in, a registered model version out."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from foundation.errors import BadInputError
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
     ClusterOption,
     HoldOutOption,
     LakeOption,
+    PairsOption,
+    SinglesOption,
     TrackingOption,
-    existing_file,
+    file_option,
     lake_or_default,
+    text_of,
     tracking_or_default,
 )
-from lucid_cli.output import JsonFlag, print_facts, progress_reporter, show, to_jsonable
+from lucid_cli.output import JsonFlag, progress_reporter, show_facts, to_jsonable
 
 app = typer.Typer(
     help="Fit a model, measure it beside naive rivals, register it in MLflow.", no_args_is_help=True
 )
 
 
+UtcOffsetOption = Annotated[
+    float, typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC.")
+]
+SimulatedFlag = Annotated[
+    bool, typer.Option("--simulated", help="Measure on the simulated GPU; model and release will say so.")
+]
+
+
+@dataclass(frozen=True)
+class LakeTraining:
+    """Group of options: a cluster's tables, and where the model goes."""
+
+    cluster: ClusterOption
+    lake: LakeOption = None
+    hold_out_days: HoldOutOption = 14
+    as_of: AsOfOption = None
+    tracking_uri: TrackingOption = None
+    as_json: JsonFlag = False
+
+    def train(self, model: str, **options: Any) -> None:
+        """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
+        from pipeline.training.model_training import TrainingOptions, train_model
+        from pipeline.training.windows import read_as_of, training_window_end
+
+        lake_uri = lake_or_default(self.lake)
+        until = training_window_end(lake_uri, self.cluster, self.hold_out_days, read_as_of(self.as_of))
+        report = train_model(
+            model=model,
+            cluster=self.cluster,
+            lake_uri=lake_uri,
+            training_until=until.isoformat(),
+            tracking_uri=tracking_or_default(self.tracking_uri),
+            options=TrainingOptions(**options),
+        )
+        _present(report, self.as_json)
+
+
 def _present(report: object, as_json: bool) -> None:
     facts = to_jsonable(report)
-    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Trained {facts['model']}"))
+    show_facts(facts, as_json=as_json, title=f"Trained {facts['model']}")
 
 
 @app.command()
 def packing(
-    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
-    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of colocated pairs.")] = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Measure on the simulated GPU; the release will say so.")
-    ] = False,
+    singles: SinglesOption = None,
+    pairs: PairsOption = None,
+    simulated: SimulatedFlag = False,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -59,11 +99,7 @@ def packing(
             "The packing model needs measurements.", remedy="Give --singles and --pairs, or --simulated."
         )
     settings = packing_settings(kind)
-    measured = read_profiles_or_measure(
-        str(existing_file(singles, "--singles")) if singles else None,
-        str(existing_file(pairs, "--pairs")) if pairs else None,
-        seed=seed,
-    )
+    measured = read_profiles_or_measure(text_of(singles), text_of(pairs), seed=seed)
     if cluster is not None:
         write_profile_set(lake_or_default(lake), cluster, measured)
     with progress_reporter() as progress:
@@ -80,10 +116,8 @@ def packing(
 
 @app.command()
 def utilisation(
-    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Measure on the simulated GPU; the model will say so.")
-    ] = False,
+    singles: SinglesOption = None,
+    simulated: SimulatedFlag = False,
     cluster: Annotated[
         str | None, typer.Option(metavar="NAME", help="Take the solo profiles in this cluster's lake.")
     ] = None,
@@ -104,7 +138,7 @@ def utilisation(
     if cluster is not None:
         solo = read_profile_set(lake_or_default(lake), cluster).solo
     else:
-        file = None if singles is None else str(existing_file(singles, "--singles"))
+        file = text_of(singles)
         solo = solo_profiles_or_measure(file).solo
     with progress_reporter() as progress:
         report = train_utilisation(
@@ -114,104 +148,69 @@ def utilisation(
 
 
 @app.command()
+@with_options(LakeTraining)
 def throughput(
-    cluster: ClusterOption,
-    lake: LakeOption = None,
-    hold_out_days: HoldOutOption = 14,
-    as_of: AsOfOption = None,
+    training: LakeTraining,
     lead: Annotated[
         int, typer.Option("--lead", min=1, help="Bins that a forecast bin lies after the newest known one.")
     ] = 5,
-    utc_offset_hours: Annotated[
-        float,
-        typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC."),
-    ] = 0.0,
-    tracking_uri: TrackingOption = None,
-    as_json: JsonFlag = False,
+    utc_offset_hours: UtcOffsetOption = 0.0,
 ) -> None:
     """Train the Throughput Predict Model on a cluster's throughput table."""
-    chosen = {"lead_bins": lead, "utc_offset_hours": utc_offset_hours}
-    _train_on_lake("throughput", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
+    training.train("throughput", lead_bins=lead, utc_offset_hours=utc_offset_hours)
 
 
 @app.command()
+@with_options(LakeTraining)
 def duration(
-    cluster: ClusterOption,
-    lake: LakeOption = None,
-    hold_out_days: HoldOutOption = 14,
-    as_of: AsOfOption = None,
-    tracking_uri: TrackingOption = None,
-    as_json: JsonFlag = False,
+    training: LakeTraining,
 ) -> None:
     """Train the Workload Estimate Model on a cluster's job table."""
-    _train_on_lake("duration", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
+    training.train("duration")
 
 
 @app.command()
+@with_options(LakeTraining)
 def nodes(
-    cluster: ClusterOption,
-    lake: LakeOption = None,
-    hold_out_days: HoldOutOption = 14,
-    as_of: AsOfOption = None,
+    training: LakeTraining,
     near_bins: Annotated[
         int, typer.Option("--near-bins", min=1, max=1_008, help="Bins of ten minutes that it looks ahead.")
     ] = 30,
-    utc_offset_hours: Annotated[
-        float,
-        typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC."),
-    ] = 0.0,
+    utc_offset_hours: UtcOffsetOption = 0.0,
     holiday: Annotated[
         list[str] | None,
         typer.Option("--holiday", metavar="DATE", help="A local day that is no working day; repeatable."),
     ] = None,
-    tracking_uri: TrackingOption = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Train the Node Demand Model on a cluster's counts of nodes (the table node_states)."""
-    chosen = {
-        "near_bins": near_bins,
-        "utc_offset_hours": utc_offset_hours,
-        "holidays": tuple(holiday or ()),
-    }
-    _train_on_lake("node_demand", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
+    training.train(
+        "node_demand",
+        near_bins=near_bins,
+        utc_offset_hours=utc_offset_hours,
+        holidays=tuple(holiday or ()),
+    )
 
 
 @app.command()
+@with_options(LakeTraining)
 def inference(
-    cluster: ClusterOption,
-    lake: LakeOption = None,
-    hold_out_days: HoldOutOption = 14,
-    as_of: AsOfOption = None,
-    utc_offset_hours: Annotated[
-        float,
-        typer.Option("--utc-offset-hours", min=-24, max=24, help="The cluster's local time minus UTC."),
-    ] = 0.0,
-    tracking_uri: TrackingOption = None,
-    as_json: JsonFlag = False,
+    training: LakeTraining,
+    utc_offset_hours: UtcOffsetOption = 0.0,
 ) -> None:
     """Train the Inference Load Model on the load of a cluster's inference servers."""
-    chosen = {"utc_offset_hours": utc_offset_hours}
-    _train_on_lake("inference_load", cluster, lake, hold_out_days, as_of, tracking_uri, as_json, **chosen)
+    training.train("inference_load", utc_offset_hours=utc_offset_hours)
 
 
 @app.command()
+@with_options(LakeTraining)
 def waits(
-    cluster: ClusterOption,
-    jobs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV of jobs with their starts and ends.")
-    ] = None,
-    snapshots: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV of all that was pending, by moment.")
-    ] = None,
-    lake: LakeOption = None,
-    hold_out_days: HoldOutOption = 14,
-    as_of: AsOfOption = None,
-    tracking_uri: TrackingOption = None,
-    as_json: JsonFlag = False,
+    training: LakeTraining,
+    jobs: Annotated[Path | None, file_option("CSV of jobs with their starts and ends.")] = None,
+    snapshots: Annotated[Path | None, file_option("CSV of all that was pending, by moment.")] = None,
 ) -> None:
     """Train the Wait Model on the queue that a cluster's job table tells of, or on snapshots of it."""
     if jobs is None and snapshots is None:
-        _train_on_lake("waits", cluster, lake, hold_out_days, as_of, tracking_uri, as_json)
+        training.train("waits")
         return
     if jobs is None or snapshots is None:
         raise BadInputError(
@@ -221,40 +220,13 @@ def waits(
     from cluster_logs.queue_log_files import read_queue_log
     from lucid_models.waits.training import train_waits
 
-    log = read_queue_log(str(existing_file(jobs, "--jobs")), str(existing_file(snapshots, "--snapshots")))
+    log = read_queue_log(str(jobs), str(snapshots))
     with progress_reporter() as progress:
         report = train_waits(
             log=log,
             source=f"{jobs.name}, {snapshots.name}",
-            cluster=cluster,
-            tracking_uri=tracking_or_default(tracking_uri),
+            cluster=training.cluster,
+            tracking_uri=tracking_or_default(training.tracking_uri),
             progress=progress,
         )
-    _present(report, as_json)
-
-
-def _train_on_lake(
-    model: str,
-    cluster: str,
-    lake: str | None,
-    hold_out_days: int,
-    as_of: str | None,
-    tracking_uri: str | None,
-    as_json: bool,
-    **chosen: Any,
-) -> None:
-    """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
-    from pipeline.training.model_training import TrainingOptions, train_model
-    from pipeline.training.windows import read_as_of, training_window_end
-
-    lake_uri = lake_or_default(lake)
-    until = training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of))
-    report = train_model(
-        model=model,
-        cluster=cluster,
-        lake_uri=lake_uri,
-        training_until=until.isoformat(),
-        tracking_uri=tracking_or_default(tracking_uri),
-        options=TrainingOptions(**chosen),
-    )
-    _present(report, as_json)
+    _present(report, training.as_json)

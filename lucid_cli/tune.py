@@ -4,17 +4,18 @@ from typing import Annotated, Any
 
 import typer
 
-from foundation.errors import BadInputError
 from lucid_cli.options import (
     AsOfOption,
     ClusterOption,
     HoldOutOption,
     LakeOption,
     TrackingOption,
+    WorkersOption,
     lake_or_default,
     tracking_or_default,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_lines, progress_reporter, say, show, to_jsonable
+from lucid_cli.setting_pairs import value_lists
 
 
 def tune(
@@ -23,7 +24,7 @@ def tune(
     trials: Annotated[
         int, typer.Option(min=0, help="Trials of the optimiser, beside one change at a time; whole rounds.")
     ] = 40,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    workers: WorkersOption = 2,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="The study's folder or URI; default: in the lake.")
     ] = None,
@@ -73,12 +74,12 @@ def tune(
         warm_up_days=warm_up_days,
         objective=objective,
         round_size=round_size,
-        search=read_search(search),
+        search=value_lists(search, "--search", "profiling_limit_s=60,100,200"),
         job_types=job_types,  # type: ignore[arg-type]
         seed=seed,
     )
     tracking = tracking_or_default(tracking_uri) if build else None
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "lake_uri": lake_or_default(lake),
         "cluster": cluster,
         "spec": spec,
@@ -86,11 +87,11 @@ def tune(
     }
     with progress_reporter() as progress:
         if tracking is None:
-            study = plan_study(**asked, progress=progress)
+            study = plan_study(**arguments, progress=progress)
         else:
             from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
 
-            study = plan_around(current_release(tracking, cluster), **asked, progress=progress)
+            study = plan_around(current_release(tracking, cluster), **arguments, progress=progress)
         for remark in study.remarks:
             say(remark)
         executed = run_study(study, trials=trials, workers=workers, progress=progress)
@@ -119,23 +120,6 @@ def tune(
             say(f"Release {version} is the challenger: `lucid release validate` judges it.")
 
     show(document, as_json=as_json, people=people)
-
-
-def read_search(options: list[str] | None) -> dict[str, list[Any]]:
-    """Read NAME=V,V options."""
-    from pipeline.search.sweeps.runs import values_of
-
-    found: dict[str, list[Any]] = {}
-    for option in options or []:
-        name, sign, text = option.partition("=")
-        values = values_of(text)
-        if not (sign and name and values):
-            raise BadInputError(
-                f"--search {option!r} is not NAME=VALUE,VALUE.",
-                remedy="Write for example profiling_limit_s=60,100,200.",
-            )
-        found.setdefault(name, []).extend(values)
-    return found
 
 
 def register(app: typer.Typer) -> None:

@@ -51,20 +51,20 @@ def listed_moves(amounts: Mapping[str, int], singular: Collection[str] = ()) -> 
     """`the last hours add 3 and the pattern of the last days takes 2`; subjects are plural unless named in
     `singular`. Empty without any amount that moves something.
     """
-    said = [
+    moves = [
         f"{subject} {'add' if amount > 0 else 'take'}{'s' if subject in singular else ''} {abs(amount)}"
         for subject, amount in amounts.items()
         if amount
     ]
-    return said[0] if len(said) == 1 else " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
+    return moves[0] if len(moves) == 1 else " and ".join(filter(None, (", ".join(moves[:-1]), *moves[-1:])))
 
 
-def logarithmic_mean(one: float, other: float) -> float:
+def logarithmic_mean(first: float, second: float) -> float:
     """(one - other) / ln(one / other), which is `one` where both are equal; both > 0."""
-    ratio = one / other
+    ratio = first / second
     if abs(ratio - 1.0) < 1e-6:
-        return 0.5 * (one + other)
-    return (one - other) / math.log(ratio)
+        return 0.5 * (first + second)
+    return (first - second) / math.log(ratio)
 
 
 def counted(number: float, noun: str) -> str:

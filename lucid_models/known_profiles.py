@@ -156,10 +156,10 @@ def _believed(metrics: pd.DataFrame) -> pd.DataFrame:
     )
     measured = measured[enough & measured[list(PROFILE)].notna().any(axis=1)]
     # Clocks that disagree make no job's own measurement known to itself.
-    known = measured["known_time"].where(
+    known_time = measured["known_time"].where(
         measured["origin"] == PROFILED, np.maximum(measured["known_time"], measured["submit_time"] + _TICK)
     )
-    return measured.assign(known=known).sort_values(["known", "submit_time", "job_id"], kind="stable")
+    return measured.assign(known=known_time).sort_values(["known", "submit_time", "job_id"], kind="stable")
 
 
 def _own_source(

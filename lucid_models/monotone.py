@@ -93,7 +93,9 @@ def monotone_scores(
     from sklearn.isotonic import isotonic_regression
 
     counted = weights if (weights > 0).any() else np.ones_like(weights)
-    seen = np.flatnonzero(counted > 0)
-    pooled = isotonic_regression(scores[seen], sample_weight=counted[seen], increasing=direction == "rising")
-    below = np.maximum(np.searchsorted(seen, np.arange(scores.size), side="right") - 1, 0)
+    filled = np.flatnonzero(counted > 0)
+    pooled = isotonic_regression(
+        scores[filled], sample_weight=counted[filled], increasing=direction == "rising"
+    )
+    below = np.maximum(np.searchsorted(filled, np.arange(scores.size), side="right") - 1, 0)
     return np.asarray(pooled, dtype=np.float64)[below]

@@ -76,8 +76,8 @@ def score_frame(scorer: Scorer, table: pd.DataFrame) -> pd.DataFrame:
         )
     if isinstance(scorer, InferenceLoadScorer):
         first_bin_s = _first_bin_s(table, scorer.features.bin_s)
-        said = scorer.predict_series(table["usage"].to_numpy(dtype=np.float64), first_bin_s)
-        return pd.DataFrame({"usage_forecast": said}, index=table.index)
+        forecasts = scorer.predict_series(table["usage"].to_numpy(dtype=np.float64), first_bin_s)
+        return pd.DataFrame({"usage_forecast": forecasts}, index=table.index)
     if isinstance(scorer, WaitScorer):
         queue, partitions, rows = read_queue_frame(table)
         waits_s = np.zeros((len(table), 2))

@@ -37,16 +37,16 @@ def newest_stretch(times: "pd.Series[pd.Timestamp]", least: int, what: str) -> L
         return LogStretch(slice(None))
     edges = [0, *silences.tolist(), len(times)]
     stretches = list(pairwise(edges))
-    said = _silences(times, silences.tolist())
+    silence_remark = _silences(times, silences.tolist())
     for first, last in reversed(stretches):
         if last - first >= least:
             here = f"{times.iloc[first]:%Y-%m-%d} to {times.iloc[last - 1]:%Y-%m-%d}"
-            remark = f"{said} Learned from {here}: {last - first:,} of {len(times):,} {what}."
+            remark = f"{silence_remark} Learned from {here}: {last - first:,} of {len(times):,} {what}."
             return LogStretch(slice(first, None if last == len(times) else last), (remark,))
     longest = max(last - first for first, last in stretches)
     raise BadInputError(
-        f"{said} No stretch without such a silence is long enough to learn from: the longest has {longest:,} "
-        f"{what}, and {least:,} are needed.",
+        f"{silence_remark} No stretch without such a silence is long enough to learn from: the longest has "
+        f"{longest:,} {what}, and {least:,} are needed.",
         remedy="Check the dates beside the silence, and ingest a longer log.",
     )
 

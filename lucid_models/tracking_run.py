@@ -52,8 +52,8 @@ class OpenRun:
         from mlflow.utils.time import get_current_time_millis
 
         now = get_current_time_millis()
-        kept = {key: six_digits(value) for key, value in values.items() if math.isfinite(value)}
-        metrics = [Metric(key, value, now, 0) for key, value in kept.items()]
+        finite = {key: six_digits(value) for key, value in values.items() if math.isfinite(value)}
+        metrics = [Metric(key, value, now, 0) for key, value in finite.items()]
         self.server.call(lambda: self._client.log_batch(self.run_id, metrics=metrics))
 
     def set_tag(self, key: str, value: str) -> None:

@@ -74,7 +74,7 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
         entry = load_catalogue_entry(trained.kind)
         registry.ensure_model(name, f"{entry.title}: predicts {entry.predicts}.")
         # `training_from` and `_until` are part of the identity: they bound what a gate may replay.
-        known = next(
+        same_version = next(
             (
                 version.version
                 for version in registry.versions(name)
@@ -83,8 +83,8 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
             None,
         )
         run_tags = {**identity, "model": trained.kind, "seed": str(seed)}
-        whose = " ".join(filter(None, (trained.tags.get("cluster"), trained.kind)))
-        with registry.run(TRAINING_EXPERIMENT, whose, run_tags) as run:
+        run_name = " ".join(filter(None, (trained.tags.get("cluster"), trained.kind)))
+        with registry.run(TRAINING_EXPERIMENT, run_name, run_tags) as run:
             run.log_params({**_flat(trained.params), "seed": seed})
             run.log_metrics(
                 trained.metrics
@@ -96,7 +96,7 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
             )
             run.log_dataset(trained.dataset, "training")
             run.log_folder(_write_artifacts(folder / "artifacts", trained, card))
-            if known is None:
+            if same_version is None:
                 uri, model_id = run.log_scorer(name, trained.kind, file, trained.example)
                 version = registry.create_version(
                     name,
@@ -109,10 +109,10 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
                     model_id=model_id,
                 )
             else:
-                version = known
-                run.set_tag("reused_version", str(known))
+                version = same_version
+                run.set_tag("reused_version", str(same_version))
             run.set_tag("model_version", str(version))
-            run.rename(f"{whose} version {version}{'' if known is None else ', trained again'}")
+            run.rename(f"{run_name} version {version}{'' if same_version is None else ', trained again'}")
     return TrainReport(
         trained.kind,
         name,
@@ -121,7 +121,7 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
         digest,
         dict(trained.metrics),
         {rival: dict(values) for rival, values in trained.baselines.items()},
-        known is not None,
+        same_version is not None,
         list(trained.card.notes),
     )
 

@@ -33,18 +33,18 @@ EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; an error is one line on standard error and exit code 1."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    asked = _parser().parse_args(given)
-    asked.again = f"python3 -m profiler_jobs {shlex.join(given)}"
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(words)
+    options.again = f"python3 -m profiler_jobs {shlex.join(words)}"
     try:
         with stopped_by_signals():
-            run: Callable[[argparse.Namespace], int] = asked.run
-            return run(asked)
+            run: Callable[[argparse.Namespace], int] = options.run
+            return run(options)
     except LucidError as error:
         _say(f"Error: {error}")
         return EXIT_ERROR
     except KeyboardInterrupt:
-        _say(f"Interrupted. What was measured is in the table; go on with: {asked.again}")
+        _say(f"Interrupted. What was measured is in the table; go on with: {options.again}")
         return EXIT_INTERRUPTED
 
 

@@ -119,7 +119,7 @@ def outcome_rows(
     windows_a_repeat = len(outcome) // method.repeats
     rows = []
     for position, record in enumerate(outcome):
-        seen = record.telemetry
+        telemetry = record.telemetry
         rows.append(
             {
                 **shared,
@@ -133,16 +133,16 @@ def outcome_rows(
                 "steps_1": record.steps[0],
                 "steps_2": record.steps[1] if task.is_pair else None,
                 "overlap": record.overlap,
-                "gpu_util_pct": seen.gpu_util_pct,
-                "gpu_mem_util_pct": seen.gpu_mem_util_pct,
-                "gpu_mem_mib": seen.gpu_mem_mib,
-                "samples": seen.samples,
-                "utilisation_source": seen.utilisation_source,
-                "power_w": seen.power_w,
-                "energy_j": seen.energy_j,
-                "sm_clock_mhz": seen.sm_clock_mhz,
-                "mem_clock_mhz": seen.mem_clock_mhz,
-                "throttle_reasons": ",".join(seen.throttle_reasons),
+                "gpu_util_pct": telemetry.gpu_util_pct,
+                "gpu_mem_util_pct": telemetry.gpu_mem_util_pct,
+                "gpu_mem_mib": telemetry.gpu_mem_mib,
+                "samples": telemetry.samples,
+                "utilisation_source": telemetry.utilisation_source,
+                "power_w": telemetry.power_w,
+                "energy_j": telemetry.energy_j,
+                "sm_clock_mhz": telemetry.sm_clock_mhz,
+                "mem_clock_mhz": telemetry.mem_clock_mhz,
+                "throttle_reasons": ",".join(telemetry.throttle_reasons),
             }
         )
     return rows
@@ -188,8 +188,8 @@ def _measure(device: ProfilingDevice, task: MeasurementTask, method: Method) -> 
     return outcome_rows(task, outcome, origin_columns(device.description, method), method, began)
 
 
-def _appended(rows: pd.DataFrame, found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def _appended(rows: pd.DataFrame, measured: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The table with a run's rows, instead of those of the same task and method."""
-    kept = rows[(rows["task"] != found[0]["task"]) | (rows["method_id"] != found[0]["method_id"])]
-    added = as_measurement_frame(found)
-    return added if kept.empty else pd.concat([kept, added], ignore_index=True)
+    others = rows[(rows["task"] != measured[0]["task"]) | (rows["method_id"] != measured[0]["method_id"])]
+    added = as_measurement_frame(measured)
+    return added if others.empty else pd.concat([others, added], ignore_index=True)

@@ -78,8 +78,8 @@ class ProfileOptions:
     @property
     def method(self) -> Method:
         """Return the method. Raises BadInputError for settings out of range."""
-        given = {"window_s": self.window_s, "repeats": self.repeats, "warmup_s": self.warmup_s}
-        return Method(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        stated = {"window_s": self.window_s, "repeats": self.repeats, "warmup_s": self.warmup_s}
+        return Method(**{name: value for name, value in stated.items() if value is not None})  # type: ignore[arg-type]
 
     def pairs(self, ranking: PairRanking | None) -> PairChoice:
         """Return which pairs are measured."""
@@ -116,7 +116,7 @@ class PlanReport:
 
 
 def measure_workloads(
-    asked: ProfileOptions,
+    options: ProfileOptions,
     *,
     with_pairs: bool,
     ranking: PairRanking | None = None,
@@ -124,35 +124,37 @@ def measure_workloads(
     say: Callable[[str], None],
 ) -> SessionReport:
     """Measure configurations alone, and pairs of them if asked for."""
-    job_types, method = asked.job_types, asked.method
-    device = _open(asked.device, say)
-    session = Session(device, asked.out or default_table(device), method, asked.budget_s, progress)
-    pairs = asked.pairs(ranking) if with_pairs else None
-    return measure(session, job_types, pairs=pairs, again_rejected=asked.again_rejected)
+    job_types, method = options.job_types, options.method
+    device = _open(options.device, say)
+    session = Session(device, options.out or default_table(device), method, options.budget_s, progress)
+    pairs = options.pairs(ranking) if with_pairs else None
+    return measure(session, job_types, pairs=pairs, again_rejected=options.again_rejected)
 
 
 def follow_plan(
-    asked: ProfileOptions, plan_uri: str, *, progress: Progress = silent, say: Callable[[str], None]
+    options: ProfileOptions, plan_uri: str, *, progress: Progress = silent, say: Callable[[str], None]
 ) -> SessionReport:
     """Measure what a plan file names, in its order and by its method.
 
     Raises BadInputError when other settings of the method are asked for beside it.
     """
-    given = read_plan(plan_uri)
-    if asked.method not in (Method(), given.method):
+    planned = read_plan(plan_uri)
+    if options.method not in (Method(), planned.method):
         raise BadInputError(
             f"{plan_uri} says how to measure, and the command line says otherwise.",
             remedy="Leave --window-s, --repeats and --warmup-s out, or write a plan with them.",
         )
-    device = _open(asked.device, say)
-    if device.description.name != given.device:
-        say(f"The plan was made for {given.device}, and this is {device.description.name}.")
-    session = Session(device, asked.out or default_table(device), given.method, asked.budget_s, progress)
-    return measure_plan(session, given.plan)
+    device = _open(options.device, say)
+    if device.description.name != planned.device:
+        say(f"The plan was made for {planned.device}, and this is {device.description.name}.")
+    session = Session(
+        device, options.out or default_table(device), planned.method, options.budget_s, progress
+    )
+    return measure_plan(session, planned.plan)
 
 
 def make_plan(
-    asked: ProfileOptions,
+    options: ProfileOptions,
     *,
     with_pairs: bool = True,
     write: str | None = None,
@@ -160,33 +162,33 @@ def make_plan(
     say: Callable[[str], None],
 ) -> PlanReport:
     """Plan what is left by the table; a device is opened only where there is no table yet."""
-    job_types, method = asked.job_types, asked.method
-    rows = read_measurements(asked.out) if asked.out else None
+    job_types, method = options.job_types, options.method
+    rows = read_measurements(options.out) if options.out else None
     if rows is not None and len(rows):
         first = rows.iloc[0]
         device, kind = str(first["device"]), str(first["device_kind"])
-        memory_mib, table = float(first["device_memory_mib"]), str(asked.out)
+        memory_mib, table = float(first["device_memory_mib"]), str(options.out)
         usual_s = SimulatedGpu(0).run_overhead_s() if kind == DeviceKind.SIMULATED else USUAL_OVERHEAD_S
         overhead_s = observed_overhead_s(rows) or usual_s
     else:
-        opened = _open(asked.device, say)
+        opened = _open(options.device, say)
         device, kind = opened.description.name, str(opened.description.kind)
         memory_mib, overhead_s = opened.description.memory_mib, opened.run_overhead_s()
-        table = asked.out or default_table(opened)
+        table = options.out or default_table(opened)
     plan = plan_campaign(
         read_state(table, device, method),
         job_types,
         memory_mib=memory_mib,
         method=method,
         overhead_s=overhead_s,
-        pairs=asked.pairs(ranking) if with_pairs else None,
+        pairs=options.pairs(ranking) if with_pairs else None,
     )
     if write is not None:
         write_plan(write, plan, method, device)
-    coming = pairs_to_come(plan, method=method, overhead_s=overhead_s, most=asked.most_pairs)
+    coming = pairs_to_come(plan, method=method, overhead_s=overhead_s, most=options.most_pairs)
     whole = Plan(plan.planned + coming.planned)
-    sessions = None if asked.budget_s is None else whole.sessions(asked.budget_s)
-    return PlanReport(plan, method, device, kind, table, overhead_s, asked.budget_s, sessions, coming)
+    sessions = None if options.budget_s is None else whole.sessions(options.budget_s)
+    return PlanReport(plan, method, device, kind, table, overhead_s, options.budget_s, sessions, coming)
 
 
 def plan_lines(report: PlanReport, first: int = 10) -> list[str]:
@@ -336,8 +338,8 @@ def _better_window(report: PlanReport, budget_s: float) -> list[str]:
 def _covered(budget_s: float, sessions: tuple[int, ...], planned: int) -> str:
     if not sessions:
         return f"A budget of {budget_s:g} s is too short for any of them." if planned else "Nothing is left."
-    left = planned - sum(sessions)
-    beyond = f"; {left:,} take longer than that" if left else ""
+    remaining = planned - sum(sessions)
+    beyond = f"; {remaining:,} take longer than that" if remaining else ""
     return (
         f"A budget of {budget_s:g} s covers the first {sessions[0]:,}; all of them take "
         f"{len(sessions):,} such runs{beyond}"

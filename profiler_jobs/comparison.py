@@ -148,8 +148,8 @@ def _relative(
     first: "pd.Series[float]", second: "pd.Series[float]"
 ) -> "np.ndarray[Any, np.dtype[np.float64]]":
     """Return the difference of two speeds, relative to their mean."""
-    one, other = first.to_numpy(dtype=np.float64), second.to_numpy(dtype=np.float64)
-    return np.asarray(np.abs(one - other) / ((one + other) / 2))
+    first_values, second_values = first.to_numpy(dtype=np.float64), second.to_numpy(dtype=np.float64)
+    return np.asarray(np.abs(first_values - second_values) / ((first_values + second_values) / 2))
 
 
 def _at_most(name: str, apart: "np.ndarray[Any, np.dtype[np.float64]]", limit: float) -> AgreementCheck:

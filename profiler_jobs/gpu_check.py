@@ -29,11 +29,11 @@ def check_gpu(index_or_uuid: str, *, seconds: float) -> dict[str, Any]:
         telemetry.start()
         begin_s = time.monotonic()
         time.sleep(seconds)
-        seen = telemetry.window(begin_s, begin_s + seconds)
+        reading = telemetry.window(begin_s, begin_s + seconds)
         return {
             "device": asdict(telemetry.describe()),
             "seconds": seconds,
-            "seen": asdict(seen),
+            "seen": asdict(reading),
             "utilisation_source": telemetry.utilisation_source,
             "samples": _about(telemetry, memory=False),
             "memory_samples": _about(telemetry, memory=True),
@@ -88,15 +88,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="0", help="number as nvidia-smi counts them, or UUID (default 0)")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to sample (default 5)")
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if not 0.5 <= asked.seconds <= 600.0:
-            raise BadInputError(f"--seconds is {asked.seconds:g}.", remedy="Give 0.5 to 600.")
-        document = check_gpu(asked.device, seconds=asked.seconds)
+        if not 0.5 <= options.seconds <= 600.0:
+            raise BadInputError(f"--seconds is {options.seconds:g}.", remedy="Give 0.5 to 600.")
+        document = check_gpu(options.device, seconds=options.seconds)
     except LucidError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 1
-    text = json.dumps(document, indent=2) if asked.json else "\n".join(lines(document))
+    text = json.dumps(document, indent=2) if options.json else "\n".join(lines(document))
     sys.stdout.write(text + "\n")
     return 0
 

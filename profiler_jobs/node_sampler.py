@@ -253,26 +253,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every-s", type=float, default=5.0, help="seconds a row (default 5)")
     parser.add_argument("--duration-s", type=float, help="stop by itself after so long (default: never)")
     parser.add_argument("--host", default=socket.gethostname().split(".")[0], help="name of the node")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     stopping = threading.Event()
     before = _stop_on_signals(stopping)
     try:
-        if not 1.0 <= asked.every_s <= 600.0:
+        if not 1.0 <= options.every_s <= 600.0:
             raise BadInputError(
-                f"--every-s is {asked.every_s:g}.",
+                f"--every-s is {options.every_s:g}.",
                 remedy="Give 1 to 600 seconds: a GPU is sampled in 1/6 to 1 s.",
             )
         with library() as nvml:
             cards = all_cards(nvml)
             if not cards:
                 raise ServiceUnavailableError("No NVIDIA GPU: the driver shows this process none.")
-            _say(f"Sampling {len(cards)} GPUs of {asked.host} every {asked.every_s:g} s into {asked.out}.")
+            every = f"every {options.every_s:g} s"
+            _say(f"Sampling {len(cards)} GPUs of {options.host} {every} into {options.out}.")
             rows = sample_node(
                 [CardWatch(card) for card in cards],
-                RowFiles(asked.out, asked.host, os.getpid()),
-                host=asked.host,
-                every_s=asked.every_s,
-                duration_s=asked.duration_s,
+                RowFiles(options.out, options.host, os.getpid()),
+                host=options.host,
+                every_s=options.every_s,
+                duration_s=options.duration_s,
                 stopping=stopping,
                 report=_say,
             )

@@ -132,7 +132,7 @@ ALL_PAIRS = PairChoice()
 
 def plan_pairs(
     job_types: Sequence[JobType],
-    found: ProfileSet,
+    profiles: ProfileSet,
     settled: Sequence[str],
     *,
     memory_mib: float,
@@ -147,14 +147,14 @@ def plan_pairs(
     goes on with the same pairs. Those that are done count among the most pairs in all; what is beyond them is
     left out by that rule.
     """
-    fitting, left_out = pairs_that_fit(job_types, found, settled, memory_mib)
+    fitting, left_out = pairs_that_fit(job_types, profiles, settled, memory_mib)
     by_name = {task.name: task for task in fitting}
     done = [by_name[name] for name in settled if name in by_name]
     full_batches = done[: len(done) // pairs.batch * pairs.batch]
     known_names, done_names = {task.name for task in full_batches}, {task.name for task in done}
-    measured = found.pairs[pair_names(found.pairs).isin(known_names)]
+    measured = profiles.pairs[pair_names(profiles.pairs).isin(known_names)]
     candidates = [task for task in fitting if task.name not in known_names]
-    ranked = (pairs.ranking or space_filling)(found.solo, measured, full_batches, candidates)
+    ranked = (pairs.ranking or space_filling)(profiles.solo, measured, full_batches, candidates)
     ranked = [each for each in ranked if each.task.name not in done_names]
     if pairs.most is not None and len(ranked) > (wanted := max(0, pairs.most - len(done))):
         left_out[BEYOND_MOST] = tuple(sorted(each.task.name for each in ranked[wanted:]))

@@ -151,9 +151,9 @@ def forget_rejected(table_uri: str, job_types: Sequence[JobType]) -> int:
     Returns the number of tasks. Failed tasks stay: they are tried again anyway.
     """
     rows = read_measurements(table_uri)
-    asked = {job_type.name for job_type in job_types}
+    names = {job_type.name for job_type in job_types}
     refused = {
-        str(task) for task in summarise(rows).rejected["task"] if asked.issuperset(str(task).split(SEPARATOR))
+        str(task) for task in summarise(rows).rejected["task"] if names.issuperset(str(task).split(SEPARATOR))
     }
     forgotten = rows["task"].isin(refused) & (rows["outcome"] == MEASURED)
     if forgotten.any():
@@ -343,7 +343,7 @@ def observed_overhead_s(rows: pd.DataFrame) -> float | None:
 
     None where the table does not tell: a simulated device has no clock. Breaks between sessions do not count.
     """
-    seen: list[float] = []
+    overheads_s: list[float] = []
     ended_s: float | None = None
     for _, run in rows[rows["outcome"] == MEASURED].groupby(["task", "method_id"], sort=False):
         began_s = run["started"].min().timestamp()
@@ -352,6 +352,6 @@ def observed_overhead_s(rows: pd.DataFrame) -> float | None:
         if ended_s is not None:
             between_s = began_s - ended_s - jobs * method["warmup_s"]
             if 0.0 < between_s < LONGEST_OVERHEAD_S:
-                seen.append(between_s)
+                overheads_s.append(between_s)
         ended_s = (run["started"] + pd.to_timedelta(run["window_s"], unit="s")).max().timestamp()
-    return float(np.median(seen)) if seen else None
+    return float(np.median(overheads_s)) if overheads_s else None

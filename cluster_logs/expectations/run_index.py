@@ -18,8 +18,10 @@ def write_run_index(results_dir: Path, pages_dir: Path, target: Path) -> None:
 
     Both folders hold `SUITE/RUN/TIME/BATCH`, with the suffixes `.json` and `.html`.
     """
-    found = sorted(results_dir.rglob("*.json"), key=lambda path: (path.parent.name, path.name), reverse=True)
-    rows = [_row(path, results_dir, pages_dir, target.parent) for path in found[:_MOST_RUNS]]
+    result_files = sorted(
+        results_dir.rglob("*.json"), key=lambda path: (path.parent.name, path.name), reverse=True
+    )
+    rows = [_row(path, results_dir, pages_dir, target.parent) for path in result_files[:_MOST_RUNS]]
     page = render_page("cluster_logs.expectations", "runs.html", title="Validation runs", runs=rows)
     target.write_text(page, encoding="utf-8")
 

@@ -145,8 +145,8 @@ class _Session:
         )
         outcome = checkpoint.run(batch_parameters={"dataframe": frame})
         (run,) = outcome.run_results.values()
-        found = {result.expectation_config.meta["name"]: result for result in run.results}
-        return [_as_result(by_name[name], found[name], suite) for name in by_name]
+        result_of = {result.expectation_config.meta["name"]: result for result in run.results}
+        return [_as_result(by_name[name], result_of[name], suite) for name in by_name]
 
 
 def _as_result(check: ExpectationCheck, result: Any, suite: Suite) -> CheckResult:

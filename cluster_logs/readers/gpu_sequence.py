@@ -31,8 +31,10 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
         checker.reject(values < 0, q.NEGATIVE_COUNT, name)
         checker.reject(values > MAX_GPUS, q.IMPLAUSIBLE_COUNT, name)
         counts[name] = values
-    kept = checker.kept()
-    return pa.table({TIME: times[kept] / 1e6, **{name: values[kept] for name, values in counts.items()}})
+    kept_rows = checker.kept()
+    return pa.table(
+        {TIME: times[kept_rows] / 1e6, **{name: values[kept_rows] for name, values in counts.items()}}
+    )
 
 
 _READER = Reader(

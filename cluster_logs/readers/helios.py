@@ -70,12 +70,12 @@ def _normalise_throughput(checker: RowChecker, context: Context) -> pa.Table:
         checker.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, theirs)
         checker.reject(values != np.floor(values), q.UNREADABLE_NUMBER, theirs)
         counts[ours] = values
-    kept = checker.kept()
-    rows = int(kept.sum())
+    kept_rows = checker.kept()
+    rows = int(kept_rows.sum())
     columns: dict[str, pa.Array] = {
-        name: pa.array(values[kept].astype(np.int64)) for name, values in counts.items()
+        name: pa.array(values[kept_rows].astype(np.int64)) for name, values in counts.items()
     }
-    columns["bin_start"] = pa.array(starts[kept]).cast(pa.timestamp("us", tz="UTC"))
+    columns["bin_start"] = pa.array(starts[kept_rows]).cast(pa.timestamp("us", tz="UTC"))
     columns["bin_s"] = pa.repeat(pa.scalar(BIN_S, pa.int64()), rows)
     columns["origin"] = pa.repeat(pa.scalar("published", pa.string()), rows)
     arrays = [columns[name] for name in THROUGHPUT_ROWS_SCHEMA.names]

@@ -106,13 +106,13 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     checker.reject(np.isnan(usage), q.MISSING_USAGE, usage_column)
     if context.options.load.zeros_are_gaps:
         gap = gap | (usage == 0)
-    kept = checker.kept()
+    kept_rows = checker.kept()
     columns = {
-        "time": pa.array(times[kept]).cast(pa.timestamp("us", tz="UTC")),
-        "usage": pa.array(usage[kept]),
-        "servers": pa.array(servers[kept], pa.float64(), from_pandas=True).cast(pa.int32()),
-        "gap": pa.array(gap[kept]),
-        "origin": pa.repeat(pa.scalar(PUBLISHED, pa.string()), int(kept.sum())),
+        "time": pa.array(times[kept_rows]).cast(pa.timestamp("us", tz="UTC")),
+        "usage": pa.array(usage[kept_rows]),
+        "servers": pa.array(servers[kept_rows], pa.float64(), from_pandas=True).cast(pa.int32()),
+        "gap": pa.array(gap[kept_rows]),
+        "origin": pa.repeat(pa.scalar(PUBLISHED, pa.string()), int(kept_rows.sum())),
     }
     return pa.table(columns, schema=INFERENCE_LOAD_ROWS_SCHEMA)
 

@@ -30,7 +30,7 @@ Values = Any
 def build_jobs(
     checker: RowChecker,
     columns: Mapping[str, str],
-    given: Mapping[str, Values] | None = None,
+    derived: Mapping[str, Values] | None = None,
     *,
     states: Callable[[str], object] | None = None,
     unknown: int | None = None,
@@ -39,19 +39,19 @@ def build_jobs(
     """The rows that pass every check, as JOB_ROWS_SCHEMA in the file's order; the others are refused.
 
     `columns` names the source's column behind each fact (`job_facts.source_columns`): it is read by the
-    fact's kind, and a refusal points at it. `given` are the facts that are not read so: what the reader made
-    of several columns. `states` translates the source's words for states; `unknown` stands for an unknown
-    number or text. With `signed_estimates` an estimate may be below 0: it is a belief.
+    fact's kind, and a refusal points at it. `derived` are the facts that are not read so: what the reader
+    made of several columns. `states` translates the source's words for states; `unknown` stands for an
+    unknown number or text. With `signed_estimates` an estimate may be below 0: it is a belief.
 
     Run time is end - start where both are known (published durations are not always that), else what the
     source states. An unfinished job has none.
     """
-    given = given or {}
+    derived = derived or {}
     source = {fact.name: checker.first_of(columns.get(fact.name, fact.name)) for fact in JOB_FACTS}
     values: dict[str, Values] = {}
     for fact in JOB_FACTS:
-        if fact.name in given:
-            values[fact.name] = given[fact.name]
+        if fact.name in derived:
+            values[fact.name] = derived[fact.name]
         elif fact.name in columns and source[fact.name] in checker:
             values[fact.name] = _read(checker, fact, source[fact.name], states, unknown)
         else:
@@ -91,8 +91,8 @@ def build_jobs(
         values["gpu_share"] = np.ones(size)
     if values["cpus"] is not None:
         values["cpus"] = np.ceil(values["cpus"])
-    kept = checker.kept()
-    only = None if kept.all() else kept
+    kept_rows = checker.kept()
+    only = None if kept_rows.all() else kept_rows
     rows = [_column(values[column.name], column.type, only, size) for column in JOB_ROWS_SCHEMA]
     return pa.Table.from_arrays(rows, schema=JOB_ROWS_SCHEMA)
 

@@ -47,8 +47,8 @@ def _tables(source: TextSource, options: ReadOptions) -> Iterator[pa.Table]:
         raise NotFoundError(f"There is nothing at {source.place}.", remedy="Check the path.")
     if kind == pafs.FileType.Directory:
         lake = Lake(source.uri)
-        known = lake.clusters()
-        yield from lake.iter_jobs(known[0] if len(known) == 1 else options.cluster)
+        clusters = lake.clusters()
+        yield from lake.iter_jobs(clusters[0] if len(clusters) == 1 else options.cluster)
         return
     try:
         with open_input(source.uri) as raw:
@@ -81,9 +81,9 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     checker.reject(np.array(unknown, dtype=bool), q.UNKNOWN_STATE, "state")
     texts: dict[str, pa.Array] = {name: checker.text(name) for name in _TEXTS}
     rows = build_jobs(checker, _COLUMNS, {**texts, "state": state})
-    kept = pa.array(checker.kept())
+    kept_rows = pa.array(checker.kept())
     for name in _OF_SOURCE:
-        values = checker.chunk.columns[name].filter(kept)
+        values = checker.chunk.columns[name].filter(kept_rows)
         if values.null_count == 0 or name == "source_state":
             rows = rows.set_column(rows.schema.get_field_index(name), JOB_ROWS_SCHEMA.field(name), values)
     return rows

@@ -43,16 +43,18 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     stated = np.nansum([busy, *other_counts], axis=0)
     checker.reject(stated > total, q.MORE_NODES_THAN_TOTAL, total_column)
     owner = checker.optional_text(checker.first_of(_OWNER))
-    kept = checker.kept()
-    rows = int(kept.sum())
+    kept_rows = checker.kept()
+    rows = int(kept_rows.sum())
     columns = {
-        "virtual_cluster": pa.nulls(rows, pa.string()) if owner is None else owner.filter(pa.array(kept)),
-        "time": pa.array(times[kept]).cast(pa.timestamp("us", tz="UTC")),
+        "virtual_cluster": pa.nulls(rows, pa.string())
+        if owner is None
+        else owner.filter(pa.array(kept_rows)),
+        "time": pa.array(times[kept_rows]).cast(pa.timestamp("us", tz="UTC")),
         "held": pa.repeat(pa.scalar(False), rows),
         "origin": pa.repeat(pa.scalar(PUBLISHED, pa.string()), rows),
     }
     for name, values in zip(("busy", "total", *others), (busy, total, *other_counts), strict=True):
-        columns[name] = pa.array(values[kept], pa.float64(), from_pandas=True).cast(pa.int32())
+        columns[name] = pa.array(values[kept_rows], pa.float64(), from_pandas=True).cast(pa.int32())
     return pa.Table.from_arrays(
         [columns.get(field.name, pa.nulls(rows, field.type)) for field in NODE_STATE_ROWS_SCHEMA],
         schema=NODE_STATE_ROWS_SCHEMA,

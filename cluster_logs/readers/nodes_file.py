@@ -56,12 +56,12 @@ def checked_counts(checker: RowChecker, context: Context) -> Counts:
 
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     counts = checked_counts(checker, context)
-    kept = checker.kept()
+    kept_rows = checker.kept()
     values = {
-        "virtual_cluster": counts.names.filter(pa.array(kept)),
-        "date": pa.nulls(int(kept.sum()), pa.date32()),
-        "nodes": pa.array(counts.nodes[kept].astype(np.int32)),
-        "gpus_per_node": pa.array(counts.gpus_per_node[kept].astype(np.int32)),
+        "virtual_cluster": counts.names.filter(pa.array(kept_rows)),
+        "date": pa.nulls(int(kept_rows.sum()), pa.date32()),
+        "nodes": pa.array(counts.nodes[kept_rows].astype(np.int32)),
+        "gpus_per_node": pa.array(counts.gpus_per_node[kept_rows].astype(np.int32)),
     }
     return pa.Table.from_arrays([values[name] for name in NODE_ROWS_SCHEMA.names], schema=NODE_ROWS_SCHEMA)
 

@@ -42,13 +42,13 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     column = next((name for name in FROM_COLUMNS if name in checker), None)
     if column is not None:
         since = checker.instant(column)
-    kept = checker.kept()
+    kept_rows = checker.kept()
     return pa.Table.from_arrays(
         [
-            counts.names.filter(pa.array(kept)),
-            pa.array(since[kept], mask=since[kept] == NOT_A_TIME).cast(TIMESTAMP),
-            pa.array(counts.nodes[kept].astype(np.int32)),
-            pa.array(counts.gpus_per_node[kept].astype(np.int32)),
+            counts.names.filter(pa.array(kept_rows)),
+            pa.array(since[kept_rows], mask=since[kept_rows] == NOT_A_TIME).cast(TIMESTAMP),
+            pa.array(counts.nodes[kept_rows].astype(np.int32)),
+            pa.array(counts.gpus_per_node[kept_rows].astype(np.int32)),
         ],
         schema=_SCHEMA,
     )

@@ -28,7 +28,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     checker.reject(np.isnan(duration_s), q.MISSING_DURATION, "duration_s")
     checker.reject(np.isnan(estimated_s), q.MISSING_DURATION, "estimated_duration_s")
     parts = [checker.optional_text(name) for name in _TYPE]
-    known = all(part is not None for part in parts)
+    all_stated = all(part is not None for part in parts)
     return build_jobs(
         checker,
         _COLUMNS,
@@ -36,7 +36,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
             "submit_time": checker.instant_or_seconds("submit_time"),
             "duration_s": duration_s,
             "estimated_duration_s": estimated_s,
-            "job_type": pc.binary_join_element_wise(*parts, "/") if known else None,
+            "job_type": pc.binary_join_element_wise(*parts, "/") if all_stated else None,
         },
         signed_estimates=True,
     )

@@ -88,8 +88,8 @@ def _layout(source: TextSource) -> Layout:
     # Without a header the width says how many fields were asked for. Most lines count, not the first: a name
     # may hold `|`.
     widths = Counter(line.count(b"|") + 1 for line in lines)
-    asked = range(len(OLDER_FIELDS), len(DEFAULT_FIELDS) + 1)
-    fields = DEFAULT_FIELDS[: max(asked, key=lambda count: (widths[count], count))]
+    possible_widths = range(len(OLDER_FIELDS), len(DEFAULT_FIELDS) + 1)
+    fields = DEFAULT_FIELDS[: max(possible_widths, key=lambda count: (widths[count], count))]
     return replace(_LAYOUT, fixed_header=fields)
 
 
@@ -201,8 +201,8 @@ def _gpus(checker: RowChecker) -> FloatArray:
     gpus, shares = _held(checker, column)
     if column == "alloctres" and "reqtres" in checker:
         waits = is_missing(checker.text(column))
-        asked, shares_asked = _held(checker, "reqtres")
-        gpus, shares = np.where(waits, asked, gpus), np.where(waits, shares_asked, shares)
+        requested, shares_requested = _held(checker, "reqtres")
+        gpus, shares = np.where(waits, requested, gpus), np.where(waits, shares_requested, shares)
     nodes = _first_number(checker, "nnodes", "allocnodes")
     return gpus if nodes is None else np.where((gpus == 0) & shares, np.maximum(nodes, 1.0), gpus)
 

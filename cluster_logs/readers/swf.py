@@ -70,8 +70,8 @@ _LAYOUT = Layout(required=COLUMNS, delimiter=" ", quotes=False, fixed_header=COL
 def _stated_size(source: TextSource) -> StatedSize | None:
     """The header's MaxNodes and MaxProcs, where whole nodes are made of them."""
     first = next(source.blocks())
-    found = {name.decode(): int(count) for name, count in _SIZE.findall(first)}
-    nodes, processors = found.get("MaxNodes", 0), found.get("MaxProcs", 0)
+    sizes = {name.decode(): int(count) for name, count in _SIZE.findall(first)}
+    nodes, processors = sizes.get("MaxNodes", 0), sizes.get("MaxProcs", 0)
     if not nodes or not processors or processors % nodes or nodes > MAX_NODES:
         return None
     return StatedSize(nodes, processors // nodes, f"MaxNodes: {nodes}, MaxProcs: {processors}")

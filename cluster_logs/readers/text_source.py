@@ -83,10 +83,10 @@ class TextSource:
 
     def longer_than(self, most_bytes: int) -> bool:
         """Whether the text, decompressed, has more than so many bytes; no more than these are read."""
-        left = most_bytes
+        bytes_left = most_bytes
         for data in self._pieces(min(BLOCK_BYTES, most_bytes)):
-            left -= len(data)
-            if left < 0:
+            bytes_left -= len(data)
+            if bytes_left < 0:
                 return True
         return False
 

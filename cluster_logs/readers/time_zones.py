@@ -42,13 +42,13 @@ def local_to_utc(local_us: npt.NDArray[np.int64], zone_name: str) -> npt.NDArray
     if zone_name == "UTC":
         return local_us
     offsets = _offsets_by_day(zone_name)
-    known = local_us != NOT_A_TIME
-    days = np.where(known, local_us, 0) // _DAY_US
+    is_time = local_us != NOT_A_TIME
+    days = np.where(is_time, local_us, 0) // _DAY_US
     offset_s = offsets[days]
     # On the few days when the clock changes each reading is looked up by itself.
-    for index in np.flatnonzero(known & (offset_s != offsets[days + 1])):
+    for index in np.flatnonzero(is_time & (offset_s != offsets[days + 1])):
         offset_s[index] = _offset_s(zone_name, int(local_us[index]) // _SECOND_US)
-    return np.where(known, local_us - offset_s * _SECOND_US, NOT_A_TIME)
+    return np.where(is_time, local_us - offset_s * _SECOND_US, NOT_A_TIME)
 
 
 @lru_cache(maxsize=8)

@@ -15,7 +15,8 @@ from lucid_cli.options import (
     ServersOption,
     TimeZoneOption,
     ZerosAreGapsOption,
-    existing_file,
+    file_option,
+    text_of,
 )
 from lucid_cli.output import JsonFlag, print_lines, print_table, progress_reporter, show
 
@@ -165,8 +166,8 @@ def duration(
 
 @app.command()
 def packing(
-    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
-    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of colocated pairs.")] = None,
+    singles: Annotated[Path | None, file_option("CSV of solo profiles.")] = None,
+    pairs: Annotated[Path | None, file_option("CSV of colocated pairs.")] = None,
     seed: Annotated[int, typer.Option(help="Of the simulated GPU, which is measured without files.")] = 0,
     rivals: RivalsFlag = True,
     as_json: JsonFlag = False,
@@ -178,8 +179,8 @@ def packing(
     from pipeline.profiling.profile_store import read_profiles_or_measure
 
     profiles = read_profiles_or_measure(
-        None if singles is None else str(existing_file(singles, "--singles")),
-        None if pairs is None else str(existing_file(pairs, "--pairs")),
+        text_of(singles),
+        text_of(pairs),
         seed=seed,
     )
     with progress_reporter() as progress:
@@ -196,7 +197,7 @@ def packing(
 
 @app.command()
 def utilisation(
-    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV of solo profiles.")] = None,
+    singles: Annotated[Path | None, file_option("CSV of solo profiles.")] = None,
     seed: Annotated[int, typer.Option(help="Of the simulated GPU, which is measured without a file.")] = 0,
     rivals: RivalsFlag = True,
     as_json: JsonFlag = False,
@@ -206,7 +207,7 @@ def utilisation(
     from experiments.model_quality.utilisation_rivals import NAIVE, all_contenders
     from lucid_models.evaluation.utilisation import OURS, evaluate_utilisation
 
-    solo, where = solo_profiles(None if singles is None else existing_file(singles, "--singles"), seed)
+    solo, where = solo_profiles(singles, seed)
     with progress_reporter() as progress:
         rows = evaluate_utilisation(
             solo,
@@ -255,14 +256,12 @@ def inference(
 
 @app.command()
 def waits(
-    jobs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of jobs with their starts and ends.")],
-    snapshots: Annotated[Path, typer.Option(metavar="FILE", help="CSV of all that was pending, by moment.")],
+    jobs: Annotated[Path, file_option("CSV of jobs with their starts and ends.")],
+    snapshots: Annotated[Path, file_option("CSV of all that was pending, by moment.")],
     train_snapshots: Annotated[
         int, typer.Option(min=1, help="The first moments, which are learned from; the rest is the test.")
     ] = 27,
-    slurm: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV of Slurm's own estimates and true starts.")
-    ] = None,
+    slurm: Annotated[Path | None, file_option("CSV of Slurm's own estimates and true starts.")] = None,
     as_job_table: Annotated[
         bool,
         typer.Option("--as-job-table", help="Of submissions, starts and ends alone, as a release learns."),
@@ -280,7 +279,7 @@ def waits(
     from lucid_models.waits.job_queue import as_a_job_table_tells
     from lucid_models.waits.wait_table import WaitTable
 
-    log = read_queue_log(str(existing_file(jobs, "--jobs")), str(existing_file(snapshots, "--snapshots")))
+    log = read_queue_log(str(jobs), str(snapshots))
     if as_job_table:
         log = as_a_job_table_tells(log)
     with progress_reporter() as progress:
@@ -291,7 +290,7 @@ def waits(
             names=log.partition_name,
             progress=progress,
         )
-    rows = [*measured.rows, *([] if slurm is None else [slurm_row(existing_file(slurm, "--slurm"))])]
+    rows = [*measured.rows, *([] if slurm is None else [slurm_row(slurm)])]
     document = {
         "rows": rows,
         "groups": measured.groups,
@@ -351,8 +350,8 @@ def everything(
 
 @app.command()
 def sampling(
-    singles: Annotated[Path, typer.Option(metavar="FILE", help="CSV of solo profiles.")],
-    pairs: Annotated[Path, typer.Option(metavar="FILE", help="CSV of colocated pairs, all of them.")],
+    singles: Annotated[Path, file_option("CSV of solo profiles.")],
+    pairs: Annotated[Path, file_option("CSV of colocated pairs, all of them.")],
     write: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="The page to write the tables and curves into.")
     ] = None,
@@ -363,9 +362,7 @@ def sampling(
     from experiments.profiling.sampling_page import sampling_tables
 
     with progress_reporter() as progress:
-        rows, tables = sampling_tables(
-            existing_file(singles, "--singles"), existing_file(pairs, "--pairs"), write, progress
-        )
+        rows, tables = sampling_tables(singles, pairs, write, progress)
     if write is not None:
         publish(tables, write)
     if as_json or write is None:

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from lucid_cli.options import TimeZoneOption, existing_file
+from lucid_cli.options import TimeZoneOption, file_option
 from lucid_cli.output import JsonFlag, print_table, progress_reporter, show
 
 
 def limits(
-    jobs: Annotated[Path, typer.Option(metavar="FILE", help="Jobs with their limits, starts and ends.")],
+    jobs: Annotated[Path, file_option("Jobs with their limits, starts and ends.")],
     source_format: Annotated[
         str,
         typer.Option("--format", metavar="F", help="queue (as for waits) or a log's format."),
@@ -33,7 +33,7 @@ def limits(
     from lucid_models.evaluation.limits import RISKS, evaluate_limits
 
     with progress_reporter() as progress:
-        source = read_limit_table(str(existing_file(jobs, "--jobs")), source_format, time_zone, progress)
+        source = read_limit_table(str(jobs), source_format, time_zone, progress)
         rows = evaluate_limits(source.table, train_days, tuple(risk or RISKS), progress=progress)
     if write is not None:
         publish(limit_tables(rows), write)

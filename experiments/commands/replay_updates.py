@@ -11,7 +11,7 @@ from lucid_cli.options import (
     GpusPerNodeOption,
     StartOption,
     TimeZoneOption,
-    existing_file,
+    file_option,
     parse_time,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, progress_reporter, show
@@ -24,13 +24,8 @@ def replay_updates(
     source_format: Annotated[
         str | None, typer.Option("--format", metavar="F", help="The log's format, e.g. philly-csv.")
     ] = None,
-    source: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="The log; may end in .gz.")
-    ] = None,
-    nodes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes; without it errors only."),
-    ] = None,
+    source: Annotated[Path | None, file_option("The log; may end in .gz.")] = None,
+    nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes; without it errors only.")] = None,
     gpus_per_node: GpusPerNodeOption = 8,
     synthetic: Annotated[
         str | None, typer.Option(metavar="CLUSTER", help="A synthetic log instead, e.g. helios-venus.")
@@ -38,8 +33,7 @@ def replay_updates(
     days: Annotated[int, typer.Option(min=2, help="Days of the synthetic log.")] = 84,
     seed: Annotated[int, typer.Option(min=0, help="Of the synthetic log and its colocation.")] = 0,
     throughput: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also, or only: throughput CSV in Helios's layout."),
+        Path | None, file_option("Also, or only: throughput CSV in Helios's layout.")
     ] = None,
     test_days: Annotated[int, typer.Option(min=1, help="Last days of it that are forecast.")] = 28,
     interval: Annotated[
@@ -52,8 +46,8 @@ def replay_updates(
     start: StartOption = None,
     end: EndOption = None,
     time_zone: TimeZoneOption = None,
-    singles: Annotated[Path | None, typer.Option(metavar="FILE", help="Measured solo profiles.")] = None,
-    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Measured pairs.")] = None,
+    singles: Annotated[Path | None, file_option("Measured solo profiles.")] = None,
+    pairs: Annotated[Path | None, file_option("Measured pairs.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that fit and simulate.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Tables, a page and a plot.")] = None,
     as_json: JsonFlag = False,
@@ -87,7 +81,7 @@ def replay_updates(
         if throughput is not None:
             from lucid_models.evaluation.throughput import read_throughput_csv
 
-            table = read_throughput_csv(existing_file(throughput, "--throughput"))
+            table = read_throughput_csv(throughput)
             document["throughput"] = list(
                 replay_throughput_updates(table, intervals=chosen, test_days=test_days, progress=progress)
             )
@@ -128,9 +122,7 @@ def _log(
         return made.jobs, ClusterSpec.from_nodes(made.nodes), [said]
     if source is None or source_format is None:
         raise BadInputError("A log needs its format.", remedy="Give --format F with --input FILE.")
-    jobs, account = read_jobs_file(
-        str(existing_file(source, "--input")), source_format, time_zone=time_zone, progress=progress
-    )
+    jobs, account = read_jobs_file(str(source), source_format, time_zone=time_zone, progress=progress)
     remarks = []
     if account.rows_quarantined or account.rows_skipped:
         reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
@@ -139,7 +131,7 @@ def _log(
         raise BadInputError(f"{source} holds no usable job. {' '.join(remarks)}", remedy="Check --format.")
     if nodes is None:
         return jobs, None, remarks
-    sizes = read_nodes_file(str(existing_file(nodes, "--nodes")), gpus_per_node=gpus_per_node)
+    sizes = read_nodes_file(str(nodes), gpus_per_node=gpus_per_node)
     return jobs, ClusterSpec.from_nodes(sizes), remarks
 
 
@@ -172,8 +164,8 @@ def _replay(
     if (singles is None) != (pairs is None):
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
     profiles, colocation = measured_colocation(
-        existing_file(singles, "--singles") if singles else None,
-        existing_file(pairs, "--pairs") if pairs else None,
+        singles,
+        pairs,
         seed,
     )
     return replay(

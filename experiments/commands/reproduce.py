@@ -13,7 +13,7 @@ from lucid_cli.options import (
     GpusPerNodeOption,
     StartOption,
     TimeZoneOption,
-    existing_file,
+    file_option,
     parse_time,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show
@@ -32,11 +32,11 @@ def reproduce_lucid(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Receives report.md, report.html and a CSV a table.")
     ],
-    jobs: Annotated[Path | None, typer.Option(metavar="FILE", help="The log to replay.")] = None,
+    jobs: Annotated[Path | None, file_option("The log to replay.")] = None,
     source_format: Annotated[
         str | None, typer.Option("--format", metavar="F", help="The log's format.")
     ] = None,
-    nodes: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes.")] = None,
+    nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes.")] = None,
     gpus_per_node: GpusPerNodeOption = 8,
     start: StartOption = None,
     end: EndOption = None,
@@ -59,10 +59,8 @@ def reproduce_lucid(
     policy: Annotated[
         list[str] | None, typer.Option(metavar="P", help="Only these policies; default: all.")
     ] = None,
-    singles: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Solo profiles; default: the simulated GPU's.")
-    ] = None,
-    pairs: Annotated[Path | None, typer.Option(metavar="FILE", help="Colocated pairs, likewise.")] = None,
+    singles: Annotated[Path | None, file_option("Solo profiles; default: the simulated GPU's.")] = None,
+    pairs: Annotated[Path | None, file_option("Colocated pairs, likewise.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of whatever is drawn.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Processes that simulate and train.")] = 2,
     as_json: JsonFlag = False,
@@ -90,9 +88,9 @@ def reproduce_lucid(
                     remedy="Give --format F and --nodes FILE.",
                 )
             trace = read_trace(
-                jobs_path=existing_file(jobs, "--jobs"),
+                jobs_path=jobs,
                 source_format=source_format,
-                nodes_path=existing_file(nodes, "--nodes"),
+                nodes_path=nodes,
                 gpus_per_node=gpus_per_node,
                 start=parse_time(start, "--start"),
                 end=parse_time(end, "--end"),
@@ -112,8 +110,8 @@ def reproduce_lucid(
                 progress=progress,
             )
         measured = read_measurements(
-            existing_file(singles, "--singles") if singles else None,
-            existing_file(pairs, "--pairs") if pairs else None,
+            singles,
+            pairs,
             seed,
         )
         done = evaluate(trace, measured, policies=policy, seed=seed, workers=workers, progress=progress)
@@ -187,7 +185,6 @@ def reproduce_pcs(
 
     if out is None and write is None:
         raise BadInputError("The report has no place.", remedy="Give --out DIR, or --write PAGE.")
-    paths = [existing_file(path, "--jobs") for path in jobs]
     asked = EvaluationOptions(
         folder or settings.state_dir() / "reproduce_pcs",
         gpus=gpus,
@@ -199,7 +196,7 @@ def reproduce_pcs(
         workers=workers,
         seed=seed,
     )
-    command = f"lucid reproduce pcs --jobs {' '.join(path.name for path in paths)} --gpus {gpus}"
+    command = f"lucid reproduce pcs --jobs {' '.join(path.name for path in jobs)} --gpus {gpus}"
     if evaluations:
         command += f" --evaluations {' '.join(map(str, evaluations))}"
     for option, given, default in (
@@ -210,7 +207,7 @@ def reproduce_pcs(
     ):
         command += f" {option} {given}" if given != default else ""
     with progress_reporter() as progress:
-        report = evaluate_pcs(paths, asked, command=command, progress=progress)
+        report = evaluate_pcs(jobs, asked, command=command, progress=progress)
     files = write_report(report, out) if out is not None else []
     if write is not None:
         files += write_page(report, write)

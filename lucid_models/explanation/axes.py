@@ -131,9 +131,9 @@ def feature_words(term: str) -> str:
 def _plain_words(name: str) -> str:
     """The name of a feature of a forecast in words."""
     for pattern, words in (*_THROUGHPUT, *_DEMAND, *_LOAD, *_WAIT):
-        found = re.fullmatch(pattern, name)
-        if found:
-            return words.format(*(group.replace("_", " ") for group in found.groups()))
+        match = re.fullmatch(pattern, name)
+        if match:
+            return words.format(*(group.replace("_", " ") for group in match.groups()))
     return name.replace("_", " ")
 
 

@@ -222,11 +222,11 @@ def _edges(cuts: Sequence[float], axis: FeatureAxis) -> list[float]:
 
 def _spaced(ticks: Iterable[float], width: float) -> list[float]:
     """Ticks that do not run into each other: at least a fifteenth of the axis apart, the first ones first."""
-    kept: list[float] = []
+    spaced: list[float] = []
     for tick in ticks:
-        if all(abs(tick - other) >= width / 15 for other in kept):
-            kept.append(tick)
-    return sorted(kept)
+        if all(abs(tick - other) >= width / 15 for other in spaced):
+            spaced.append(tick)
+    return sorted(spaced)
 
 
 def _bare(axes: Any) -> None:

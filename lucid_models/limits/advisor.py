@@ -70,12 +70,12 @@ class LimitAdvice:
 
     def sentence(self) -> str:
         """Say it in one sentence."""
-        asked = f"You asked for {human_duration(self.asked_s)}"
+        request = f"You asked for {human_duration(self.asked_s)}"
         if self.why:
-            return f"{asked}; keep that: {self.why}."
+            return f"{request}; keep that: {self.why}."
         within = f"{100 * (1 - self.risk):.3g} in 100"
         return (
-            f"{asked}; the longest of the last {self.alike_jobs} jobs like this took "
+            f"{request}; the longest of the last {self.alike_jobs} jobs like this took "
             f"{human_duration(self.longest_s)}, and {human_duration(self.limit_s)} would do for {within}."
         )
 

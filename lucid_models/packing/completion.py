@@ -33,8 +33,8 @@ def complete_pairs(solo: "pd.DataFrame", pairs: "pd.DataFrame", settings: Packin
     import pandas as pd
 
     profiles = solo.drop_duplicates("job_type").set_index("job_type")
-    known = pairs[pairs["job_type_1"].isin(profiles.index) & pairs["job_type_2"].isin(profiles.index)]
-    columns = [known[f"job_type_{side}"].to_numpy(dtype=str).tolist() for side in (1, 2)]
+    profiled = pairs[pairs["job_type_1"].isin(profiles.index) & pairs["job_type_2"].isin(profiles.index)]
+    columns = [profiled[f"job_type_{side}"].to_numpy(dtype=str).tolist() for side in (1, 2)]
     names = sorted({*columns[0], *columns[1]})
     measured = {
         (first, second) if first <= second else (second, first)
@@ -45,7 +45,7 @@ def complete_pairs(solo: "pd.DataFrame", pairs: "pd.DataFrame", settings: Packin
         return pairs
     missing = [pair for pair in combinations_with_replacement(names, 2) if pair not in measured]
     try:
-        scorer, _ = fit_mean_speed(read_pair_table(solo, known), settings)
+        scorer, _ = fit_mean_speed(read_pair_table(solo, profiled), settings)
     except BadInputError:
         return pairs
     first, second = (

@@ -67,9 +67,9 @@ def mean_partner_speeds(pairs: "pd.DataFrame") -> dict[str, float]:
 
     # Side by side, so that the sums run pair by pair.
     names = np.stack([pairs[f"job_type_{side}"].to_numpy(dtype=object) for side in (1, 2)], axis=1).ravel()
-    left = np.stack([pairs[f"speed_{side}"].to_numpy(dtype=np.float64) for side in (2, 1)], axis=1).ravel()
+    speeds = np.stack([pairs[f"speed_{side}"].to_numpy(dtype=np.float64) for side in (2, 1)], axis=1).ravel()
     index, seen = pd.factorize(names)
-    mean = np.bincount(index, weights=left) / np.bincount(index)
+    mean = np.bincount(index, weights=speeds) / np.bincount(index)
     return dict(sorted(zip(map(str, seen), mean.tolist(), strict=True)))
 
 

@@ -75,9 +75,9 @@ def choose_pairs(
             min_samples_leaf=settings.min_samples_leaf,
         )
     used: Counter[int] = Counter()
-    chosen: list[Pair] = []
+    batch: list[Pair] = []
     for (one, other), strength in ranked:
-        if len(chosen) < most and strength > 0 and max(used[one], used[other]) < _MOST_PER_FEATURE:
-            chosen.append((int(one), int(other)))
+        if len(batch) < most and strength > 0 and max(used[one], used[other]) < _MOST_PER_FEATURE:
+            batch.append((int(one), int(other)))
             used.update((one, other))
-    return tuple(chosen)
+    return tuple(batch)

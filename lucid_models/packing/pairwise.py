@@ -97,9 +97,9 @@ class PairwiseScorer:
 
     def explain(self, first: Sequence[float], second: Sequence[float]) -> dict[str, Any]:
         """What each feature adds to the two predictions for one pair, with a sentence."""
-        one, other = np.array([first], dtype=np.float64), np.array([second], dtype=np.float64)
-        row = pair_features(one, other)[0].tolist()
-        mean, low = (float(speeds[0]) for speeds in self.predict(one, other))
+        first_row, second_row = np.array([first], dtype=np.float64), np.array([second], dtype=np.float64)
+        row = pair_features(first_row, second_row)[0].tolist()
+        mean, low = (float(speeds[0]) for speeds in self.predict(first_row, second_row))
         mean_terms = explain_additive_row(self.mean, row, mean)
         may_share = mean >= self.mean_speed_min
         named = [

@@ -44,16 +44,18 @@ def read_pair_table(solo: "pd.DataFrame", pairs: "pd.DataFrame") -> PairTable:
     left.
     """
     profiles = solo.drop_duplicates("job_type").set_index("job_type")
-    known = pairs[pairs["job_type_1"].isin(profiles.index) & pairs["job_type_2"].isin(profiles.index)]
-    if known.empty:
+    measured = pairs[pairs["job_type_1"].isin(profiles.index) & pairs["job_type_2"].isin(profiles.index)]
+    if measured.empty:
         raise BadInputError(
             f"None of {len(pairs)} pairs has solo profiles of both of its jobs.",
             remedy="Measure the jobs of the pairs alone too, under the same names.",
         )
-    sides = [profiles.loc[known[f"job_type_{side}"]] for side in (1, 2)]
+    sides = [profiles.loc[measured[f"job_type_{side}"]] for side in (1, 2)]
     metrics = [side[list(FEATURES)].to_numpy(dtype=np.float64) for side in sides]
     models = np.stack([side["model"].astype(str).to_numpy(dtype=str) for side in sides], axis=1)
-    return PairTable(metrics[0], metrics[1], models, known[["speed_1", "speed_2"]].to_numpy(dtype=np.float64))
+    return PairTable(
+        metrics[0], metrics[1], models, measured[["speed_1", "speed_2"]].to_numpy(dtype=np.float64)
+    )
 
 
 def fit_pairwise(

@@ -65,41 +65,41 @@ class RollingEstimator:
     def estimate_s(self, owner: Hashable, family: str | None, gpus: int) -> float:
         """Return the estimated run time (s), an hour before any job has ended."""
         if owner in self._owners:
-            said = None if family is None else self._of_similar_names(owner, family, gpus)
-            if said is None:
+            mean_s = None if family is None else self._of_similar_names(owner, family, gpus)
+            if mean_s is None:
                 same_gpus = self.rules.new_name == "same_gpus"
-                said = self._mean([("user", owner, gpus) if same_gpus else ("user", owner)])
-            if said is not None:
-                return said
+                mean_s = self._mean([("user", owner, gpus) if same_gpus else ("user", owner)])
+            if mean_s is not None:
+                return mean_s
         if (owner in self._owners or self.rules.new_user == "same_gpus") and (
-            said := self._mean([("all", gpus)])
+            mean_s := self._mean([("all", gpus)])
         ) is not None:
-            return said
-        said = self._mean([("all",)])
-        return UNKNOWN_S if said is None else said
+            return mean_s
+        mean_s = self._mean([("all",)])
+        return UNKNOWN_S if mean_s is None else mean_s
 
     def _of_similar_names(self, owner: Hashable, family: str, gpus: int) -> float | None:
         for keys in self._names.matching(owner, family):
             if self.rules.matched == "decayed":
-                said = self._decayed([("name", key) for key in keys])
+                mean_s = self._decayed([("name", key) for key in keys])
             else:
-                said = self._mean([("name", key, gpus) for key in keys])
-                if said is None:
-                    said = self._mean([("name", key) for key in keys])
-            if said is not None:
-                return said
+                mean_s = self._mean([("name", key, gpus) for key in keys])
+                if mean_s is None:
+                    mean_s = self._mean([("name", key) for key in keys])
+            if mean_s is not None:
+                return mean_s
         return None
 
     def _mean(self, keys: Sequence[Hashable]) -> float | None:
-        known = [self._ended[key] for key in keys if key in self._ended]
-        return sum(one.sum_s for one in known) / sum(one.jobs for one in known) if known else None
+        ended = [self._ended[key] for key in keys if key in self._ended]
+        return sum(one.sum_s for one in ended) / sum(one.jobs for one in ended) if ended else None
 
     def _decayed(self, keys: Sequence[Hashable]) -> float | None:
         """Return the decayed mean; of several names, weighted by their numbers of jobs."""
-        known = [self._ended[key] for key in keys if key in self._ended]
-        if not known:
+        ended = [self._ended[key] for key in keys if key in self._ended]
+        if not ended:
             return None
-        return sum(one.decayed_s * one.jobs for one in known) / sum(one.jobs for one in known)
+        return sum(one.decayed_s * one.jobs for one in ended) / sum(one.jobs for one in ended)
 
 
 def rolling_estimates_s(jobs: pd.DataFrame, rules: QssfRules = PUBLISHED) -> Floats:

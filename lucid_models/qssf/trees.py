@@ -69,12 +69,12 @@ def tree_estimates_s(
     A job is estimated by the newest trees that were fitted by its submission; they may say less than 0.
     """
     plan = updates or TreeUpdates()
-    said = np.full(len(jobs), np.nan)
+    estimates_s = np.full(len(jobs), np.nan)
     submit, known_from = epoch_seconds(jobs, "submit_time"), known_from_s(jobs)
     duration = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
     usable = np.isfinite(known_from) & (duration >= 0)
     if not len(jobs):
-        return said
+        return estimates_s
     plain = _plain_columns(jobs)
     moments = plan.fits_s(float(submit.min()), float(submit.max()))
     for number, (fit_s, until_s) in enumerate(pairwise([*moments, np.inf])):
@@ -87,12 +87,12 @@ def tree_estimates_s(
         if len(scored):
             encode = _encoder(jobs.iloc[taught])
             columns = np.column_stack([plain[taught], encode(jobs.iloc[taught])])
-            told = np.isfinite(columns).any(axis=0)  # a column without any value teaches nothing
+            has_value = np.isfinite(columns).any(axis=0)  # a column without any value teaches nothing
             trees = HistGradientBoostingRegressor(early_stopping=False, random_state=plan.seed)
-            trees.fit(columns[:, told], duration[taught])
+            trees.fit(columns[:, has_value], duration[taught])
             columns = np.column_stack([plain[scored], encode(jobs.iloc[scored])])
-            said[scored] = trees.predict(columns[:, told])
-    return said
+            estimates_s[scored] = trees.predict(columns[:, has_value])
+    return estimates_s
 
 
 def _plain_columns(jobs: pd.DataFrame) -> Floats:

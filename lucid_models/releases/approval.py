@@ -103,10 +103,10 @@ def check_approval(
 
 def read_verdict_document(release: ReleaseIdentity, sha256: str | None, document: bytes) -> dict[str, Any]:
     """The verdict in a document; raises ReleaseRefusedError when it is not the one that the tags pin."""
-    found = hashlib.sha256(document).hexdigest()
-    if found != sha256:
+    digest = hashlib.sha256(document).hexdigest()
+    if digest != sha256:
         raise ReleaseRefusedError(
-            f"The verdict on {_subject(release)} has the SHA-256 {found}; its tag says {sha256}.",
+            f"The verdict on {_subject(release)} has the SHA-256 {digest}; its tag says {sha256}.",
             remedy="It was changed, or a validation was interrupted: validate the release again.",
         )
     try:

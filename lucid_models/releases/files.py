@@ -57,10 +57,10 @@ def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) 
                 f"The release lacks its file {pin.file}.", remedy="Build the release again."
             )
         check_size(manifest, kind, len(payload))
-        found = hashlib.sha256(payload).hexdigest()
-        if found != pin.sha256:
+        digest = hashlib.sha256(payload).hexdigest()
+        if digest != pin.sha256:
             raise ReleaseRefusedError(
-                f"{pin.file} has the SHA-256 {found}; the manifest pins {pin.sha256}.",
+                f"{pin.file} has the SHA-256 {digest}; the manifest pins {pin.sha256}.",
                 remedy="The file was changed or damaged: fetch it again, or build the release again.",
             )
         try:

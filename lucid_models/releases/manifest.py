@@ -263,10 +263,10 @@ def parse_pinned_manifest(
 
     Raises as `parse_manifest`, ReleaseRefusedError when it was changed or is another cluster's.
     """
-    found = hashlib.sha256(payload).hexdigest()
-    if found != sha256:
+    digest = hashlib.sha256(payload).hexdigest()
+    if digest != sha256:
         raise ReleaseRefusedError(
-            f"{source} has the SHA-256 {found}; {sha256} is pinned.",
+            f"{source} has the SHA-256 {digest}; {sha256} is pinned.",
             remedy="It was changed after it was built: build the release again.",
         )
     manifest = parse_manifest(payload, source=source)

@@ -100,15 +100,15 @@ def _migrate(registry: Registry, release: RegisteredVersion, aliases: list[str])
     except _NOT_WHOLE as error:
         return MigratedRelease(cluster, release.version, None, (), f"It was left behind: {error}")
     remark = _migrate_verdict(registry, release, manifest, copy)
-    given = []
+    copied_aliases = []
     for alias in aliases:
         if alias == CHALLENGER or not remark:
             if alias not in registry.aliases(manifest.name):
                 registry.set_alias(manifest.name, alias, copy)
-            given.append(alias)
-    if len(given) < len(aliases):
-        remark = f"It is not made {' and '.join(sorted(set(aliases) - set(given)))}: {remark}"
-    return MigratedRelease(cluster, release.version, copy, tuple(given), remark)
+            copied_aliases.append(alias)
+    if len(copied_aliases) < len(aliases):
+        remark = f"It is not made {' and '.join(sorted(set(aliases) - set(copied_aliases)))}: {remark}"
+    return MigratedRelease(cluster, release.version, copy, tuple(copied_aliases), remark)
 
 
 def _read_old(registry: Registry, release: RegisteredVersion) -> tuple[ReleaseManifest, dict[str, bytes]]:

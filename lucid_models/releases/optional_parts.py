@@ -80,5 +80,5 @@ def check_part(part: OptionalPart, settings: object, pinned_kinds: Container[str
     ):
         raise misfit(source, part.field, settings, "a flat object of settings, or null")
     if part.asks_forecast(settings) and not is_forecast_pinned:
-        asked = part.field if part.setting is None else f"{part.field}.{part.setting}"
-        raise misfit(source, asked, "forecast", "a setting that does without one")
+        field = part.field if part.setting is None else f"{part.field}.{part.setting}"
+        raise misfit(source, field, "forecast", "a setting that does without one")

@@ -115,8 +115,8 @@ def _verdict_in_words(verdict: Mapping[str, Any] | None) -> str:
         return "**Not judged yet**: no scheduler may follow it."
     word = "Approved" if verdict.get("approved") else "Refused"
     sentence = str(verdict.get("sentence", "")).removeprefix(f"{word}: ").removeprefix(word)
-    said = markdown_text(sentence).lstrip()
-    return f"**{word}**: {said}" if said else f"**{word}**"
+    text = markdown_text(sentence).lstrip()
+    return f"**{word}**: {text}" if text else f"**{word}**"
 
 
 def _links(identity: tuple[str, int], verdict_page: str) -> str:

@@ -69,11 +69,11 @@ def find_by_alias(registry: Registry, cluster: str, alias: str) -> RegisteredVer
     name = release_name(cluster)
     aliases = registry.aliases(name)
     if alias not in aliases:
-        known = ", ".join(f"{name} ({number})" for name, number in sorted(aliases.items())) or "none"
+        existing = ", ".join(f"{name} ({number})" for name, number in sorted(aliases.items())) or "none"
         others = ", ".join(release_clusters(registry)) or "none"
         raise NotFoundError(
-            f"Cluster {cluster} has no release with the alias {alias!r}; its aliases: {known}; clusters with "
-            f"releases: {others}.",
+            f"Cluster {cluster} has no release with the alias {alias!r}; its aliases: {existing}; clusters "
+            f"with releases: {others}.",
             remedy="`lucid release build` makes a challenger, `lucid release publish` a champion.",
         )
     return registry.version(name, aliases[alias])

@@ -67,7 +67,7 @@ class Margins:
     @classmethod
     def from_data(cls, place: Fields) -> "Margins":
         """Read what `to_data` wrote; raises CorruptModelError."""
-        found = cls(*(place.number(name, -FURTHEST, FURTHEST) for name in ("careful", "low", "high")))
-        if not found.low <= found.careful <= found.high:
+        margins = cls(*(place.number(name, -FURTHEST, FURTHEST) for name in ("careful", "low", "high")))
+        if not margins.low <= margins.careful <= margins.high:
             raise place.fail("careful", "does not lie between low and high")
-        return found
+        return margins

@@ -160,9 +160,9 @@ def _set_dimensions(model: Any, sizes: Mapping[str, int], source: Path) -> None:
     for name, value in _inputs(model):
         for position, dimension in enumerate(value.type.tensor_type.shape.dim):
             if not dimension.HasField("dim_value") or dimension.dim_value < 1:
-                said = dimension.dim_param or "without a name"
+                dimension_name = dimension.dim_param or "without a name"
                 raise BadInputError(
-                    f"{source}: dimension {position} ({said}) of input {name!r} has no size.",
+                    f"{source}: dimension {position} ({dimension_name}) of input {name!r} has no size.",
                     remedy="Give --batch-size for the first one, --dimension NAME=SIZE for others, or export "
                     "with fixed sizes.",
                 )
@@ -250,8 +250,8 @@ class _Count:
     def _count(self, node: Any) -> None:
         if not node.output:
             return
-        given = [name for name in node.input if name]
-        if (given or node.op_type == "Constant") and all(name in self._constants for name in given):
+        inputs = [name for name in node.input if name]
+        if (inputs or node.op_type == "Constant") and all(name in self._constants for name in inputs):
             # How an exporter rearranges weights; nothing of it happens in a training step.
             self._constants.update(node.output)
             return

@@ -86,22 +86,22 @@ def join_graphs(solo: "pd.DataFrame", graphs: Mapping[str, GraphFeatures] | None
             f"The profiles are of {len(devices)} devices: {', '.join(devices)}.",
             remedy="Utilisation belongs to a device: train one model for each.",
         )
-    found = solo[solo["job_type"].isin(list(graphs))]
-    if found.empty:
+    profiled = solo[solo["job_type"].isin(list(graphs))]
+    if profiled.empty:
         raise BadInputError(
             f"None of the {len(solo)} profiled configurations has a graph.",
             remedy="Export their networks to ONNX and read the features (docs/profiling.md).",
         )
-    names = tuple(str(name) for name in found["job_type"])
+    names = tuple(str(name) for name in profiled["job_type"])
     return ProfiledGraphs(
         names,
-        tuple(str(model) for model in found["model"]),
+        tuple(str(model) for model in profiled["model"]),
         tuple(graphs[name] for name in names),
-        found["amp"].to_numpy(dtype=np.float64),
-        found["gpu_util_pct"].to_numpy(dtype=np.float64),
-        found["gpu_mem_util_pct"].to_numpy(dtype=np.float64),
-        found["gpu_mem_mib"].to_numpy(dtype=np.float64),
+        profiled["amp"].to_numpy(dtype=np.float64),
+        profiled["gpu_util_pct"].to_numpy(dtype=np.float64),
+        profiled["gpu_mem_util_pct"].to_numpy(dtype=np.float64),
+        profiled["gpu_mem_mib"].to_numpy(dtype=np.float64),
         devices[0],
-        bool(found["simulated"].astype(bool).any()),
-        len(solo) - len(found),
+        bool(profiled["simulated"].astype(bool).any()),
+        len(solo) - len(profiled),
     )

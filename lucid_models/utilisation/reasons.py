@@ -29,14 +29,14 @@ def prediction_reason(
 ) -> str:
     """Return why a job is predicted to ask for so much; `account` is the scorer's explanation."""
     points = {term["term"]: term["contribution"] for term in account["terms"]}
-    said = [text.format(points[name]) for name, text in _SHARES.items() if name != "mixed_precision" or amp]
+    shares = [text.format(points[name]) for name, text in _SHARES.items() if name != "mixed_precision" or amp]
     memory = account["memory_mib"]
     least, most = figures["gpu_util_low_pct"], figures["gpu_util_high_pct"]
     sentences = [
         (
             f"GPU utilisation {figures['gpu_util_pct']:.0f} % (unseen models: {least:.0f} to {most:.0f} %): "
             f"{graph.operators:,} operators with {amount(graph.macs)} multiply-accumulates a batch of "
-            f"{graph.batch_size:,}; {', '.join(said)}."
+            f"{graph.batch_size:,}; {', '.join(shares)}."
         ),
         (
             f"Memory {figures['gpu_mem_mib']:,.0f} MiB: {memory['overhead']:,.0f} to begin with, "

@@ -7,11 +7,11 @@ again where Airflow refuses a value, since what JSON Schema says was expected is
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import DAG, Param
 
 from cluster_logs.cluster_names import CLUSTER_NAME, CLUSTER_NAME_RULE, clusters_in_folder
 from cluster_logs.log_sources import SLURM, SYNTHETIC, log_sources
@@ -112,6 +112,65 @@ def choices(
     )
 
 
+def count(
+    title: str, description: str, *, default: int | None, least: int = 0, most: int | None = None
+) -> Param:
+    """A whole number, by bounds that the form states; without a default it may be left empty."""
+    return _number("integer", title, description, default, minimum=least, maximum=most)
+
+
+def number(
+    title: str,
+    description: str,
+    *,
+    default: float | None,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+) -> Param:
+    """A number from `least` on, or above `above`, by bounds that the form states; as `count`."""
+    bounds = {"minimum": least, "exclusiveMinimum": above, "maximum": most}
+    return _number("number", title, description, default, **bounds)
+
+
+def _number(kind: str, title: str, description: str, default: float | None, **bounds: float | None) -> Param:
+    stated = {name: bound for name, bound in bounds.items() if bound is not None}
+    least, most = stated.get("minimum"), stated.get("maximum")
+    if least is None:
+        words = f"Above {stated['exclusiveMinimum']:,g}" + ("" if most is None else f", at most {most:,g}")
+    else:
+        words = f"{least:,g} or more" if most is None else f"{least:,g} to {most:,g}"
+    return Param(
+        default,
+        type=[kind, "null"] if default is None else kind,
+        title=title,
+        description=f"{description} {words}.".lstrip(),
+        **stated,
+    )
+
+
+def switch(title: str, description: str, *, default: bool = False) -> Param:
+    """What is on or off."""
+    return Param(default, type="boolean", title=title, description=description)
+
+
+def option(title: str, description: str, words: Mapping[str, str], *, default: str) -> Param:
+    """One of the options, each shown by its words."""
+    return Param(
+        default,
+        type="string",
+        enum=list(words),
+        values_display=dict(words),
+        title=title,
+        description=description,
+    )
+
+
+def answers(dag: DAG, *names: str) -> dict[str, Any]:
+    """What the form says in these fields, by name: arguments of an operator."""
+    return {name: dag.param(name) for name in names}
+
+
 def cluster(description: str, default: str = "synthetic-venus") -> Param:
     """A cluster's name in the lake, new or one that is there."""
     return text("Cluster", description, CLUSTER, default=default, examples=_clusters())
@@ -154,14 +213,7 @@ def time_zone(description: str) -> Param:
 
 def gpus_per_node(description: str) -> Param:
     """How many GPUs a node has where no file says it."""
-    return Param(
-        8,
-        type="integer",
-        minimum=1,
-        maximum=64,
-        title="GPUs of one node",
-        description=f"{description} 1 to 64.",
-    )
+    return count("GPUs of one node", description, default=8, least=1, most=64)
 
 
 def log_file() -> dict[str, Param]:
@@ -211,25 +263,12 @@ def values(title: str, description: str, example: str) -> Param:
 
 def release(description: str) -> Param:
     """A release by its number; may be left empty."""
-    return Param(
-        None,
-        type=["integer", "null"],
-        minimum=1,
-        title="Release",
-        description=f"Its number, as the page Lucid has it. {description}",
-    )
+    return count("Release", f"Its number, as the page Lucid has it. {description}", default=None, least=1)
 
 
 def hold_out_days(description: str, *, default: int | None) -> Param:
     """The last days of a log, which the gate judges on; without a default it may be left empty."""
-    return Param(
-        default,
-        type=["integer", "null"] if default is None else "integer",
-        minimum=1,
-        maximum=365,
-        title="Held-out days",
-        description=f"{description} 1 to 365.",
-    )
+    return count("Held-out days", description, default=default, least=1, most=365)
 
 
 def as_of(description: str) -> Param:
@@ -239,13 +278,7 @@ def as_of(description: str) -> Param:
 
 def seed(description: str) -> Param:
     """What is drawn is drawn by it."""
-    return Param(
-        0,
-        type="integer",
-        minimum=0,
-        title="Seed",
-        description=f"{description} The same number draws the same; 0 or more.",
-    )
+    return count("Seed", f"{description} The same number draws the same.", default=0)
 
 
 def approval_required() -> Param:
@@ -259,11 +292,8 @@ def approval_required() -> Param:
             title=title,
             description="This installation requires it (LUCID_REQUIRE_APPROVAL); no run can switch it off.",
         )
-    return Param(
-        False,
-        type="boolean",
-        title=title,
-        description="This installation does not require it (LUCID_REQUIRE_APPROVAL is off); this run may.",
+    return switch(
+        title, "This installation does not require it (LUCID_REQUIRE_APPROVAL is off); this run may."
     )
 
 
@@ -302,12 +332,10 @@ def what_if_rules() -> Param:
 
 def allow_simulated_profiles() -> Param:
     """Whether a release of a real log may go live on profiles that no GPU of the cluster gave."""
-    return Param(
-        False,
-        type="boolean",
-        title="Simulated profiles may be published",
-        description="Of a real log without measured profiles: its release may go live although its packing "
-        "model learned from the simulated GPU. Off: as the champion; else the gate refuses such a release.",
+    return switch(
+        "Simulated profiles may be published",
+        "Of a real log without measured profiles: its release may go live although its packing model learned "
+        "from the simulated GPU. Off: as the champion; else the gate refuses such a release.",
     )
 
 
@@ -329,12 +357,11 @@ def wait_answers() -> Param:
 
 def least_jobs() -> Param:
     """Before so many jobs a wait model is not judged by its errors; may be left empty."""
-    return Param(
-        None,
-        type=["integer", "null"],
-        minimum=1,
-        maximum=100_000,
-        title="Jobs that a wait model is judged on",
-        description="Once so many jobs have started that it and playing forward spoke of, the one that was "
-        "off by less speaks; 1 to 100,000. Empty: as the champion, else 30.",
+    return count(
+        "Jobs that a wait model is judged on",
+        "Once so many jobs have started that it and playing forward spoke of, the one that was off by less "
+        "speaks. Empty: as the champion, else 30.",
+        default=None,
+        least=1,
+        most=100_000,
     )

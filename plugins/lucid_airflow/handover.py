@@ -37,9 +37,9 @@ def announcements(context: Any, asset: Any) -> list[dict[str, Any]]:
                 remedy="Leave it out.",
             )
         return [dict(each) for each in handed_on]
-    found = context.get("triggering_asset_events") or {}
+    triggering = context.get("triggering_asset_events") or {}
     assets = asset if isinstance(asset, Sequence) else [asset]
-    events = [event for each in assets for event in found.get(each) or []]
+    events = [event for each in assets for event in triggering.get(each) or []]
     return [dict(event.extra or {}) for event in sorted(events, key=lambda event: event.timestamp)]
 
 

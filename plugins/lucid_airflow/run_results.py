@@ -108,8 +108,8 @@ def _cluster_of(dag_run: Any) -> str | None:
     conf = dag_run.conf or {}
     events = sorted(dag_run.consumed_asset_events or [], key=lambda event: event.timestamp)
     handed_on = conf.get(HANDED_ON)
-    told = handed_on if isinstance(handed_on, list) else [event.extra for event in events]
-    named = [conf.get("cluster"), *(each.get("cluster") for each in told if isinstance(each, Mapping))]
+    extras = handed_on if isinstance(handed_on, list) else [event.extra for event in events]
+    named = [conf.get("cluster"), *(each.get("cluster") for each in extras if isinstance(each, Mapping))]
     return next((str(name) for name in named if name), None)
 
 
@@ -122,7 +122,7 @@ def _write(session: Any, dag_run: Any) -> None:
     if written is not None and written.user_id is not None:
         return
     same = (getattr(TaskInstance, key) == getattr(XComModel, key) for key in _IDENTITY)
-    left = session.scalars(
+    entries = session.scalars(
         select(XComModel)
         .join(TaskInstance, and_(*same))
         .where(
@@ -132,10 +132,10 @@ def _write(session: Any, dag_run: Any) -> None:
         )
         .order_by(TaskInstance.end_date)
     )
-    told: dict[str, list[str]] = {RESULT_KEY: [], NOTHING_KEY: []}
-    for entry in left:
-        told[entry.key].append(str(XComModel.deserialize_value(entry)["sentence"]))
-    text = "\n\n".join(dict.fromkeys(told[RESULT_KEY] or told[NOTHING_KEY]))
+    sentences: dict[str, list[str]] = {RESULT_KEY: [], NOTHING_KEY: []}
+    for entry in entries:
+        sentences[entry.key].append(str(XComModel.deserialize_value(entry)["sentence"]))
+    text = "\n\n".join(dict.fromkeys(sentences[RESULT_KEY] or sentences[NOTHING_KEY]))
     if text:
         dag_run.note = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
     elif written is not None:  # of this run's beginning, or of an earlier try

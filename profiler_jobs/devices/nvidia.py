@@ -302,13 +302,13 @@ class NvidiaTelemetry:
                 name: [each for each in series.samples if abs(each.time_s - middle_s) <= reach_s]
                 for name, series in self._series.items()
             }
-        seen, source = telemetry_of(polls, rings["gpu"], rings["memory"], begin_s, end_s)
+        telemetry, source = telemetry_of(polls, rings["gpu"], rings["memory"], begin_s, end_s)
         if source != self._source:
             _LOG.warning("Utilisation of %s is from %s now.", self._description.name, source)
             self._source = source
-        if self._ours and seen.gpu_util_pct == 0:
+        if self._ours and telemetry.gpu_util_pct == 0:
             _LOG.warning("%s reports 0 %% while workers train: withheld here?", self._description.name)
-        return seen
+        return telemetry
 
     def _has_seen(self, end_s: float) -> bool:
         if self._thread is None:
@@ -358,5 +358,5 @@ def _name(card: NvidiaCard, process_id: int) -> str | None:
 
 
 def _sum_known(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    sizes = [value for value in values if value is not None]
+    return sum(sizes) if sizes and len(sizes) == len(values) else None

@@ -68,15 +68,15 @@ def utilisation(
     ring: Sequence[Sample], polled: Sequence[tuple[float, float | None]], begin_s: float, end_s: float
 ) -> tuple[WindowMean | None, str]:
     """Return a window's mean and where it is from: the ring, else polls, else what little the ring has."""
-    seen = window_mean(ring, begin_s, end_s)
-    if seen is not None and seen.coverage >= _COVERAGE_MIN and seen.value > 0:
-        return seen, RING
+    mean = window_mean(ring, begin_s, end_s)
+    if mean is not None and mean.coverage >= _COVERAGE_MIN and mean.value > 0:
+        return mean, RING
     settled_s = begin_s + min(_POLL_LOOKS_BACK_S, (end_s - begin_s) / 2)
     polls = [Sample(time_s, value) for time_s, value in polled if value is not None and time_s < end_s]
     latest = window_mean(polls, settled_s, end_s) or window_mean(polls, begin_s, end_s)
     # A ring of zeros counts, unless the latest values were others: then the driver only pretends to have one.
-    if latest is None or (seen is not None and seen.coverage >= _COVERAGE_MIN and latest.value == 0):
-        return seen, RING
+    if latest is None or (mean is not None and mean.coverage >= _COVERAGE_MIN and latest.value == 0):
+        return mean, RING
     return latest, POLLS
 
 
@@ -107,7 +107,7 @@ def telemetry_of(
     counter = [(each.time_s, each.energy_j) for each in polls if each.energy_j is not None]
     energy_j = counter_increase(counter, begin_s, end_s)
     polled_w = _mean([each.power_w for each in inside])
-    seen = Telemetry(
+    telemetry = Telemetry(
         gpu_util_pct=gpu.value,
         gpu_mem_util_pct=memory.value,
         gpu_mem_mib=in_use_mib,
@@ -119,7 +119,7 @@ def telemetry_of(
         throttle_reasons=throttle_reasons(inside),
         utilisation_source=source,
     )
-    return seen, source
+    return telemetry, source
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

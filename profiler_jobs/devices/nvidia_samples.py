@@ -145,22 +145,22 @@ class SampleSeries:
             # Old stamps and new ones cannot be told apart now: go on with what is stamped after this moment.
             self.after_us, self._floor_s = 0, now_s
             return 0
-        taken = 0
+        added = 0
         for stamp_us, value in new_samples(fetched, self.after_us):
             time_s = self._clock.monotonic_s(stamp_us)
             last_s = self.samples[-1].time_s if self.samples else float("-inf")
             if max(self._floor_s, last_s) < time_s <= now_s + AHEAD_S:
                 self.samples.append(Sample(time_s, value))
                 self.after_us = stamp_us
-                taken += 1
-        return taken
+                added += 1
+        return added
 
     def forget_before(self, time_s: float) -> None:
         """Drop what lies before a moment."""
-        kept = next(
+        first_kept = next(
             (at for at, sample in enumerate(self.samples) if sample.time_s >= time_s), len(self.samples)
         )
-        del self.samples[:kept]
+        del self.samples[:first_kept]
 
 
 @dataclass(frozen=True, slots=True)

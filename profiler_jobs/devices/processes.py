@@ -169,9 +169,9 @@ class ProcessDevice:
             crew.train([worker], steps=WARMUP_STEPS_MIN, until_s=time.monotonic() + warmup_s)
             crew.pause([worker])
         self._description = self._telemetry.describe()
-        seen = [self._run_window(crew, window) for window in windows]
+        readings = [self._run_window(crew, window) for window in windows]
         # Only now, because a driver may be seconds late with a window's last samples.
-        return tuple(replace(record, telemetry=self._telemetry.window(*span)) for record, span in seen)
+        return tuple(replace(record, telemetry=self._telemetry.window(*span)) for record, span in readings)
 
     def _run_window(self, crew: Crew, window: DeviceWindow) -> tuple[WindowRecord, Span]:
         active = [crew.workers[index] for index in window.active]

@@ -145,13 +145,13 @@ def _record(
     for index, speed in behaviour.speeds.items():
         measured = speed * float(error[index])
         speeds[index], steps[index] = measured, int(measured * window.seconds / job_types[index].batch_size)
-    seen = Telemetry(
+    telemetry = Telemetry(
         gpu_util_pct=min(100.0, 100.0 * behaviour.busy * float(error[2])),
         gpu_mem_util_pct=min(100.0, 100.0 * behaviour.traffic * float(error[2])),
         gpu_mem_mib=memory_mib,
         samples=int(window.seconds * _SAMPLES_PER_S),
     )
-    return WindowRecord(window, began, window.seconds, tuple(speeds), tuple(steps), 1.0, seen)
+    return WindowRecord(window, began, window.seconds, tuple(speeds), tuple(steps), 1.0, telemetry)
 
 
 def contend(first: JobType, second: JobType) -> tuple[float, float, float, float]:

@@ -89,9 +89,14 @@ def check_gpu(torch: Any, uuid: str | None) -> None:
     if cuda.device_count() != 1:
         raise LucidError(f"PyTorch sees {cuda.device_count()} GPUs with CUDA_VISIBLE_DEVICES={visible}.")
     cuda.set_device(0)
-    seen = str(getattr(cuda.get_device_properties(0), "uuid", ""))  # PyTorch before 2.5 does not say
-    if uuid and uuid.startswith("GPU-") and seen and seen.removeprefix("GPU-") != uuid.removeprefix("GPU-"):
-        raise LucidError(f"PyTorch sees the GPU {seen} with CUDA_VISIBLE_DEVICES={visible}.")
+    visible_uuid = str(getattr(cuda.get_device_properties(0), "uuid", ""))  # PyTorch before 2.5 does not say
+    if (
+        uuid
+        and uuid.startswith("GPU-")
+        and visible_uuid
+        and visible_uuid.removeprefix("GPU-") != uuid.removeprefix("GPU-")
+    ):
+        raise LucidError(f"PyTorch sees the GPU {visible_uuid} with CUDA_VISIBLE_DEVICES={visible}.")
 
 
 class _Worker:

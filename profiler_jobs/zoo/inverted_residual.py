@@ -64,9 +64,9 @@ class StochasticDepth(nn.Module):
         """Return the branch with some examples zero and the others scaled up."""
         if not self.training:
             return branch
-        kept = 1.0 - self.probability
+        keep_share = 1.0 - self.probability
         mask = torch.empty((len(branch), 1, 1, 1), dtype=branch.dtype, device=branch.device)
-        return branch * mask.bernoulli_(kept).div_(kept)
+        return branch * mask.bernoulli_(keep_share).div_(keep_share)
 
 
 @dataclass(frozen=True)

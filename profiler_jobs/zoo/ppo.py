@@ -94,18 +94,18 @@ class PolicyOptimisation:
         observations = np.empty((length, LunarLander.OBSERVATIONS), dtype=np.float32)
         rewards, ended = np.empty(length, dtype=np.float32), np.empty(length, dtype=np.bool_)
         actions, log_probabilities, values = [], [], []
-        seen = self._lander.observe()
+        observation = self._lander.observe()
         for moment in range(length):
-            observations[moment] = seen
-            logits, value = self._network(torch.from_numpy(seen).to(self._device))
+            observations[moment] = observation
+            logits, value = self._network(torch.from_numpy(observation).to(self._device))
             policy = Categorical(logits=logits, validate_args=False)
             action = policy.sample()
-            seen, reward, end = self._lander.step(action.cpu().numpy())
+            observation, reward, end = self._lander.step(action.cpu().numpy())
             rewards[moment], ended[moment] = reward[0], end[0]
             actions.append(action)
             log_probabilities.append(policy.log_prob(action))
             values.append(value)
-        _, last_value = self._network(torch.from_numpy(seen).to(self._device))
+        _, last_value = self._network(torch.from_numpy(observation).to(self._device))
         worth = torch.cat([*values, last_value]).cpu().numpy()
         advantages = _advantages(rewards, ended, worth)
         to_device = (torch.from_numpy(array).to(self._device) for array in (observations, advantages))

@@ -132,8 +132,8 @@ class TwinDelayedTraining:
 
     @torch.no_grad()
     def _act(self) -> None:
-        seen = torch.from_numpy(self._walker.observe()).to(self._device)
-        action = self._networks.actor(seen).cpu().numpy()
+        observation = torch.from_numpy(self._walker.observe()).to(self._device)
+        action = self._networks.actor(observation).cpu().numpy()
         noise = self._random.normal(0.0, _EXPLORATION, action.shape)
         self._walk(self._walker, np.clip(action + noise, -1, 1))
 

@@ -78,7 +78,7 @@ def test_any_policy_borrows_for_jobs_of_any_format(in_folder: Lucid) -> None:
     assert alone["servers_on_loan_mean"] == 0
     for options, says in (
         (("--policy", "lyra", *SERVERS[2:]), "the log has none"),
-        (("--policy", "fifo"), "nobody to lend"),
+        (("--policy", "fifo"), "none to lend"),
         (("--policy", "fifo", "--loaned-workers", "2", *SERVERS[2:]), "does what one of their own does"),
         (("--policy", "fifo", "--rules", "pcs-artifact", *SERVERS[2:]), "knows no servers on loan"),
         (("--policy", "fifo", "--scenario", "ideal", *SERVERS[2:]), "the log has none"),

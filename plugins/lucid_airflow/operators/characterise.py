@@ -35,15 +35,15 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
         from pipeline.characterisation.records import characterise_cluster
         from pipeline.training.windows import read_time
 
-        told = announcements(context, JOB_TABLE)
+        announced = announcements(context, JOB_TABLE)
         if self.cluster:
-            told = [{"cluster": self.cluster}]
-        if not told:
-            told = [{"cluster": name} for name in Lake(settings.lake_uri()).clusters()]
-        if not told:
+            announced = [{"cluster": self.cluster}]
+        if not announced:
+            announced = [{"cluster": name} for name in Lake(settings.lake_uri()).clusters()]
+        if not announced:
             raise AirflowSkipException("The lake has no jobs yet: nothing to characterise.")
-        mine = take_first(context, told, "cluster")
-        kept = characterise_cluster(
+        mine = take_first(context, announced, "cluster")
+        characterised = characterise_cluster(
             lake_uri=mine[-1].get("lake_uri") or settings.lake_uri(),
             cluster=str(mine[-1]["cluster"]),
             pages_dir=settings.characterisation_dir(),
@@ -56,16 +56,16 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
             ),
             progress=self.log_progress(),
         )
-        report = kept.report
-        self.mlflow_path, self.characterisation_path = kept.mlflow_path, kept.page
+        report = characterised.report
+        self.mlflow_path, self.characterisation_path = characterised.mlflow_path, characterised.page
         tell(
             context,
             f"{report.cluster}: {' '.join(sentence.text for sentence in report.summary)}",
-            page=f"lucid/characterisation/{kept.page}",
+            page=f"lucid/characterisation/{characterised.page}",
         )
         return {
             "cluster": report.cluster,
-            "page": kept.page,
+            "page": characterised.page,
             "implications": {str(each.number): each.holds for each in report.measured.implications},
             "dropped": len(report.measured.dropped),
         }

@@ -38,7 +38,7 @@ class IngestMetricsOperator(LucidOperator):
             raise AirflowSkipException("Neither LUCID_PROMETHEUS_URL nor a file of metrics is named.")
         start, end = data_interval(context)
         try:
-            found = ingest_recorded(
+            recorded = ingest_recorded(
                 lake_uri=self.lake_uri or settings.lake_uri(),
                 cluster=self.cluster,
                 prometheus_url=prometheus_url,
@@ -50,7 +50,7 @@ class IngestMetricsOperator(LucidOperator):
             )
         except NotFoundError as error:  # these jobs were not measured; the models do without
             raise AirflowSkipException(str(error)) from error
-        report: dict[str, Any] = to_jsonable(found)
+        report: dict[str, Any] = to_jsonable(recorded)
         self.log.info("samples: %s", report["samples"])
         remarks = [*(report.get("remarks") or ()), f"{report['jobs']:,} jobs have metrics."]
         tell_rows(context, f"the GPU metrics of {self.cluster}", {**report, "remarks": remarks})

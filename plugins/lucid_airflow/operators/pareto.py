@@ -78,12 +78,12 @@ class AskSimulationsOperator(LucidOperator):
             raise AirflowSkipException(f"The search has {self.rounds} rounds.")
         common = {"study_uri": self.study_uri, "evaluations_per_task": int(self.evaluations_per_task)}
         if self.stage == "round":
-            asked = steps.ask_round(round_number=self.round_number, **common)
+            batches = steps.ask_round(round_number=self.round_number, **common)
         else:
-            asked = {"confirm": steps.confirm_front, "hold_out": steps.hold_out_front}[self.stage](**common)
-        simulations = sum(len(each["evaluations"]) for each in asked)
-        tell(context, f"{simulations} simulations in {len(asked)} tasks.", step=True)
-        return asked
+            batches = {"confirm": steps.confirm_front, "hold_out": steps.hold_out_front}[self.stage](**common)
+        simulations = sum(len(each["evaluations"]) for each in batches)
+        tell(context, f"{simulations} simulations in {len(batches)} tasks.", step=True)
+        return batches
 
 
 class EvaluateConfigurationsOperator(LucidOperator):
@@ -117,11 +117,11 @@ class CollectFrontOperator(LucidOperator, multiple_outputs=True):
         from pipeline.search.pareto.presented import read_front
         from pipeline.search.pareto.steps import finish_search
 
-        found = finish_search(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
-        self.mlflow_path = found["mlflow_path"]
+        finished = finish_search(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
+        self.mlflow_path = finished["mlflow_path"]
         front = read_front(self.study_uri)
         self.front_path = keep_page(
-            front, found["files"], pages_dir=settings.fronts_dir(), cluster=self.cluster
+            front, finished["files"], pages_dir=settings.fronts_dir(), cluster=self.cluster
         )
         base = settings.mlflow_ui_url()
         summary = front_markdown(
@@ -132,10 +132,10 @@ class CollectFrontOperator(LucidOperator, multiple_outputs=True):
         self.log.info("%s", summary)
         tell(
             context,
-            f"The front of {self.cluster} has {len(found['front'])} points to choose from.",
+            f"The front of {self.cluster} has {len(finished['front'])} points to choose from.",
             page=f"lucid/fronts/{self.front_path}" if self.front_path else None,
         )
-        return {"front": found["front"], "run_id": found["run_id"], "summary": summary}
+        return {"front": finished["front"], "run_id": finished["run_id"], "summary": summary}
 
 
 class RequestChoiceOperator(HITLOperator, SkipMixin):

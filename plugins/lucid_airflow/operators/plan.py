@@ -31,7 +31,7 @@ class PlanCapacityOperator(LucidOperator, multiple_outputs=True):
         lake_uri = settings.lake_uri()
         cluster = str(self.cluster or only_cluster(lake_uri))
         tracking_uri = settings.tracking_uri()
-        kept = plan_cluster(
+        planned = plan_cluster(
             log_of_form(self.planned_log, cluster=cluster, lake_uri=lake_uri),
             settings_of_form(self.asked, cluster=cluster, tracking_uri=tracking_uri),
             cluster=cluster,
@@ -40,17 +40,17 @@ class PlanCapacityOperator(LucidOperator, multiple_outputs=True):
             workers=int(self.workers or usable_cores()),
             progress=self.log_progress(),
         )
-        self.mlflow_path, self.plan_path = kept.mlflow_path, kept.page
-        plan = kept.report.plan
+        self.mlflow_path, self.plan_path = planned.mlflow_path, planned.page
+        plan = planned.report.plan
         for each in plan.answers:
             self.log.info("%s %s (%s)", each.question, each.answer, each.variant)
         for remark in plan.remarks:
             self.log.warning("%s", remark)
         first = plan.answers[0]
-        tell(context, f"{cluster}: {first.question} {first.answer}", page=f"lucid/plans/{kept.page}")
+        tell(context, f"{cluster}: {first.question} {first.answer}", page=f"lucid/plans/{planned.page}")
         return {
             "cluster": cluster,
-            "page": kept.page,
+            "page": planned.page,
             "answers": {f"{each.pool}, {each.variant}, {each.kind}": each.answer for each in plan.answers},
             "front": len(plan.front),
         }

@@ -56,7 +56,7 @@ class BuildReleaseOperator(LucidOperator):
         if kept_of.choice is not None:
             self.log.info("The release runs %s, as the champion does: a person picked it.", kept_of.policy)
         trained = {model: int(version) for model, version in self.versions.items() if version is not None}
-        kept = {model: int(version) for model, version in (self.kept or {}).items()}
+        kept_versions = {model: int(version) for model, version in (self.kept or {}).items()}
         decided = decide_wait_answers(
             kept_of.parts,
             WaitAnswersAsked(self.wait_answers, None if self.least_jobs is None else int(self.least_jobs)),
@@ -67,7 +67,7 @@ class BuildReleaseOperator(LucidOperator):
         release = build_release(
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
-            versions={**kept, **trained},
+            versions={**kept_versions, **trained},
             policy=kept_of.policy,
             settings=allowing_simulated(kept_of.settings, allow=bool(self.allow_simulated_profiles)),
             origin=SettingsOrigin(kept_of.choice),
@@ -198,8 +198,8 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
         from pipeline.release.release_gate import read_verdict
 
         tracking_uri = settings.tracking_uri()
-        told = take_first(context, announcements(context, self.asset), "cluster", "version")
-        announced = told[-1] if told else {}
+        extras = take_first(context, announcements(context, self.asset), "cluster", "version")
+        announced = extras[-1] if extras else {}
         cluster = which_cluster(tracking_uri, self.cluster or announced.get("cluster"))
         version = self.version or (announced.get("version") if announced.get("cluster") == cluster else None)
         result = read_verdict(

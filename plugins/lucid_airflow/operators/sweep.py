@@ -112,12 +112,12 @@ class CollectSweepOperator(LucidOperator):
         if not plan.keeps_jobs:
             return None
         run = context["dag_run"]
-        asked = AskedWhatIf(
+        what_if = AskedWhatIf(
             run_id=run.run_id,
             cluster=self.cluster,
             asked_by=getattr(run, "triggering_user_name", None) or "",
             asked_at=run.run_after.isoformat(timespec="seconds"),
             fields=dict(run.conf or {}),
         )
-        keep_what_if(plan, asked, settings.what_if_dir())
+        keep_what_if(plan, what_if, settings.what_if_dir())
         return f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"

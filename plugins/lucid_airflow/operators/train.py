@@ -37,8 +37,8 @@ class ResolveInputsOperator(LucidOperator, multiple_outputs=True):
         from pipeline.training.windows import read_as_of, training_window_end
         from pipeline.validation.held_out_days import held_out_of
 
-        told = take_first(context, announcements(context, self.asset), "cluster", "version")
-        values = self.merge_values(told[-1] if told else {})
+        extras = take_first(context, announcements(context, self.asset), "cluster", "version")
+        values = self.merge_values(extras[-1] if extras else {})
         tracking_uri, lake_uri = settings.tracking_uri(), values["lake_uri"]
         cluster = which_cluster(tracking_uri, values["cluster"])
         held_out = held_out_of(
@@ -69,8 +69,8 @@ class ResolveInputsOperator(LucidOperator, multiple_outputs=True):
     def merge_values(self, announced: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the form says, else the event, else nothing; the lake is always there."""
         names = ("cluster", "lake_uri", "hold_out_days", "as_of", "version")
-        given = {name: value for name in names if (value := getattr(self, name)) not in (None, "")}
-        values = {**dict.fromkeys(names), **announced, **given}
+        stated = {name: value for name in names if (value := getattr(self, name)) not in (None, "")}
+        values = {**dict.fromkeys(names), **announced, **stated}
         return {**values, "lake_uri": str(values["lake_uri"] or settings.lake_uri())}
 
 
@@ -100,15 +100,15 @@ class ResolveTrainingOperator(ResolveInputsOperator):
         from pipeline.training.windows import only_cluster, read_as_of
         from pipeline.validation.held_out_days import usual_held_out
 
-        told = take_first(context, self._announced(context), "cluster")
+        extras = take_first(context, self._announced(context), "cluster")
         announced: dict[str, Any] = {}
-        for extra in told:
+        for extra in extras:
             announced |= {name: value for name, value in extra.items() if value is not None}
         values = self.merge_values(announced)
         tracking_uri, lake_uri = settings.tracking_uri(), values["lake_uri"]
         cluster = str(values["cluster"] or only_cluster(lake_uri))
         as_of = read_as_of(values["as_of"])
-        models = self.models or _models_of(told)
+        models = self.models or _models_of(extras)
         days = values["hold_out_days"]
         if not days and models is None:
             days = usual_held_out(tracking_uri, cluster, lake_uri)
@@ -136,11 +136,11 @@ class ResolveTrainingOperator(ResolveInputsOperator):
                 self.allow_simulated_profiles or announced.get("allow_simulated_profiles")
             ),
         }
-        kept = f"; kept: {', '.join(plan.kept)}" if plan.kept else ""
+        kept_models = f"; kept: {', '.join(plan.kept)}" if plan.kept else ""
         tell(
             context,
             f"Of {cluster}, models learn until {plan.training_until:%Y-%m-%d %H:%M}: "
-            f"{', '.join(plan.train) or 'none'}{kept}.",
+            f"{', '.join(plan.train) or 'none'}{kept_models}.",
             step=True,
         )
         return inputs
@@ -185,8 +185,8 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
         from pipeline.training.model_training import TrainingOptions, train_model
 
         if self.models is not None and self.model not in self.models:
-            kept = f"The {self.model} model is kept as it is."
-            raise AirflowSkipException((self.reasons or {}).get(self.model, kept))
+            default_reason = f"The {self.model} model is kept as it is."
+            raise AirflowSkipException((self.reasons or {}).get(self.model, default_reason))
 
         try:
             report = train_model(

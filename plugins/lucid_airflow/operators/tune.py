@@ -55,18 +55,18 @@ class AskTrialsOperator(LucidOperator):
         """Ask; a round that was asked for before is the same again, without the trials that are done."""
         from pipeline.search.tuning.steps import ask_trials
 
-        asked = ask_trials(
+        batches = ask_trials(
             study_uri=self.study_uri,
             round_number=self.round_number,
             rounds=int(self.rounds),
             trials_per_task=int(self.trials_per_task),
         )
-        trials = sum(len(task["trial_ids"]) for task in asked)
-        if asked:
-            tell(context, f"Round {self.round_number}: {trials} trials in {len(asked)} tasks.", step=True)
+        trials = sum(len(task["trial_ids"]) for task in batches)
+        if batches:
+            tell(context, f"Round {self.round_number}: {trials} trials in {len(batches)} tasks.", step=True)
         else:
             tell(context, f"Round {self.round_number} has nothing to try.", step=True)
-        return asked
+        return batches
 
 
 class EvaluateTrialsOperator(LucidOperator):

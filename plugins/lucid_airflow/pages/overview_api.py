@@ -34,10 +34,10 @@ def router() -> Any:
     def answered(read: Callable[[], Any], user: Any) -> dict[str, Any]:
         """What was read, what the person may do, and where MLflow is; our errors in words."""
         with errors_in_words():
-            seen = to_jsonable(read())
+            overview = to_jsonable(read())
         may = {action: may_start(user, dag_id) for action, dag_id in ACTIONS.items()}
         may["approve"] = may_answer(user, ACTIONS["publish"])
-        return {**seen, "may": may, "mlflow": settings.mlflow_ui_url()}
+        return {**overview, "may": may, "mlflow": settings.mlflow_ui_url()}
 
     @api.get("/overview")
     def overview(user: GetUserDep) -> dict[str, Any]:

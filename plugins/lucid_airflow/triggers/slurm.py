@@ -49,12 +49,12 @@ class SlurmJobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, when the job has ended."""
-        said = ""
+        logged = ""
         while True:
             try:
                 status = await asyncio.to_thread(job_status, self.job_id)
             except ServiceUnavailableError as error:
-                seen = f"{error} Asking again every {self.poll_s:g} s."
+                sentence = f"{error} Asking again every {self.poll_s:g} s."
             except NotFoundError:
                 yield self._event()
                 return
@@ -69,10 +69,10 @@ class SlurmJobTrigger(BaseTrigger):
                 if status.phase.ended:
                     yield self._event(status)
                     return
-                seen = status.describe()
-            if seen != said:
-                self.log.info("%s", seen)
-                said = seen
+                sentence = status.describe()
+            if sentence != logged:
+                self.log.info("%s", sentence)
+                logged = sentence
             await asyncio.sleep(self.poll_s)
 
     async def on_kill(self) -> None:
