@@ -11,16 +11,22 @@ import os
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.input_roots import admitted, local_path
 from foundation.leftovers import held, sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A leading dot keeps Parquet tools from taking a file that is being written for data.
 TEMPORARY_PREFIX = ".writing-"
@@ -83,6 +89,17 @@ def write_bytes(uri: str, data: bytes) -> None:
     """Create or replace one file in one move."""
     fs, path = locate(uri)
     write_atomically(fs, path, lambda sink: sink.write(data))
+
+
+def write_parquet(uri: str, table: pa.Table, compression: str = "snappy") -> None:
+    """Create or replace one file of a table in one move."""
+    fs, path = locate(uri)
+    write_atomically(fs, path, partial(pq.write_table, table, compression=compression))
+
+
+def write_frame(uri: str, frame: "pd.DataFrame", compression: str = "snappy") -> None:
+    """Create or replace one Parquet file of a frame without its index, in one move."""
+    write_parquet(uri, pa.Table.from_pandas(frame, preserve_index=False), compression)
 
 
 def read_bytes(uri: str) -> bytes | None:

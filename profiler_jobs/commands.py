@@ -256,7 +256,7 @@ def summary_document(profiles: ProfileSet, files: Sequence[Path]) -> dict[str, A
         "pair_profiles": len(profiles.pairs),
         "out_of_memory": len(profiles.out_of_memory),
         "rejected": profiles.rejected.to_dict("records"),
-        "simulated": bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()),
+        "simulated": profiles.any_simulated,
         "files": [str(file) for file in files],
     }
 

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -18,7 +17,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from foundation.errors import BadInputError
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, write_parquet
 from profiler_jobs.devices.device import DeviceDescription
 from profiler_jobs.method import Method
 
@@ -107,9 +106,7 @@ def as_measurement_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 def write_measurements(uri: str, rows: pd.DataFrame) -> None:
     """Replace the table as a whole; a reader sees the old one or the new one."""
-    fs, path = locate(uri)
-    table = pa.Table.from_pandas(rows, schema=MEASUREMENT_SCHEMA, preserve_index=False)
-    write_atomically(fs, path, partial(pq.write_table, table))
+    write_parquet(uri, pa.Table.from_pandas(rows, schema=MEASUREMENT_SCHEMA, preserve_index=False))
 
 
 def origin_columns(device: DeviceDescription, method: Method) -> dict[str, Any]:

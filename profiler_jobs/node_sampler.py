@@ -21,16 +21,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from types import FrameType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, SAMPLE_SCHEMA
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
-from foundation.storage import locate, write_atomically
+from foundation.storage import write_parquet
 from profiler_jobs.devices.nvidia_library import NvidiaCard, all_cards, library
 from profiler_jobs.devices.nvidia_polls import utilisation
 from profiler_jobs.devices.nvidia_processes import slurm_job
@@ -174,8 +172,8 @@ class RowFiles:
     def _write(self, rows: Sequence[Row]) -> None:
         first: datetime = rows[0]["time"]
         name = f"{re.sub(r'[^A-Za-z0-9.-]', '_', self._host)}-{first:%H%M%S}-{self._process_id}.parquet"
-        fs, path = locate(f"{self._out.rstrip('/')}/date={first:%Y-%m-%d}/{name}")
-        write_atomically(fs, path, partial(pq.write_table, pa.Table.from_pylist(rows, schema=ROW_SCHEMA)))
+        table = pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+        write_parquet(f"{self._out.rstrip('/')}/date={first:%Y-%m-%d}/{name}", table)
 
 
 def _is_full(rows: Sequence[Row], time: datetime) -> bool:

@@ -111,6 +111,11 @@ class ProfileSet:
     out_of_memory: pd.DataFrame = field(default_factory=lambda: _no_rows(OUT_OF_MEMORY_COLUMNS))
     rejected: pd.DataFrame = field(default_factory=lambda: _no_rows(REJECTED_COLUMNS))
 
+    @property
+    def any_simulated(self) -> bool:
+        """Whether a profile or a pair comes from the simulated device."""
+        return bool(self.solo["simulated"].any() or self.pairs["simulated"].any())
+
 
 @dataclass(frozen=True)
 class ProfileReading:

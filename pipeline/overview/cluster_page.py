@@ -17,7 +17,7 @@ from pipeline.kept_reports import newest_reports
 from pipeline.overview.clusters import ClusterAtAGlance, cluster_at_a_glance
 from pipeline.overview.monitored import read_passes
 from pipeline.overview.publication_steps import PublicationStep, publication_steps
-from pipeline.profiling.profile_store import read_profile_set
+from pipeline.profiling.profile_store import stored_profile_set
 from profiler_jobs.profile_table import ProfileSet
 
 SAMPLES = 5
@@ -128,13 +128,13 @@ def read_cluster_page(*, tracking_uri: str, lake_uri: str, state_dir: Path, clus
             f"There is nothing of cluster {cluster!r}.",
             remedy=f"Clusters with jobs: {', '.join(lake.clusters()) or 'none'}.",
         )
-    profiles, simulated, tables = None, None, _Tables()
+    profiles, tables = None, _Tables()
     try:
-        profiles = _profiles(lake_uri, cluster)
-        simulated = None if profiles is None else _simulated(profiles)
+        profiles = stored_profile_set(lake_uri, cluster)
         tables = _read_tables(lake, cluster)
     except LucidError as error:
         problems.append(str(error))
+    simulated = None if profiles is None else profiles.any_simulated
     return ClusterPage(
         cluster=glance,
         steps=publication_steps(glance, simulated_profiles=simulated),
@@ -217,17 +217,6 @@ def _optional(lake: Lake, cluster: str, name: str) -> OptionalTable:
     return OptionalTable(
         name, title, brought_by, sum(rows.values()), min(rows).isoformat(), max(rows).isoformat()
     )
-
-
-def _profiles(lake_uri: str, cluster: str) -> ProfileSet | None:
-    try:
-        return read_profile_set(lake_uri, cluster)
-    except NotFoundError:
-        return None
-
-
-def _simulated(profiles: ProfileSet) -> bool:
-    return bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any())
 
 
 def _origins(profiles: ProfileSet) -> ProfileOrigins:

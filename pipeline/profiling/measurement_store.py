@@ -16,12 +16,13 @@ import pandas as pd
 import pyarrow.fs as pafs
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError
 from foundation.storage import list_files, locate
 from pipeline.profiling.profile_store import (
     PROFILES,
     ProfileReport,
-    read_profile_set,
+    profiles_uri,
+    stored_profile_set,
     write_profile_set,
     writing_profiles,
 )
@@ -44,7 +45,7 @@ class Folded:
 def measurements_uri(lake_uri: str, cluster: str, kind: DeviceKind) -> str:
     """Return where the cluster's measurement table is."""
     name = "measurements-cpu" if kind == DeviceKind.CPU else "measurements"
-    return f"{_root(lake_uri, cluster)}/{name}{_PART}"
+    return f"{profiles_uri(lake_uri, cluster)}/{name}{_PART}"
 
 
 def part_uris(lake_uri: str, cluster: str, kind: DeviceKind, run: str, name: str) -> tuple[str, str]:
@@ -78,7 +79,7 @@ def adopt_leftovers(lake_uri: str, cluster: str, kind: DeviceKind, run: str) -> 
 
     A leftover that does not fit the table (another device's) stays where it is.
     """
-    fs, folder = locate(f"{_root(lake_uri, cluster)}/parts/{kind}")
+    fs, folder = locate(f"{profiles_uri(lake_uri, cluster)}/parts/{kind}")
     selector = pafs.FileSelector(folder, allow_not_found=True)
     runs = [info.base_name for info in fs.get_file_info(selector) if info.type == pafs.FileType.Directory]
     remarks = []
@@ -141,7 +142,7 @@ def refuse_simulated_over_measured(lake_uri: str, cluster: str, device: str) -> 
     measured = rows.loc[rows["device_kind"] != DeviceKind.SIMULATED, "device"]
     if len(measured):
         raise _mixture(cluster, device, ", ".join(sorted(set(measured))))
-    profiles = _stored(lake_uri, cluster)
+    profiles = stored_profile_set(lake_uri, cluster)
     if profiles is not None and (real := _real_devices(profiles)):
         raise _mixture(cluster, device, ", ".join(real))
 
@@ -158,7 +159,7 @@ def store_profiles(lake_uri: str, cluster: str, found: ProfileSet) -> tuple[Prof
 
 def _store_profiles(lake_uri: str, cluster: str, found: ProfileSet) -> tuple[ProfileReport | None, list[str]]:
     remarks: list[str] = []
-    stored = _stored(lake_uri, cluster)
+    stored = stored_profile_set(lake_uri, cluster)
     if stored is not None and len(found.solo):
         device, simulated = found.solo["device"].iloc[0], bool(found.solo["simulated"].any())
         real = _real_devices(stored)
@@ -198,13 +199,6 @@ def _with_older(new: pd.DataFrame, old: pd.DataFrame, device: str, key: list[str
     return pd.concat(tables, ignore_index=True) if tables else new
 
 
-def _stored(lake_uri: str, cluster: str) -> ProfileSet | None:
-    try:
-        return read_profile_set(lake_uri, cluster)
-    except NotFoundError:
-        return None
-
-
 def _real_devices(profiles: ProfileSet) -> list[str]:
     devices = [
         table.loc[~table["simulated"].astype(bool), "device"] for table in (profiles.solo, profiles.pairs)
@@ -228,8 +222,4 @@ def _parts(run_uri: str) -> Iterator[str]:
 
 
 def _run_uri(lake_uri: str, cluster: str, kind: DeviceKind, run: str) -> str:
-    return f"{_root(lake_uri, cluster)}/parts/{kind}/{check_cluster_name(run)}"
-
-
-def _root(lake_uri: str, cluster: str) -> str:
-    return f"{lake_uri.rstrip('/')}/profiles/cluster={check_cluster_name(cluster)}"
+    return f"{profiles_uri(lake_uri, cluster)}/parts/{kind}/{check_cluster_name(run)}"

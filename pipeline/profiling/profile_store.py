@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -12,10 +11,11 @@ import pyarrow.parquet as pq
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
-from foundation.storage import locate, write_atomically
+from foundation.storage import locate, read_bytes, write_parquet
 from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, as_profile_frame
 
 PROFILES = "profiles"
+_SCHEMAS = {"solo": PROFILE_SCHEMA, "pairs": PAIR_SCHEMA}
 
 
 @dataclass(frozen=True)
@@ -79,68 +79,65 @@ def read_profiles_or_measure(singles_uri: str | None, pairs_uri: str | None, *, 
 
 def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> ProfileReport:
     """Replace the cluster's profile tables."""
-    fs, folder = _folder(lake_uri, cluster)
+    folder_uri = profiles_uri(lake_uri, cluster)
     with writing_profiles(lake_uri, cluster) as lake:
         lake.changing(cluster, PROFILES)
-        for name, frame, schema in (
-            ("solo", profiles.solo, PROFILE_SCHEMA),
-            ("pairs", profiles.pairs, PAIR_SCHEMA),
-        ):
+        for frame, (name, schema) in zip((profiles.solo, profiles.pairs), _SCHEMAS.items(), strict=True):
             table = pa.Table.from_pandas(as_profile_frame(frame, schema), schema=schema, preserve_index=False)
-            write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
+            write_parquet(f"{folder_uri}/{name}.parquet", table)
     return _report(lake_uri, cluster, profiles)
 
 
 def _report(lake_uri: str, cluster: str, profiles: ProfileSet, *, kept: bool = False) -> ProfileReport:
-    simulated = bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any())
-    uri = f"{lake_uri.rstrip('/')}/profiles/cluster={cluster}"
-    return ProfileReport(uri, len(profiles.solo), len(profiles.pairs), simulated, kept)
+    rows = len(profiles.solo), len(profiles.pairs)
+    return ProfileReport(profiles_uri(lake_uri, cluster), *rows, profiles.any_simulated, kept)
 
 
 def _measured_before(lake_uri: str, cluster: str) -> ProfileReport | None:
     """The stored profiles, if they were measured for this cluster."""
-    try:
-        stored = read_profile_set(lake_uri, cluster)
-    except NotFoundError:
+    stored = stored_profile_set(lake_uri, cluster)
+    if stored is None:
         return None
-    fs, folder = _folder(lake_uri, cluster)
-    campaign = fs.get_file_info(f"{folder}/measurements.parquet").type == pafs.FileType.File
+    fs, path = locate(f"{profiles_uri(lake_uri, cluster)}/measurements.parquet")
+    campaign = fs.get_file_info(path).type == pafs.FileType.File
     real = not (stored.solo["simulated"].all() and stored.pairs["simulated"].all())
     return _report(lake_uri, cluster, stored, kept=True) if campaign or real else None
 
 
 def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
     """Read the cluster's profile tables. Raises NotFoundError when none are stored."""
-    fs, folder = _folder(lake_uri, cluster)
+    profiles = stored_profile_set(lake_uri, cluster)
+    if profiles is None:
+        raise NotFoundError(
+            f"The lake {lake_uri} holds no profiles of cluster {cluster!r}.",
+            remedy="Run the DAG ingest_logs, which stores measured or simulated profiles.",
+        )
+    return profiles
+
+
+def stored_profile_set(lake_uri: str, cluster: str) -> ProfileSet | None:
+    """Read the cluster's profile tables; None where none are stored."""
+    folder_uri = profiles_uri(lake_uri, cluster)
     Lake(lake_uri).check_readable(cluster, PROFILES)
     frames = []
-    for name, schema in (("solo", PROFILE_SCHEMA), ("pairs", PAIR_SCHEMA)):
-        path = f"{folder}/{name}.parquet"
-        if fs.get_file_info(path).type != pafs.FileType.File:
-            raise NotFoundError(
-                f"The lake {lake_uri} holds no profiles of cluster {cluster!r}.",
-                remedy="Run the DAG ingest_logs, which stores measured or simulated profiles.",
-            )
-        with fs.open_input_file(path) as source:
-            frames.append(as_profile_frame(pq.read_table(source).to_pandas(), schema))
+    for name, schema in _SCHEMAS.items():
+        payload = read_bytes(f"{folder_uri}/{name}.parquet")
+        if payload is None:
+            return None
+        frames.append(as_profile_frame(pq.read_table(pa.BufferReader(payload)).to_pandas(), schema))
     return ProfileSet(solo=frames[0], pairs=frames[1])
 
 
 def measured_or_simulated(lake_uri: str, cluster: str) -> tuple[ProfileSet, list[str]]:
     """Return the cluster's profiles, the simulated GPU's where none are stored, and what to say of them."""
-    try:
-        profiles = read_profile_set(lake_uri, cluster)
-    except NotFoundError:
-        from profiler_jobs.campaign import measure_simulated_profiles
-
-        profiles = measure_simulated_profiles(0)
-    if bool(profiles.solo["simulated"].any() or profiles.pairs["simulated"].any()):
+    profiles = stored_profile_set(lake_uri, cluster) or read_profiles_or_measure(None, None, seed=0)
+    if profiles.any_simulated:
         return profiles, [
             "How jobs slow each other down on shared GPUs was measured on the simulated GPU, not a real one."
         ]
     return profiles, []
 
 
-def _folder(lake_uri: str, cluster: str) -> tuple[pafs.FileSystem, str]:
-    fs, root = locate(lake_uri)
-    return fs, f"{root.rstrip('/')}/profiles/cluster={check_cluster_name(cluster)}"
+def profiles_uri(lake_uri: str, cluster: str) -> str:
+    """Return where the cluster's profiles and measurements are."""
+    return f"{lake_uri.rstrip('/')}/profiles/cluster={check_cluster_name(cluster)}"

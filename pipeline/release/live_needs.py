@@ -2,13 +2,12 @@
 
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import PROFILE
-from foundation.errors import NotFoundError
 from live_scheduler.client import ReleaseClient
 from live_scheduler.deciding.known_needs import Figures, KnownNeeds, MeasuredNeeds
 from live_scheduler.release import LiveRelease
 from lucid_models.known_profiles import LatestProfiles
 from lucid_models.scoring import PackingScorer
-from pipeline.profiling.profile_store import read_profile_set
+from pipeline.profiling.profile_store import stored_profile_set
 
 
 def known_needs(lake_uri: str, cluster: str, client: ReleaseClient) -> KnownNeeds:
@@ -24,12 +23,9 @@ def known_needs(lake_uri: str, cluster: str, client: ReleaseClient) -> KnownNeed
 def measurements(lake_uri: str, cluster: str) -> MeasuredNeeds:
     """Read the profiles of job types, unless they are simulated, and the metrics of jobs that ran."""
     by_type: dict[str, Figures] = {}
-    try:
-        solo = read_profile_set(lake_uri, cluster).solo
-    except NotFoundError:
-        pass
-    else:
-        measured = solo[~solo["simulated"].astype(bool)]
+    profiles = stored_profile_set(lake_uri, cluster)
+    if profiles is not None:
+        measured = profiles.solo[~profiles.solo["simulated"].astype(bool)]
         rows = measured[["job_type", *PROFILE]].itertuples(index=False)
         by_type = {str(name): (float(util), float(mem), float(mib)) for name, util, mem, mib in rows}
     return MeasuredNeeds(by_type, LatestProfiles(Lake(lake_uri).read_job_metrics(cluster)))

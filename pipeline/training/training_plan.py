@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from cluster_logs.lake import Lake
-from foundation.errors import NotFoundError, UnknownNameError
+from foundation.errors import UnknownNameError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import MODEL_NAMES
 from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIND
 from lucid_models.training_data import profile_dataset
-from pipeline.profiling.profile_store import read_profile_set
+from pipeline.profiling.profile_store import stored_profile_set
 from pipeline.training.model_training import MODELS, OPTIONAL_MODELS
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span, training_window_end
 
@@ -113,9 +113,8 @@ def _newest(registry: Registry, model: str, lake_uri: str, cluster: str) -> Regi
     """The newest version of a model that belongs to the cluster."""
     if model == "packing":
         # A packing model belongs to GPUs and names no cluster: the profiles tell which one is the cluster's.
-        try:
-            profiles = read_profile_set(lake_uri, cluster)
-        except NotFoundError:
+        profiles = stored_profile_set(lake_uri, cluster)
+        if profiles is None:
             return None
         tag, value = "dataset_digest", profile_dataset(profiles.solo, profiles.pairs).digest
     else:

@@ -3,26 +3,22 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress
-from live_scheduler.deciding.sharing_beliefs import PairModel, believed_pairs
-from lucid_models.duration.model import WorkloadEstimateModel
+from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.duration.rival_estimates import known_from_s, user_name_s
-from lucid_models.inference_load.scorer import InferenceLoadScorer
-from lucid_models.node_demand.scorer import NodeDemandScorer
-from lucid_models.packing.tree import PackingSettings
+from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.qssf import rolling
+from lucid_models.releases.lifecycle import ReleaseModels
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
-from lucid_models.waits.scorer import WaitScorer
-from pipeline.loaning.lending import Lending
-from pipeline.validation.forecast_beliefs import ForecastModel
+from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
 from simulator.colocation import BelievedPairs
 from simulator.elastic.elastic_policy import Sizes
@@ -35,51 +31,6 @@ from simulator.scenario import Scenario
 from simulator.user_history import user_history_estimates
 
 Floats = NDArray[np.float64]
-
-
-class SharingModel(PairModel, Protocol):
-    """What a contender needs of a packing model."""
-
-    @property
-    def settings(self) -> PackingSettings:
-        """Its thresholds."""
-
-    def predict(
-        self, gpu_util_pct: ArrayLike, gpu_mem_util_pct: ArrayLike, gpu_mem_mib: ArrayLike, amp: ArrayLike
-    ) -> NDArray[np.intp]:
-        """Sharing scores, shape (rows,)."""
-
-
-class LoadedRelease(Protocol):
-    """What a validation reads of `lucid_models.releases.lifecycle.ReleaseModels`."""
-
-    @property
-    def packing(self) -> SharingModel:
-        """The packing model."""
-
-    @property
-    def throughput(self) -> ForecastModel:
-        """The throughput model."""
-
-    @property
-    def duration(self) -> WorkloadEstimateModel:
-        """The duration model."""
-
-    @property
-    def node_demand(self) -> NodeDemandScorer | None:
-        """The forecast of nodes, if it has one."""
-
-    @property
-    def inference_load(self) -> InferenceLoadScorer | None:
-        """The forecast of inference, if it has one."""
-
-    @property
-    def waits(self) -> WaitScorer | None:
-        """The wait model, if it has one."""
-
-    @property
-    def manifest(self) -> ReleaseManifest:
-        """What the release pins."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +64,7 @@ def rival_contenders(inputs: ReplayInputs) -> list[ReplayContender]:
 
 def release_contender(
     name: str,
-    release: LoadedRelease,
+    release: ReleaseModels,
     inputs: ReplayInputs,
     rolling_s: Floats,
     jobs: pd.DataFrame,
@@ -146,7 +97,7 @@ def learned_until(manifest: ReleaseManifest) -> datetime | None:
 
 
 def rolling_estimates_s(inputs: ReplayInputs) -> Floats:
-    """Helios' rolling estimate of each replayed job."""
+    """Return Helios' rolling estimate of each replayed job."""
     return rolling.rolling_estimates_s(_history(inputs))[len(inputs.earlier) :]
 
 
@@ -168,7 +119,7 @@ def user_estimates_s(inputs: ReplayInputs) -> Floats:
     return estimates
 
 
-def sharing_scores(packing: SharingModel, inputs: ReplayInputs) -> Floats:
+def sharing_scores(packing: PackingAnalyzeModel, inputs: ReplayInputs) -> Floats:
     """The packing model's score of every profile, as it is believed to be; NaN where there is none."""
     scores = np.full(len(inputs.profiles), np.nan)
     rows = [i for i, profile in enumerate(inputs.profiles) if profile is not None]

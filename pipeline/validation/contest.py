@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from cluster_logs.validation import validate_table
 from foundation.progress import Progress
+from lucid_models.releases.lifecycle import ReleaseModels
 from pipeline.validation.contenders import (
-    LoadedRelease,
     ReplayContender,
     release_contender,
     replay_contender,
@@ -31,7 +31,7 @@ class Candidate:
     """A release to judge or to judge against."""
 
     version: int
-    models: LoadedRelease
+    models: ReleaseModels
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Candidates:
     remarks: tuple[str, ...] = ()
 
     @property
-    def loaded(self) -> dict[str, LoadedRelease]:
+    def loaded(self) -> dict[str, ReleaseModels]:
         """The releases by the names that they have as contenders."""
         champion = {} if self.champion is None else {"champion": self.champion.models}
         return {"challenger": self.challenger.models, **champion}
@@ -53,12 +53,7 @@ class Candidates:
         """Each release's forecasts by contender and series; empty without throughput."""
         if throughput is None:
             return {}
-        releases = {"challenger": self.challenger, "champion": self.champion}
-        return {
-            name: forecast_series(candidate.models.throughput, throughput)
-            for name, candidate in releases.items()
-            if candidate is not None
-        }
+        return {name: forecast_series(models.throughput, throughput) for name, models in self.loaded.items()}
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ def make_contest(
     judged = inputs.judged
     contenders: list[ReplayContender] = []
 
-    def running(name: str, release: LoadedRelease) -> ReplayContender:
+    def running(name: str, release: ReleaseModels) -> ReplayContender:
         forecast = _load_to_come(forecasts.get(name), inputs)
         return release_contender(name, release, inputs, rolling, jobs, forecast)
 

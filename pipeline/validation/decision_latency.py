@@ -11,15 +11,15 @@ import pandas as pd
 
 from lucid_models.duration.model import epoch_seconds, job_mappings
 from lucid_models.duration.queue_scorer import QueueScorer
+from lucid_models.releases.lifecycle import ReleaseModels
 from lucid_models.scoring import DurationScorer
-from pipeline.validation.contenders import LoadedRelease
 from pipeline.validation.replay_inputs import ReplayInputs
 
 _BETWEEN_S = 2.0  # from one decision to the next
 
 
 def decision_latency_ms(
-    release: LoadedRelease, inputs: ReplayInputs, *, queued_jobs: int, repeats: int = 7
+    release: ReleaseModels, inputs: ReplayInputs, *, queued_jobs: int, repeats: int = 7
 ) -> float:
     """Median milliseconds to rank `queued_jobs` waiting jobs: all features, both models, and the order.
 

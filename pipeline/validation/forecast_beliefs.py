@@ -6,7 +6,6 @@ Each forecast of a bin was made its lead before, from the bins that had ended by
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -14,21 +13,15 @@ from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import binned_series
-from lucid_models.throughput.scorer import SERIES, ThroughputScorer
+from lucid_models.throughput.scorer import SERIES
 from simulator.forecast import ThroughputForecast
 
 Floats = NDArray[np.float64]
 HOUR_S = 3_600.0
 DAY_S = 86_400
 HISTORY = timedelta(weeks=5)  # the longest that a feature looks back, and the lead
-
-
-class ForecastModel(Protocol):
-    """What is read of `lucid_models.throughput.forecasts.ThroughputForecasts`."""
-
-    def scorer(self, series: str) -> ThroughputScorer:
-        """The scorer of one series."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class SeriesForecast:
         return _mean_over(values, bins, bins + self.lead_bins)
 
 
-def forecast_series(forecaster: ForecastModel, throughput: pd.DataFrame) -> dict[str, SeriesForecast]:
+def forecast_series(forecaster: ThroughputForecasts, throughput: pd.DataFrame) -> dict[str, SeriesForecast]:
     """Forecast every bin of a throughput table from those before it, by series.
 
     Raises BadInputError when the model was trained on bins of another length.

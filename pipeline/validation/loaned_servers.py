@@ -7,10 +7,11 @@ import pandas as pd
 
 from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
-from pipeline.loaning.lending import Lending
+from lucid_models.releases.lifecycle import ReleaseModels
 from pipeline.loaning.lending_replay import known_load, load_of
-from pipeline.validation.contenders import LoadedRelease, replay_contender
+from pipeline.validation.contenders import replay_contender
 from pipeline.validation.contest import Contest
+from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.loaned_servers import GroupQueuing, LoanEvidence
 from simulator.loaning.released_loans import ReleasedLoans
@@ -30,7 +31,7 @@ class LoanReplays:
 
 
 def loan_replays(
-    releases: Mapping[str, LoadedRelease],
+    releases: Mapping[str, ReleaseModels],
     contest: Contest,
     without: SimulationResult | None,
     inputs: ReplayInputs,
@@ -69,7 +70,7 @@ def loan_replays(
     return LoanReplays(_with_jobs(evidence, results, without, inputs, group_min_jobs), results)
 
 
-def lending_of(release: LoadedRelease, series: InferenceSeries, inputs: ReplayInputs) -> Lending:
+def lending_of(release: ReleaseModels, series: InferenceSeries, inputs: ReplayInputs) -> Lending:
     """Return what a release lends in a window and its warm-up; raises BadInputError without its load."""
     settings = ReleasedLoans.from_data(release.manifest.loaning or {})
     scorer = release.inference_load if settings.usage == "forecast" else None

@@ -13,10 +13,11 @@ from foundation.errors import ReleaseRefusedError
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.evaluation.baselines import majority_class
 from lucid_models.packing.model import label_configurations
+from lucid_models.releases.lifecycle import ReleaseModels
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import check_provenance
 from lucid_models.throughput.scorer import SERIES
-from pipeline.validation.contenders import LoadedRelease, sharing_scores, user_name_estimates_s
+from pipeline.validation.contenders import sharing_scores, user_name_estimates_s
 from pipeline.validation.forecast_beliefs import SeriesForecast
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.bootstrap import block_numbers
@@ -29,7 +30,7 @@ _SPOKEN = {"submitted_gpu_jobs": "job forecasts", "submitted_gpus": "GPU forecas
 
 
 def check_models(
-    release: LoadedRelease,
+    release: ReleaseModels,
     inputs: ReplayInputs,
     beliefs: Mapping[str, Floats],
     forecasts: Mapping[str, SeriesForecast] | None,
@@ -142,7 +143,7 @@ def _forecasts(series: Mapping[str, SeriesForecast], start_s: float, rules: Gate
     return constraints
 
 
-def _sharing_scores(release: LoadedRelease, inputs: ReplayInputs, rules: GateRules) -> list[Constraint]:
+def _sharing_scores(release: ReleaseModels, inputs: ReplayInputs, rules: GateRules) -> list[Constraint]:
     """Sharing Scores: usable, and on the measured configurations clearly better than the commonest score.
 
     The model may have learned from these very measurements, so equality with a guess is not enough.

@@ -18,6 +18,11 @@ from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
+from lucid_models.releases.aliases import CHAMPION
+from lucid_models.releases.clusters import open_registry
+from lucid_models.releases.lifecycle import load_release_models, record_verdict, show_release
+from lucid_models.releases.store import check_verdict, find_by_alias
+from lucid_models.releases.studies import record_study
 from pipeline.release.release_settings import GateSettings, gate_settings
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.contest import Candidate, Candidates, Contest, make_contest, replay_all
@@ -73,9 +78,6 @@ def validate_release(
     MLflow. A refusal is a verdict, not an error. Raises NotFoundError for a missing release, job table or
     node table, and BadInputError when the window overlaps what the release has learned from.
     """
-    from lucid_models.releases.lifecycle import load_release_models, record_verdict, show_release
-    from lucid_models.releases.studies import record_study
-
     report = progress or silent
     report(0, None, "loading the releases")
     if version is None:
@@ -111,11 +113,6 @@ def validate_release(
 
 def _beside_the_champion(challenger: Candidate, tracking_uri: str, cluster: str) -> Candidates:
     """The challenger and the release that is live, with what to say of the latter."""
-    from lucid_models.releases.aliases import CHAMPION
-    from lucid_models.releases.clusters import open_registry
-    from lucid_models.releases.lifecycle import load_release_models
-    from lucid_models.releases.store import check_verdict, find_by_alias
-
     registry = open_registry(tracking_uri)
     try:
         live = find_by_alias(registry, cluster, CHAMPION)
@@ -242,7 +239,7 @@ def _sleeping(
     counts = counted_nodes(lake_uri, manifest.cluster, inputs.window.end)
     contender = next((one for one in contest.contenders if one.name == "challenger"), None)
     evidence = sleep_evidence(challenger.models, inputs, counts, contender, results.get("challenger"))
-    return [] if evidence is None else sleeping_nodes(evidence, rules)
+    return sleeping_nodes(evidence, rules)
 
 
 def _window(

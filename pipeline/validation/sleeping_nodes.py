@@ -10,7 +10,8 @@ from cluster_logs.node_series import NodeSeries, read_node_series
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.node_demand.model import demand_outcomes
 from lucid_models.node_demand.scorer import NodeDemandScorer
-from pipeline.validation.contenders import LoadedRelease, ReplayContender, replay_contender
+from lucid_models.releases.lifecycle import ReleaseModels
+from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.sleeping_nodes import SleepEvidence
 from simulator.node_sleep.added_queuing import added_queuing
@@ -24,20 +25,18 @@ from simulator.result import SimulationResult
 
 
 def sleep_evidence(
-    release: LoadedRelease,
+    release: ReleaseModels,
     inputs: ReplayInputs,
     counts: NodeSeries | str,
     contender: ReplayContender | None,
     awake: SimulationResult | None,
-) -> SleepEvidence | None:
-    """Return what sleeping nodes cost on the window; None for a release that says nothing of them.
+) -> SleepEvidence:
+    """Return what the sleeping nodes of a release cost on the window.
 
     `counts`: of nodes until the window ends, or why there are none. `contender` is the release as it was
     replayed, and `awake` that replay, with all nodes awake; None: it could not be.
     """
-    if release.manifest.node_sleep is None:
-        return None
-    settings = SleepSettings.from_data(release.manifest.node_sleep)
+    settings = SleepSettings.from_data(release.manifest.node_sleep or {})
     evidence = evidence_of_counts(
         settings, release.node_demand, counts, inputs.window.start, inputs.window.end
     )

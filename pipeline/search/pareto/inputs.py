@@ -7,7 +7,6 @@ with jobs as they are.
 """
 
 import gzip
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
-from foundation.storage import locate, read_bytes, write_atomically
+from foundation.storage import read_bytes
 from lucid_models.training_data import as_known_at
 from simulator.elastic.active_job import rigid
 from simulator.job import Job
@@ -203,18 +202,6 @@ def collect(
 @cache
 def _linear(gpus: int) -> SpeedUp:
     return SpeedUp.linear(gpus)
-
-
-def write_collected(collected: Collected, uri: str) -> str:
-    """Store a workload; returns its SHA-256."""
-    data = collected.to_bytes()
-    fs, path = locate(f"{uri}/{INPUTS_FILE}")
-
-    def write(sink: object) -> None:
-        sink.write(data)  # type: ignore[attr-defined]
-
-    write_atomically(fs, path, write)
-    return hashlib.sha256(data).hexdigest()
 
 
 def read_collected(uri: str) -> Collected:

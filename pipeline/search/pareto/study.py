@@ -13,9 +13,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from foundation.errors import BadInputError
+from foundation.storage import write_bytes
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import Experiment
-from pipeline.search.pareto.inputs import Collected, Scaling, write_collected
+from pipeline.search.pareto.inputs import INPUTS_FILE, Collected, Scaling
 from simulator.elastic.pareto.objectives import Objective, preference_of
 from simulator.elastic.pareto.samples import SampleSpec
 from simulator.elastic.pareto.size_classes import SearchBounds
@@ -108,8 +109,9 @@ def plan_study(
     comes from. Raises BadInputError when another search lies there.
     """
     sampling = SampleSpec(jobs=spec.jobs_per_sample, seed=spec.seed)
+    workload = collected.to_bytes()
     shared = {
-        "workload": hashlib.sha256(collected.to_bytes()).hexdigest(),
+        "workload": hashlib.sha256(workload).hexdigest(),
         "sampling": {"jobs": sampling.jobs, "ways": list(sampling.ways), "seed": sampling.seed},
         "version": EVALUATION_VERSION,
     }
@@ -125,7 +127,7 @@ def plan_study(
         "bounds": SearchBounds.of(collected.sizes_s, rigid=collected.all_rigid).to_data(),
     }
     uri, sha256 = ParetoSearch.place(plan, out_uri=out_uri, folder_uri=folder_uri)
-    write_collected(collected, f"{uri}/inputs")
+    write_bytes(f"{uri}/inputs/{INPUTS_FILE}", workload)
     ParetoSearch.write_plan(
         uri,
         {

@@ -4,15 +4,12 @@ URI/ID-waits.parquet   a row a job, in the workload's order
 URI/ID-usage.parquet   a row a change: virtual_cluster, at_s, gpus_in_use, waiting_jobs, waiting_gpus
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from foundation.storage import locate, write_atomically
+from foundation.storage import write_frame
 from simulator.job_view import JobView
 from simulator.placement import Placement
 from simulator.recorder import Recorder, StopReason
@@ -93,9 +90,7 @@ class JobKeeper:
         ]
         # Waits last: a run that has them has both.
         for name, frame in ((USAGE, pd.concat(usage, ignore_index=True)), (WAITS, waits)):
-            fs, path = locate(kept_table(uri, name))
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-            write_atomically(fs, path, partial(pq.write_table, table, compression="zstd"))
+            write_frame(kept_table(uri, name), frame, compression="zstd")
 
 
 def _instants(workload: Workload, seconds: "pd.Series[float]") -> "pd.Series[Any]":

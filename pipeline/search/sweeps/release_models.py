@@ -11,9 +11,10 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from foundation.errors import NotFoundError
 from lucid_models.qssf.rolling import rolling_estimates_s
+from lucid_models.releases.lifecycle import ReleaseModels
 from pipeline.planning.planner import policy_of_release
 from pipeline.search.sweeps.inputs import SweepInputs
-from pipeline.validation.contenders import LoadedRelease, learned_until
+from pipeline.validation.contenders import learned_until
 
 _KEY = ["job_id", "submit_time"]  # the lake's of a job
 
@@ -70,7 +71,7 @@ def believed_by_live(inputs: SweepInputs, *, lake_uri: str, cluster: str, tracki
 
 
 def _estimates(
-    release: LoadedRelease, jobs: pd.DataFrame, until: datetime | None
+    release: ReleaseModels, jobs: pd.DataFrame, until: datetime | None
 ) -> "tuple[pd.Series[Any], pd.Series[Any]]":
     """Return each job's estimate (s), and whether the model made it without having seen the job."""
     unseen = np.ones(len(jobs), dtype=bool)

@@ -12,19 +12,16 @@ Stored as pipeline/search/experiment_store/ says; a folder may hold the runs of 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from foundation.csv_files import csv_text
 from foundation.errors import BadInputError, LucidError
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
-from foundation.storage import list_files, locate, write_atomically, write_bytes
+from foundation.storage import list_files, locate, write_bytes, write_frame
 from pipeline.search.experiment_store.documents import store_files, write_json
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK, Experiment, Record
 from pipeline.search.sweeps.added_nodes import with_added_nodes
@@ -203,8 +200,7 @@ def collect_sweep(plan: SweepPlan, *, figures: bool = True, manifest: bool = Fal
     """
     table = tidy_table(plan.runs, read_records(plan))
     table_uri, csv_uri = f"{plan.uri}/{TABLE_FILE}", f"{plan.uri}/{CSV_FILE}"
-    fs, path = locate(table_uri)
-    write_atomically(fs, path, partial(pq.write_table, pa.Table.from_pandas(table, preserve_index=False)))
+    write_frame(table_uri, table)
     write_bytes(csv_uri, csv_text(table).encode())
     drawn = _draw(table, plan.uri) if figures else ()
     if manifest:

@@ -11,10 +11,8 @@ known when it was needed: as the gate replays a release that learned until its w
 """
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -27,7 +25,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
-from foundation.storage import locate, read_bytes, write_atomically
+from foundation.storage import read_bytes, write_frame
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.qssf.rolling import rolling_estimates_s
@@ -36,6 +34,7 @@ from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
+from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.tuning.frozen_load import read_known_load_rows, store_load
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
@@ -148,9 +147,9 @@ def freeze(
     `duration` says how the estimates are learned.
     """
     marker = f"{folder_uri}/{INPUTS_FILE}"
-    stored = read_bytes(marker)
+    stored = read_json(marker)
     if stored is not None:
-        return tuple(json.loads(stored)["remarks"])
+        return tuple(stored["remarks"])
     estimates, said = _estimates_s(known, windows, duration, progress)
     jobs = _with_running_jobs(known).assign(estimated_duration_s=estimates)
     submit = pd.to_datetime(jobs["submit_time"], utc=True)
@@ -163,9 +162,7 @@ def freeze(
     remarks = [*known.remarks, *said, *_store_forecast(known, windows, folder_uri)]
     if known.load is not None:
         remarks += store_load(known.load, known.cluster, folder_uri, windows.start)
-    text = json.dumps({"remarks": remarks}, indent=1) + "\n"
-    fs, path = locate(marker)
-    write_atomically(fs, path, lambda sink: sink.write(text.encode()))
+    write_json(marker, {"remarks": remarks})
     return tuple(remarks)
 
 
@@ -215,9 +212,7 @@ def _store_forecast(known: KnownLake, windows: TuningWindows, folder_uri: str) -
         )
         for name, one in forecast_series(forecasts, bins).items()
     ]
-    table = pa.Table.from_pandas(pd.concat(parts, ignore_index=True), preserve_index=False)
-    fs, folder = locate(folder_uri)
-    write_atomically(fs, f"{folder}/{FORECAST_FILE}", partial(pq.write_table, table))
+    write_frame(f"{folder_uri}/{FORECAST_FILE}", pd.concat(parts, ignore_index=True))
     return ()
 
 

@@ -12,7 +12,6 @@ from foundation.errors import LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
-from pipeline.loaning.lending import Lending
 from pipeline.loaning.lending_replay import KnownLoad
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import FAILED, OK
@@ -32,6 +31,7 @@ from pipeline.search.tuning.space import (
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.contenders import ReplayContender, replay_contender, sharing_scores
 from pipeline.validation.jobs_of_workers import replayed_in_workers
+from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView

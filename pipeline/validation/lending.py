@@ -2,36 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from pipeline.loaning.lending_replay import KnownLoad, on_loan_at
+from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.loaning_policy import LoaningPolicy
 from simulator.loaning.settings import LoanSettings
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.worker_scaling.worker_policy import WorkerPolicy
-
-LoanStepsSeen = Sequence[tuple[float, int]]
-
-
-class ReplayClock(Protocol):
-    """What is read of the inputs of a replay: when its clock is at 0, and the window that counts (s)."""
-
-    @property
-    def origin(self) -> pd.Timestamp:
-        """Second 0."""
-
-    @property
-    def start_s(self) -> float:
-        """When the window begins."""
-
-    @property
-    def end_s(self) -> float:
-        """When it ends."""
 
 
 @dataclass(frozen=True)
@@ -54,18 +36,18 @@ class Lending:
             return load_policy(name, {**settings, **self.loans.to_data(), "loaning": True})
         return LoaningPolicy(load_policy(name, {**settings, "loaning": False}), self.loans)
 
-    def service(self, clock: ReplayClock) -> InferenceService:
+    def service(self, inputs: ReplayInputs) -> InferenceService:
         """Return the service as a replay knows it."""
-        return self.known.service(clock.origin.timestamp())
+        return self.known.service(inputs.origin.timestamp())
 
-    def short_pct(self, steps: LoanStepsSeen, clock: ReplayClock) -> float | None:
+    def short_pct(self, steps: Sequence[tuple[float, int]], inputs: ReplayInputs) -> float | None:
         """Return in how many of the window's measured five-minute steps inference lacked servers (%).
 
         `steps`: (s, servers on loan from then on), on the clock of the replay; None where nothing was
         measured.
         """
-        times_s = self.known.replay_times_s(clock.origin.timestamp())
-        inside = (times_s >= clock.start_s) & (times_s < clock.end_s) & ~self.known.gap
+        times_s = self.known.replay_times_s(inputs.origin.timestamp())
+        inside = (times_s >= inputs.start_s) & (times_s < inputs.end_s) & ~self.known.gap
         if not inside.any():
             return None
         short = self.known.short(on_loan_at(steps, times_s))
