@@ -35,6 +35,13 @@ class IngestReport:
     last_submit: datetime | None
     notes: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def left_out(self) -> str:
+        """Name the rows that are not kept, by reason; "" where all are."""
+        if not self.rows_quarantined and not self.rows_skipped:
+            return ""
+        return ", ".join(f"{count:,} {name}" for name, count in sorted(self.reasons.items()))
+
 
 def file_name(uri: str) -> str:
     """Return the last part of a path or URI."""

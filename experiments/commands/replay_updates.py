@@ -123,10 +123,7 @@ def _log(
     if source is None or source_format is None:
         raise BadInputError("A log needs its format.", remedy="Give --format F with --input FILE.")
     jobs, account = read_jobs_file(str(source), source_format, time_zone=time_zone, progress=progress)
-    remarks = []
-    if account.rows_quarantined or account.rows_skipped:
-        reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
-        remarks.append(f"Rows of the log that are left out: {reasons}.")
+    remarks = [f"Rows of the log that are left out: {account.left_out}."] if account.left_out else []
     if jobs.empty:
         raise BadInputError(f"{source} holds no usable job. {' '.join(remarks)}", remedy="Check --format.")
     if nodes is None:

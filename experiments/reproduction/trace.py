@@ -81,10 +81,7 @@ def read_trace(
     beside = find_trace(like or ("philly" if source_format.startswith("philly") else "venus"))
     cluster = ClusterSpec.from_nodes(read_nodes_file(str(nodes_path), gpus_per_node=gpus_per_node))
     frame, account = read_jobs_file(str(jobs_path), source_format, time_zone=time_zone, progress=progress)
-    remarks = []
-    if account.rows_quarantined or account.rows_skipped:
-        reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
-        remarks.append(f"Rows of the log that are not replayed: {reasons}.")
+    remarks = [f"Rows of the log that are not replayed: {account.left_out}."] if account.left_out else []
     zone = ZoneInfo(time_zone or load_reader(source_format).time_zone)
     window = within(frame, start, end, zone)
     earlier = frame[frame["submit_time"] < window["submit_time"].min()]

@@ -4,15 +4,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from csv import writer
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cluster_logs.lake import Lake
 from foundation.csv_files import csv_text
@@ -20,12 +17,12 @@ from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.run_manifest import frame_sha256
-from foundation.storage import locate, write_atomically, write_bytes
+from foundation.storage import write_bytes, write_frame
 from pipeline.planning.planned_log import PlannedLog, read_planned_log
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.replay.cluster_events import ClusterSize, lake_sizes
 from pipeline.replay.inference_lender import InferenceLender
-from pipeline.replay.log_file import LogFile
+from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.training.windows import read_time, submission_span
 from simulator.loaning.jobs_in_workers import JobMix
@@ -123,7 +120,6 @@ class LogRequest:
         return read_planned_log(
             LogToReplay(log, size, rules=rules, lender=self._lender(inference)),
             needs_estimates=needs_estimates,
-            needs_pairs=False,
             command=self._words(log, inference),
             sizes=sizes,
             progress=progress,
@@ -156,18 +152,9 @@ class LogRequest:
         )
 
     def _frozen_jobs(self, cluster: str, replays_uri: str) -> tuple[str, str]:
-        lake_uri, (start, end) = self._lake_uri, (read_time(self.start), read_time(self.end))
-        jobs = Lake(lake_uri).read_jobs(cluster, start, end)
-        if jobs.empty:
-            first, last = submission_span(lake_uri, cluster)
-            raise BadInputError(
-                f"No job of {cluster!r} was submitted from {start or 'the start'} to {end or 'the end'}: the "
-                f"lake has {first} to {last}.",
-                remedy="Choose a window inside it.",
-            )
+        jobs = read_lake_jobs(self._lake_uri, cluster, read_time(self.start), read_time(self.end))
         uri = f"{replays_uri.rstrip('/')}/jobs-{frame_sha256(jobs)[:12]}.parquet"
-        fs, place = locate(uri)
-        write_atomically(fs, place, partial(pq.write_table, pa.Table.from_pandas(jobs, preserve_index=False)))
+        write_frame(uri, jobs)
         return uri, "lake"
 
     def _frozen_load(self, cluster: str, replays_uri: str) -> str | None:

@@ -71,7 +71,6 @@ def read_planned_log(
     asked: LogToReplay,
     *,
     needs_estimates: bool,
-    needs_pairs: bool,
     command: Sequence[str],
     sizes: pd.DataFrame | None = None,
     progress: Progress = silent,
@@ -100,7 +99,7 @@ def read_planned_log(
     logged = read_scenario(
         replace(asked, size=RoomForAll(table=newest)),
         needs_estimates=needs_estimates,
-        needs_pairs=needs_pairs,
+        needs_pairs=False,
         progress=progress,
     )
     remarks = list(logged.remarks)

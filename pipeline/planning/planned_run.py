@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.planning.planned_log import PlannedLog
+from pipeline.search.experiment_store.documents import digest
 
 # Part of every replay's identity. Raise it when the same replay gives other figures than before.
 RESULTS_VERSION = 1
@@ -62,9 +63,7 @@ class PlannedRun:
 
     def identity(self, inputs_sha256: str) -> str:
         """Return 20 hex digits of a digest of all that its outcome depends on."""
-        document = {"inputs": inputs_sha256, "run": self.to_dict(), "version": RESULTS_VERSION}
-        text = json.dumps(document, sort_keys=True, allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:20]
+        return digest({"inputs": inputs_sha256, "run": self.to_dict(), "version": RESULTS_VERSION})[:20]
 
     def command_words(self) -> list[str]:
         """Return the words of `lucid simulate` that say all of it but the nodes."""
@@ -84,13 +83,13 @@ class PlannedRun:
 def inputs_digest(log: PlannedLog) -> str:
     """Return the SHA-256 (hex) of what all replays share: jobs, rules, measurements, the size of a node."""
     scenario = log.scenario
-    digest = hashlib.sha256()
+    hashed = hashlib.sha256()
     shared = (log.gpus_per_node, log.one_pool, log.origin, scenario.rules, scenario.colocation)
     for each in (*shared, scenario.inference):
-        digest.update(f"{each!r}\n".encode())
+        hashed.update(f"{each!r}\n".encode())
     for job in scenario.workload.jobs:
-        digest.update(f"{job!r}\n".encode())
-    return digest.hexdigest()
+        hashed.update(f"{job!r}\n".encode())
+    return hashed.hexdigest()
 
 
 def _text(value: Any) -> str:

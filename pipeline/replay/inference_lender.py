@@ -45,10 +45,7 @@ class InferenceLender:
         `in_workers`: whether the log has jobs in workers.
         """
         rows, account = read_inference_load_file(self.path)
-        remarks = []
-        if account.rows_quarantined or account.rows_skipped:
-            reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
-            remarks.append(f"Rows of the load that are not used: {reasons}.")
+        remarks = [f"Rows of the load that are not used: {account.left_out}."] if account.left_out else []
         mixed_speed = self.mixed_speed
         if mixed_speed is None:
             mixed_speed = 1.0 if self.mix.scenario == "ideal" else InferenceService.mixed_speed

@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
+from cluster_logs.lake import Lake
 from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
+from pipeline.training.windows import submission_span
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,26 @@ class LogFile:
         frame, account = read_jobs_file(
             self.path, self.source_format, time_zone=self.time_zone, progress=progress
         )
-        if not account.rows_quarantined and not account.rows_skipped:
+        if not account.left_out:
             return frame, []
-        reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
-        return frame, [f"Rows of the log that are not replayed: {reasons}."]
+        return frame, [f"Rows of the log that are not replayed: {account.left_out}."]
 
     def part(self, jobs: pd.DataFrame) -> pd.DataFrame:
         """Return the jobs that count. Raises BadInputError when there are none."""
         return within(jobs, self.start, self.end, self.zone)
+
+
+def read_lake_jobs(lake_uri: str, cluster: str, start: datetime | None, end: datetime | None) -> pd.DataFrame:
+    """Return a cluster's jobs submitted in [start, end). Raises BadInputError when there are none."""
+    jobs = Lake(lake_uri).read_jobs(cluster, start, end)
+    if jobs.empty:
+        first, last = submission_span(lake_uri, cluster)
+        raise BadInputError(
+            f"No job of {cluster!r} was submitted from {start or 'the start'} to {end or 'the end'}: the "
+            f"lake has {first} to {last}.",
+            remedy="Choose a window inside it.",
+        )
+    return jobs
 
 
 def within(jobs: pd.DataFrame, start: datetime | None, end: datetime | None, zone: ZoneInfo) -> pd.DataFrame:

@@ -149,7 +149,7 @@ def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop:
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
     current = current_release(shop.uri, "small")
-    assert current.version == base  # nothing is published: the newest
+    assert current.release == base  # nothing is published: the newest
     with pytest.raises(BadInputError, match="Hold out fewer days"):
         plan_around(
             current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**{**asked(), "hold_out_days": 2})

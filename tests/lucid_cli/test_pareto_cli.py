@@ -296,14 +296,14 @@ def test_jobs_of_a_lake_are_those_known_before_the_held_out_days(tmp_path: Path)
 
 def test_the_preference_interface(collected: Collected, tmp_path: Path) -> None:
     pcs = PcsController(collected, folder=tmp_path, spec=SPEC)
-    assert pcs.wfq_config == FIFO_CONFIG
+    assert pcs.rule.config == FIFO_CONFIG
     pcs.set_preference([("JCT", "avg"), ("unfairness", "avg"), ("Pred_err", "p99")])
     with pytest.raises(NotFoundError, match="update_pareto_front"):
         pcs.set_wfq_config("c1")
     front = pcs.update_pareto_front()
     assert front.preference == ("JCT:avg", "unfairness:avg", "Pred_err:p99")
     pcs.set_wfq_config("c1")
-    assert pcs.wfq_config == front.points[0].config
+    assert pcs.rule.config == front.points[0].config
     pcs.set_wfq_config(front.points[-1].config)
     assert pcs.rule.config == front.points[-1].config
     with pytest.raises(UnknownNameError, match=r"'c99'.*c1"):

@@ -12,8 +12,8 @@ the experiment is run again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, TypeVar
 
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
@@ -77,6 +77,17 @@ class Experiment:
                 remedy="Plan it again in a new folder.",
             )
         return plan
+
+    @classmethod
+    def load(cls, uri: str, read: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Self:
+        """Return a stored experiment: fields of the plan as they stand, and those that `read` makes of it.
+
+        Raises as `read_plan`.
+        """
+        uri = uri.rstrip("/")
+        plan = cls.read_plan(uri)
+        stored = {field.name: plan[field.name] for field in fields(cls) if field.name in plan}
+        return cls(**{**stored, "uri": uri, "remarks": tuple(plan["remarks"]), **read(plan)})
 
     # -- rounds ----------------------------------------------------------------------------------------------
 

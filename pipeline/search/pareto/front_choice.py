@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from foundation.markdown import markdown_table
+from foundation.replaced_files import replace_file
 from foundation.storage import read_bytes
 from pipeline.search.pareto.presented import Front, FrontPoint
 from simulator.elastic.pareto.objectives import UNITS, Objective
@@ -21,8 +23,11 @@ def front_markdown(front: Front, *, page_url: str | None, mlflow_url: str | None
     """Return the front as a table, with what to do with it and where its page is."""
     titles = [objective.title for objective in _objectives(front)]
     rows = [
-        f"| {point.front_id} | {' | '.join(amount(point.figures[str(o)]) for o in _objectives(front))} "
-        f"| {len(point.config.weights)} |"
+        (
+            point.front_id,
+            *(amount(point.figures[str(objective)]) for objective in _objectives(front)),
+            len(point.config.weights),
+        )
         for point in front.points
     ]
     links = [
@@ -37,8 +42,7 @@ def front_markdown(front: Front, *, page_url: str | None, mlflow_url: str | None
             "chose none of them. No point is better in everything than another: going down the list, the "
             "first figure gets worse and another gets better. Pick what is worth its price."
         ),
-        f"| point | {' | '.join(titles)} | size classes |\n|{' --- |' * (len(titles) + 2)}\n"
-        + "\n".join(rows),
+        markdown_table(("point", *titles, "size classes"), rows, align_numbers=False),
     ]
     if links:
         parts.append(f"See {' and '.join(links)}.")
@@ -57,9 +61,7 @@ def keep_page(front: Front, files: Sequence[str], *, pages_dir: Path, cluster: s
     path = Path(cluster) / front.study[:16] / PAGE
     target = pages_dir / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_suffix(".tmp")
-    scratch.write_bytes(data)
-    scratch.replace(target)
+    replace_file(target, data, mode=0o644)
     return str(path)
 
 
@@ -68,12 +70,12 @@ def _objectives(front: Front) -> list[Objective]:
 
 
 def _figures(front: Front, point: FrontPoint) -> list[str]:
-    found = []
+    figures = []
     for objective in _objectives(front):
         unit = UNITS[objective.metric]
-        shown = amount(point.figures[str(objective)]) + (f" {unit}" if unit in ("s", "%") else "")
-        found.append(f"{objective.measure} {objective.metric} {shown}")
-    return found
+        value = amount(point.figures[str(objective)]) + (f" {unit}" if unit in ("s", "%") else "")
+        figures.append(f"{objective.measure} {objective.metric} {value}")
+    return figures
 
 
 def amount(value: float) -> str:

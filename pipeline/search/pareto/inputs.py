@@ -119,10 +119,7 @@ def collect_from_log(
     `whole` None: whole GPUs if a job is rigid, else fractions, as in the paper's simulator.
     """
     frame, account = read_jobs_file(str(jobs_path), source_format, time_zone=time_zone, progress=progress)
-    remarks = []
-    if account.rows_quarantined or account.rows_skipped:
-        reasons = ", ".join(f"{count:,} {name}" for name, count in sorted(account.reasons.items()))
-        remarks.append(f"Rows of the log that are not used: {reasons}.")
+    remarks = [f"Rows of the log that are not used: {account.left_out}."] if account.left_out else []
     speed_ups = read_speed_ups(speed_ups_path) if speed_ups_path is not None else None
     return collect(frame, gpus=gpus, scaling=scaling, whole=whole, speed_ups=speed_ups, remarks=remarks)
 

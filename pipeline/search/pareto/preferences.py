@@ -6,17 +6,17 @@ front = pcs.update_pareto_front()
 pcs.set_wfq_config(front.points[0].config)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from foundation.errors import BadInputError, NotFoundError
+from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
 from pipeline.search.pareto.inputs import Collected
 from pipeline.search.pareto.local import run_search
 from pipeline.search.pareto.presented import Front, present
-from pipeline.search.pareto.study import ParetoSearch, SearchSpec, plan_study
+from pipeline.search.pareto.study import SearchSpec, plan_study
 from simulator.elastic.pareto.objectives import Objective, preference_of
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 
@@ -25,7 +25,9 @@ FIFO_CONFIG = WfqConfig((inf,), (1.0,), 0.0, 1.0)
 
 
 class PcsController:
-    """An operator's session with one workload: what is preferred, the front, and the configuration in use."""
+    """An operator's session with one workload: its preference, its front, and `rule`, that of the
+    configuration in use.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,6 @@ class PcsController:
         spec: SearchSpec | None = None,
         workers: int = 1,
         progress: Progress = silent,
-        after_round: Callable[[ParetoSearch], object] | None = None,
     ) -> None:
         """Searches are kept below `folder`, one for each preference and workload, and go on where they ended.
 
@@ -48,9 +49,8 @@ class PcsController:
         self._name = name
         self._workers = workers
         self._progress = progress
-        self._after_round = after_round
         self._front: Front | None = None
-        self._config = FIFO_CONFIG
+        self.rule = WeightedFairQueuing(FIFO_CONFIG)
 
     @property
     def preference(self) -> tuple[Objective, ...]:
@@ -68,7 +68,7 @@ class PcsController:
     def update_pareto_front(self) -> Front:
         """Search the configurations on which no other improves in all that is preferred."""
         study = plan_study(self.collected, self._spec, folder_uri=self._folder, name=self._name)
-        run_search(study, workers=self._workers, progress=self._progress, after_round=self._after_round)
+        run_search(study, workers=self._workers, progress=self._progress)
         self._front = present(study)
         return self._front
 
@@ -85,18 +85,4 @@ class PcsController:
         """Use a configuration from now on: any, or a point of the front by its id."""
         if isinstance(config, str):
             config = self.pareto_front.point(config).config
-        if not isinstance(config, WfqConfig):
-            raise BadInputError(
-                f"{config!r} is no configuration.", remedy="Give a WfqConfig, or a point's id."
-            )
-        self._config = config
-
-    @property
-    def wfq_config(self) -> WfqConfig:
-        """The configuration in use; before one is set it is FIFO."""
-        return self._config
-
-    @property
-    def rule(self) -> WeightedFairQueuing:
-        """The rule of allocation in use."""
-        return WeightedFairQueuing(self._config)
+        self.rule = WeightedFairQueuing(config)

@@ -9,7 +9,7 @@ STUDY/front.json, front.html  what is presented (pipeline/search/pareto/report.p
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from foundation.errors import BadInputError
@@ -84,7 +84,7 @@ class ParetoSearch(Experiment):
 
     @property
     def inputs_uri(self) -> str:
-        """Where the workload is."""
+        """Return where the frozen inputs are."""
         return f"{self.uri}/inputs"
 
     @property
@@ -146,16 +146,11 @@ def plan_study(
 
 def load_study(uri: str) -> ParetoSearch:
     """Read a stored search. Raises NotFoundError when there is none, BadInputError for another format."""
-    uri = uri.rstrip("/")
-    plan = ParetoSearch.read_plan(uri)
-    sampling = plan["sampling"]
-    return ParetoSearch(
-        **{field.name: plan[field.name] for field in fields(ParetoSearch) if field.name in plan}
-        | {
-            "uri": uri,
+    return ParetoSearch.load(
+        uri,
+        lambda plan: {
             "objectives": preference_of(tuple(plan["preference"])),
-            "sampling": SampleSpec(sampling["jobs"], tuple(sampling["ways"]), sampling["seed"]),
+            "sampling": SampleSpec(**{**plan["sampling"], "ways": tuple(plan["sampling"]["ways"])}),
             "bounds": SearchBounds.from_data(plan["bounds"]),
-            "remarks": tuple(plan["remarks"]),
-        }
+        },
     )

@@ -6,18 +6,14 @@ A sweep that goes on tomorrow, or on another machine, replays the very same jobs
 or the lake in between.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cluster_logs.lake import Lake
@@ -25,15 +21,14 @@ from foundation.errors import BadInputError, NotFoundError
 from foundation.input_roots import admitted
 from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
-from foundation.storage import locate, read_bytes, write_atomically
+from foundation.storage import locate, write_frame
 from lucid_models.known_profiles import with_own_metrics
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
-from pipeline.replay.log_file import LogFile
-from pipeline.training.windows import submission_span
+from pipeline.replay.log_file import LogFile, read_lake_jobs
+from pipeline.search.experiment_store.documents import digest, read_json, write_json
 from pipeline.validation.replay_inputs import JobTypes
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
-from simulator.node_failures import DEFAULT_REPAIR_HOURS
 from simulator.rule_sets import load_rules
 
 INPUTS_FILE = "inputs.json"
@@ -58,6 +53,7 @@ JOB_COLUMNS = (
     "gpu_mem_util_pct",
     "gpu_mem_mib",
 )
+EVENTS = ("cpu_cores_per_node", "failure_mtbf_hours", "failure_repair_hours")  # of ClusterEvents
 SIZE_COLUMNS = ("virtual_cluster", "from_time", "nodes", "gpus_per_node")
 
 
@@ -72,8 +68,8 @@ class SweepInputs:
       (`Rules.labelled_scores`); without it the packing model learns from both tables.
     - `packing_model`: what scores jobs, as `PackingAnalyzeModel.to_data` says it; None: one that learns from
       both tables.
-    - `cpu_cores_per_node`, `failure_mtbf_hours`, `failure_repair_hours`: as in `lucid simulate`; failures are
-      drawn with the run's seed.
+    - `events`: the cluster's cores and failures (the fields named in `EVENTS`); failures are drawn with the
+      run's seed.
     - `remarks`: what the log did not say, for people.
     """
 
@@ -83,9 +79,7 @@ class SweepInputs:
     job_types: JobTypes = "log"
     solo: pd.DataFrame | None = None
     pairs: pd.DataFrame | None = None
-    cpu_cores_per_node: int = 0
-    failure_mtbf_hours: float | None = None
-    failure_repair_hours: float = DEFAULT_REPAIR_HOURS
+    events: ClusterEvents = field(default_factory=ClusterEvents)
     packing_model: Mapping[str, Any] | None = None
     remarks: tuple[str, ...] = ()
     sha256: str = field(default="", compare=False)
@@ -100,15 +94,6 @@ class SweepInputs:
             )
         if not self.sha256:
             object.__setattr__(self, "sha256", self._digest())
-
-    @property
-    def events(self) -> ClusterEvents:
-        """What happens to the cluster beside its changes of size."""
-        return ClusterEvents(
-            cpu_cores_per_node=self.cpu_cores_per_node,
-            failure_mtbf_hours=self.failure_mtbf_hours,
-            failure_repair_hours=self.failure_repair_hours,
-        )
 
     @property
     def one_pool(self) -> bool:
@@ -126,16 +111,13 @@ class SweepInputs:
         return {
             "rules": self.rules,
             "job_types": self.job_types,
-            "cpu_cores_per_node": self.cpu_cores_per_node,
-            "failure_mtbf_hours": self.failure_mtbf_hours,
-            "failure_repair_hours": self.failure_repair_hours,
+            **{name: getattr(self.events, name) for name in EVENTS},
             **packing,
         }
 
     def _digest(self) -> str:
         digests = {name: frame_sha256(frame) for name, frame in self.tables().items()}
-        text = json.dumps({**digests, **self.choices()}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest({**digests, **self.choices()})
 
 
 def read_log(
@@ -163,18 +145,9 @@ def read_log(
         job_types=job_types,
         solo=solo,
         pairs=pairs,
-        **_drawn(events),
+        events=events,
         remarks=tuple(remarks),
     )
-
-
-def _drawn(events: ClusterEvents) -> dict[str, Any]:
-    """What a sweep keeps of a cluster's events, by field of `SweepInputs`."""
-    return {
-        "cpu_cores_per_node": events.cpu_cores_per_node,
-        "failure_mtbf_hours": events.failure_mtbf_hours,
-        "failure_repair_hours": events.failure_repair_hours,
-    }
 
 
 def _measurements(
@@ -205,15 +178,8 @@ def read_lake(
     Without stored profiles the zoo is measured on the simulated GPU, and a remark says so. Raises
     NotFoundError when the lake has no jobs or no nodes of the cluster.
     """
-    lake = Lake(lake_uri)
-    jobs = with_own_metrics(lake.read_jobs(cluster, start, end), lake.read_job_metrics(cluster))
-    if jobs.empty:
-        first, last = submission_span(lake_uri, cluster)
-        raise BadInputError(
-            f"No job of {cluster!r} was submitted from {start or 'the start'} to {end or 'the end'}: the "
-            f"lake has {first} to {last}.",
-            remedy="Choose a window inside it.",
-        )
+    jobs = read_lake_jobs(lake_uri, cluster, start, end)
+    jobs = with_own_metrics(jobs, Lake(lake_uri).read_job_metrics(cluster))
     sizes = lake_sizes(lake_uri, cluster, jobs["submit_time"].min().to_pydatetime(), ZoneInfo("UTC"))
     profiles, remarks = measured_or_simulated(lake_uri, cluster)
     return SweepInputs(
@@ -223,7 +189,7 @@ def read_lake(
         job_types=job_types,
         solo=profiles.solo,
         pairs=profiles.pairs,
-        **_drawn(events),
+        events=events,
         remarks=tuple(remarks),
     )
 
@@ -239,33 +205,29 @@ def _columns(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 def store_inputs(inputs: SweepInputs, folder_uri: str) -> str:
     """Write the inputs below a sweep's folder and return their URI; the same inputs are written once."""
     uri = f"{folder_uri.rstrip('/')}/inputs/{inputs.sha256[:20]}"
-    fs, folder = locate(uri)
-    if read_bytes(f"{uri}/{INPUTS_FILE}") is not None:
+    if read_json(f"{uri}/{INPUTS_FILE}") is not None:
         return uri
     for name, frame in inputs.tables().items():
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        write_atomically(fs, f"{folder}/{name}.parquet", partial(pq.write_table, table))
+        write_frame(f"{uri}/{name}.parquet", frame)
     document = {
         "sha256": inputs.sha256,
         "tables": sorted(inputs.tables()),
         **inputs.choices(),
         "remarks": list(inputs.remarks),
     }
-    text = json.dumps(document, indent=2, sort_keys=True) + "\n"
-    # Last: inputs without this file are not complete.
-    write_atomically(fs, f"{folder}/{INPUTS_FILE}", lambda sink: sink.write(text.encode()))
+    write_json(f"{uri}/{INPUTS_FILE}", document)  # last: inputs without this file are not complete
     return uri
 
 
 def load_inputs(uri: str) -> SweepInputs:
     """Read what `store_inputs` wrote. Raises NotFoundError when it is not there."""
-    text = read_bytes(f"{uri}/{INPUTS_FILE}")
-    if text is None:
+    document = read_json(f"{uri}/{INPUTS_FILE}")
+    if document is None:
         raise NotFoundError(f"There are no inputs of a sweep at {uri}.", remedy="Plan the sweep again.")
-    document = json.loads(text)
     fs, folder = locate(uri)
     frames = {}
     for name in document.pop("tables"):
         with fs.open_input_file(f"{folder}/{name}.parquet") as source:
             frames[name] = pq.read_table(source).to_pandas()
-    return SweepInputs(**frames, **{**document, "remarks": tuple(document["remarks"])})
+    events = ClusterEvents(**{name: document.pop(name) for name in EVENTS})
+    return SweepInputs(**frames, **{**document, "events": events, "remarks": tuple(document["remarks"])})

@@ -134,7 +134,7 @@ class RunReplayer:
         workload = Workload.from_jobs(
             jobs,
             profiles=self._profiles(seed),
-            cpu_jobs=self.inputs.cpu_cores_per_node > 0,
+            cpu_jobs=self.inputs.events.cpu_cores_per_node > 0,
         )
         if self.inputs.one_pool:
             workload = workload.in_one_virtual_cluster(EVERYONE)

@@ -33,7 +33,7 @@ from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import reference_measurements
 from pipeline.search.sweeps.added_nodes import MOST_NODES
-from pipeline.search.sweeps.inputs import SweepInputs, read_lake, read_log
+from pipeline.search.sweeps.inputs import EVENTS, SweepInputs, read_lake, read_log
 from pipeline.search.sweeps.release_models import believed_by_live, live_version, settings_of_live
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
@@ -217,11 +217,7 @@ class SweepSpec:
         )
 
     def _events(self) -> ClusterEvents:
-        return ClusterEvents(
-            cpu_cores_per_node=self.cpu_cores_per_node,
-            failure_mtbf_hours=self.failure_mtbf_hours,
-            failure_repair_hours=self.failure_repair_hours,
-        )
+        return ClusterEvents(**{name: getattr(self, name) for name in EVENTS})
 
 
 def _text(value: Any) -> str | None:

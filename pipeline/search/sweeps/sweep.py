@@ -132,7 +132,12 @@ def plan_sweep(
 def _anything_random(inputs: SweepInputs, runs: Sequence[SweepRun]) -> bool:
     noisy = (run for run in runs if run.estimate_noise and policy_class(run.policy).needs_estimates)
     boots = (run for run in runs if run.node_sleep.get("boot_failure_share"))
-    return inputs.job_types == "drawn" or inputs.failure_mtbf_hours is not None or any(noisy) or any(boots)
+    return (
+        inputs.job_types == "drawn"
+        or inputs.events.failure_mtbf_hours is not None
+        or any(noisy)
+        or any(boots)
+    )
 
 
 def plan_digest(inputs: SweepInputs, runs: Sequence[SweepRun]) -> str:

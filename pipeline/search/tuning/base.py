@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from lucid_models.packing.tree import PackingSettings
@@ -11,7 +12,7 @@ from pipeline.search.tuning.space import LUCID
 @dataclass(frozen=True)
 class TuningBase:
     """What holds now: the policy and its settings, those of the packing model and of servers on loan (None:
-    none), and the release that they are of.
+    none), the release that they are of, and until when its models have learned.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -19,3 +20,4 @@ class TuningBase:
     release: int | None = None
     loaning: Mapping[str, Any] | None = None
     policy: str = LUCID
+    learned_until: datetime | None = None

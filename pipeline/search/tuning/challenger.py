@@ -5,13 +5,11 @@ anew with them and that version is pinned. The champion is left alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.packing.tree import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
@@ -24,7 +22,6 @@ from pipeline.release.release_settings import pinned_loaning, pinned_settings
 from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.proposal import Proposal
 from pipeline.search.tuning.space import (
-    LUCID,
     TUNED_POLICIES,
     loans_part,
     policy_part,
@@ -39,20 +36,8 @@ from pipeline.validation.held_out_days import record_held_out
 SETTINGS_DATASET = "settings"  # in a manifest's training.datasets: the study that chose the settings
 
 
-@dataclass(frozen=True)
-class CurrentRelease:
-    """What a cluster's release pins that can be tuned."""
-
-    version: int
-    settings: Mapping[str, Any]
-    packing: PackingSettings
-    learned_until: datetime | None
-    loaning: Mapping[str, Any] | None = None
-    policy: str = LUCID
-
-
-def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
-    """The release to tune: the cluster's champion, else its newest.
+def current_release(tracking_uri: str, cluster: str) -> TuningBase:
+    """Return what the release to tune pins: the cluster's champion, else its newest.
 
     Raises NotFoundError when the cluster has none, BadInputError when it runs neither Lucid nor Lyra.
     """
@@ -65,13 +50,18 @@ def current_release(tracking_uri: str, cluster: str) -> CurrentRelease:
         )
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
     models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
-    until = learned_until(models.manifest)
-    packing = models.packing.settings
-    return CurrentRelease(release.version, settings, packing, until, release.loaning, release.policy)
+    return TuningBase(
+        settings,
+        models.packing.settings,
+        release.version,
+        release.loaning,
+        release.policy,
+        learned_until(models.manifest),
+    )
 
 
 def plan_around(
-    current: CurrentRelease,
+    current: TuningBase,
     *,
     lake_uri: str,
     cluster: str,
@@ -87,7 +77,7 @@ def plan_around(
     until = training_window_end(lake_uri, cluster, spec.hold_out_days, spec.as_of)
     if current.learned_until is not None and current.learned_until > until:
         raise BadInputError(
-            f"Release {current.version} learned until {current.learned_until:%Y-%m-%d %H:%M}, but the "
+            f"Release {current.release} learned until {current.learned_until:%Y-%m-%d %H:%M}, but the "
             f"held-out days begin at {until:%Y-%m-%d %H:%M} UTC: the gate could not judge its models there.",
             remedy="Hold out fewer days, or train a release that stops earlier.",
         )
@@ -95,7 +85,7 @@ def plan_around(
         lake_uri=lake_uri,
         cluster=cluster,
         spec=spec,
-        base=TuningBase(current.settings, current.packing, current.version, current.loaning, current.policy),
+        base=current,
         out_uri=out_uri,
         progress=progress,
     )
@@ -112,12 +102,12 @@ def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: st
             f"There is nothing to build: {proposal.sentence}", remedy="Keep the current settings."
         )
     versions: dict[str, int] = {}
-    kept: Mapping[str, Any] = study.settings
+    pinned: Mapping[str, Any] = study.settings
     parts = NO_PARTS
     if study.base_release is not None:
         base = show_release(tracking_uri=tracking_uri, cluster=study.cluster, version=study.base_release)
         versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
-        kept, parts = base.settings, base.parts
+        pinned, parts = base.settings, base.parts
     if parts.loaning is not None:
         parts = replace(parts, loaning=pinned_loaning({**parts.loaning, **loans_part(proposal.values)}))
     if proposal.changes_packing:
@@ -127,7 +117,7 @@ def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: st
         cluster=study.cluster,
         versions=versions,
         policy=study.policy,
-        settings=pinned_settings({**kept, **policy_part(proposal.values)}, study.policy),
+        settings=pinned_settings({**pinned, **policy_part(proposal.values)}, study.policy),
         training_until=study.windows.until,
         origin=SettingsOrigin(datasets={SETTINGS_DATASET: study.sha256}),
         parts=parts,

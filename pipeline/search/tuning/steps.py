@@ -33,7 +33,7 @@ def plan_tuning(
     spec = TuningSpec(**{**given, "as_of": read_as_of(given.get("as_of"))})
     current = current_release(tracking_uri, cluster)
     study = plan_around(current, lake_uri=lake_uri, cluster=cluster, spec=spec, progress=progress)
-    return {"study_uri": study.uri, "base_release": current.version, "remarks": list(study.remarks)}
+    return {"study_uri": study.uri, "base_release": current.release, "remarks": list(study.remarks)}
 
 
 def ask_trials(

@@ -8,7 +8,7 @@ STUDY/trials/ID.json       a trial's record
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
@@ -99,7 +99,7 @@ class TuningStudy(Experiment):
 
     @property
     def inputs_uri(self) -> str:
-        """Where the frozen inputs are."""
+        """Return where the frozen inputs are."""
         return f"{self.uri}/inputs"
 
     @property
@@ -196,15 +196,11 @@ def plan_study(
 
 def load_study(uri: str) -> TuningStudy:
     """Read a stored study. Raises NotFoundError when there is none, BadInputError for another format."""
-    uri = uri.rstrip("/")
-    plan = TuningStudy.read_plan(uri)
-    return TuningStudy(
-        **{field.name: plan[field.name] for field in fields(TuningStudy) if field.name in plan}
-        | {
-            "uri": uri,
+    return TuningStudy.load(
+        uri,
+        lambda plan: {
             "windows": TuningWindows.from_data(plan["windows"]),
             "space": SearchSpace.from_data(plan["space"]),
             "packing": PackingSettings(**plan["packing"]),
-            "remarks": tuple(plan["remarks"]),
-        }
+        },
     )

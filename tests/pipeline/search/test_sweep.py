@@ -18,7 +18,7 @@ import pytest
 from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
-from pipeline.replay.cluster_events import one_pool
+from pipeline.replay.cluster_events import ClusterEvents, one_pool
 from pipeline.search.sweeps.inputs import SweepInputs, load_inputs, store_inputs
 from pipeline.search.sweeps.run import RunReplayer, execute_run, noisy_estimates_s, scaled_sizes
 from pipeline.search.sweeps.runs import SweepRun, expand
@@ -268,7 +268,9 @@ def test_scaled_clusters(inputs):
 
 
 def test_failures_are_drawn_with_the_seed(inputs):
-    replayer = RunReplayer(SweepInputs(inputs.jobs, inputs.sizes, failure_mtbf_hours=24.0))
+    replayer = RunReplayer(
+        SweepInputs(inputs.jobs, inputs.sizes, events=ClusterEvents(failure_mtbf_hours=24.0))
+    )
     suffered = [
         replayer.record(SweepRun("fifo", seed=seed))["figures"]["node_failures_suffered"]
         for seed in (0, 1, 0)
