@@ -15,7 +15,7 @@ from pipeline.characterisation.report import TITLES, ClusterReport
 _PACKAGE = "pipeline.characterisation"
 _SHOWN_ROWS = 24
 _FOLDED = 8  # tables with more rows are folded
-PAGE_FILE, REPORT_FILE = "index.html", "report.json"
+REPORT_FILE = "report.json"
 
 
 def characterisation_page(report: ClusterReport, pictures: Mapping[str, Markup]) -> str:

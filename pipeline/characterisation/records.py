@@ -7,41 +7,23 @@ STATE/characterisation/CLUSTER/2020-04-01-to-2020-09-28/   such a folder
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from cluster_logs.characterisation.catalogue import FIGURES
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.csv_files import csv_text
 from foundation.progress import Progress, silent
-from foundation.replaced_files import replace_file
-from foundation.themed_pictures import DARK, LIGHT, as_file
 from lucid_models.registry import Registry
 from pipeline.characterisation.inputs import View, read_lake_log
-from pipeline.characterisation.page import PAGE_FILE, REPORT_FILE, characterisation_page, index_page
+from pipeline.characterisation.page import REPORT_FILE, characterisation_page, index_page
 from pipeline.characterisation.pictures import draw
 from pipeline.characterisation.report import ClusterReport, report_on
-from pipeline.kept_reports import newest_reports
+from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index, write_report_files
 
 EXPERIMENT = "lucid-characterisation"
 PAGES = "characterisation"  # in the state folder
-_SHOWN = 60
-_MODE = 0o644  # a page is read by others than who made it
-
-
-@dataclass(frozen=True)
-class KeptReport:
-    """A report with where it is kept. `page`: below the pages' folder; `mlflow_path`: below MLflow's
-    address.
-    """
-
-    report: ClusterReport
-    folder: Path
-    page: str
-    mlflow_path: str
 
 
 def characterise_cluster(
@@ -52,7 +34,7 @@ def characterise_cluster(
     tracking_uri: str,
     view: View | None = None,
     progress: Progress = silent,
-) -> KeptReport:
+) -> KeptReport[ClusterReport]:
     """Characterise a cluster of the lake, write its page and keep a run of MLflow.
 
     Raises NotFoundError when the lake has no jobs of it, ServiceUnavailableError when MLflow does not
@@ -62,31 +44,24 @@ def characterise_cluster(
     report = report_on(read_lake_log(lake_uri, name, view or View(), progress), progress)
     folder = pages_dir / name / f"{report.start:%Y-%m-%d}-to-{report.end:%Y-%m-%d}"
     write_report(report, folder)
-    _write_index(pages_dir)
+    write_index(pages_dir, REPORT_FILE, _line_of, index_page)
     path = log_report(report, folder, tracking_uri)
     return KeptReport(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
 
 
 def write_report(report: ClusterReport, folder: Path) -> Path:
     """Write page, pictures, CSV files and JSON; returns the page. The same report gives the same bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
     measured = report.measured
-    for key, frame in (measured.figures | measured.tables).items():
-        replace_file(folder / f"{key}.csv", csv_text(_flat(frame)), mode=_MODE)
+    frames = measured.figures | measured.tables
+    tables = {f"{key}.csv": csv_text(frame.reset_index()) for key, frame in frames.items()}
     pictures = {
         item.key: draw(item.key, item.title, measured.figures[item.key])
         for item in FIGURES
         if item.key in measured.figures
     }
-    for key, picture in pictures.items():
-        if picture:
-            replace_file(folder / f"{key}.svg", as_file(picture, LIGHT), mode=_MODE)
-            replace_file(folder / f"{key}-dark.svg", as_file(picture, DARK), mode=_MODE)
-    replace_file(
-        folder / REPORT_FILE, json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n", mode=_MODE
-    )
-    replace_file(folder / PAGE_FILE, characterisation_page(report, pictures), mode=_MODE)
-    return folder / PAGE_FILE
+    text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
+    page = characterisation_page(report, pictures)
+    return write_report_files(folder, {**tables, REPORT_FILE: text}, pictures, page)
 
 
 def log_report(report: ClusterReport, folder: Path, tracking_uri: str) -> str:
@@ -108,21 +83,11 @@ def log_report(report: ClusterReport, folder: Path, tracking_uri: str) -> str:
         return run.ui_path()
 
 
-def _flat(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.reset_index()
-
-
-def _write_index(pages_dir: Path) -> None:
-    """List the newest reports of every cluster; replaced in one step, for a browser may be reading it."""
-    clusters: dict[str, list[dict[str, Any]]] = {}
-    for cluster, stamp, document in newest_reports(pages_dir, REPORT_FILE, _SHOWN):
-        jobs = document["numbers"].get("submissions.gpu_jobs")
-        clusters.setdefault(cluster, []).append(
-            {
-                "href": f"{cluster}/{stamp}/{PAGE_FILE}",
-                "start": document["window"]["start"][:10],
-                "end": document["window"]["end"][:10],
-                "gpu_jobs": "–" if jobs is None else f"{jobs:,.0f}",
-            }
-        )
-    replace_file(pages_dir / PAGE_FILE, index_page(clusters), mode=_MODE)
+def _line_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the index shows of a report."""
+    jobs = document["numbers"].get("submissions.gpu_jobs")
+    return {
+        "start": document["window"]["start"][:10],
+        "end": document["window"]["end"][:10],
+        "gpu_jobs": "–" if jobs is None else f"{jobs:,.0f}",
+    }

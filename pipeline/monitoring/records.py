@@ -16,9 +16,8 @@ from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.progress import Progress, silent
-from foundation.replaced_files import replace_file
 from lucid_models.registry import FoundRun, Registry
-from pipeline.kept_reports import newest_reports
+from pipeline.kept_reports import MOST_LISTED, PAGE_FILE, write_index, write_report_files
 from pipeline.monitoring.live import NO_RECORDS, LiveHealth, LiveRecords
 from pipeline.monitoring.monitor import load_watched_release, monitor_release
 from pipeline.monitoring.page import index_page, monitoring_page
@@ -27,11 +26,10 @@ from pipeline.monitoring.rules import MonitorSettings, Urgency
 
 EXPERIMENT = "lucid-monitoring"
 PAGES = "monitoring"  # in the state folder
-SHOWN_PASSES = 60
 REQUESTED = "retraining_requested"
 _RANK = {Urgency.OK: 0.0, Urgency.WATCH: 1.0, Urgency.RETRAIN: 2.0}
 _NOT_IN_METRICS = re.compile(r"[^A-Za-z0-9_. -]")
-REPORT_FILE, PAGE_FILE = "report.json", "index.html"
+REPORT_FILE = "report.json"
 
 
 @dataclass(frozen=True)
@@ -101,13 +99,13 @@ def make_pass(
         progress=progress,
     )
     registry = Registry(tracking_uri)
-    earlier = registry.find_runs(EXPERIMENT, {"cluster": name}, most=SHOWN_PASSES)
+    earlier = registry.find_runs(EXPERIMENT, {"cluster": name}, most=MOST_LISTED)
     pass_id = asked.pass_id
     others = [run for run in earlier if run.tags.get("pass_id") != pass_id or not pass_id]
     retraining = _retraining(report, others, asked.may_request)
     folder = pages_dir / name / f"{report.window.end.astimezone(UTC):%Y-%m-%dT%H%MZ}-r{release.version}"
     write_monitor_report(report, folder, tuple(map(_history_row, earlier)))
-    _write_index(pages_dir)
+    write_index(pages_dir, REPORT_FILE, _line_of, index_page)
     tags = {
         "cluster": name,
         "release_version": str(release.version),
@@ -259,26 +257,18 @@ def _history_row(run: FoundRun) -> dict[str, Any]:
     }
 
 
-def _write_index(pages_dir: Path) -> None:
-    """List the newest passes of every cluster; replaced in one step, for a browser may be reading it."""
-    clusters: dict[str, list[dict[str, Any]]] = {}
-    for cluster, stamp, document in newest_reports(pages_dir, REPORT_FILE, SHOWN_PASSES):
-        clusters.setdefault(cluster, []).append(
-            {
-                "href": f"{cluster}/{stamp}/{PAGE_FILE}",
-                "as_of": document["window"]["end"][:16],
-                "release": document["release_version"],
-                "decision": document["decision"],
-            }
-        )
-    replace_file(pages_dir / PAGE_FILE, index_page(clusters))
+def _line_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the index shows of a pass."""
+    return {
+        "as_of": document["window"]["end"][:16],
+        "release": document["release_version"],
+        "decision": document["decision"],
+    }
 
 
 def write_monitor_report(
     report: MonitorReport, folder: Path, history: tuple[Mapping[str, Any], ...] = ()
 ) -> None:
     """Write report.json and the page; the same report gives the same bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(report.to_dict(), indent=1, sort_keys=True, allow_nan=False) + "\n"
-    (folder / REPORT_FILE).write_text(text, encoding="utf-8")
-    (folder / PAGE_FILE).write_text(monitoring_page(report, history), encoding="utf-8")
+    write_report_files(folder, {REPORT_FILE: text}, {}, monitoring_page(report, history))

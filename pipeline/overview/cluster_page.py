@@ -12,8 +12,8 @@ from cluster_logs.quarantine import REASONS
 from cluster_logs.removal import Holdings, holdings
 from foundation.errors import LucidError, NotFoundError
 from lucid_models.releases.clusters import open_registry, release_clusters
-from pipeline.characterisation.page import PAGE_FILE, REPORT_FILE
-from pipeline.kept_reports import newest_reports
+from pipeline.characterisation.page import REPORT_FILE
+from pipeline.kept_reports import PAGE_FILE, newest_reports
 from pipeline.overview.clusters import ClusterAtAGlance, cluster_at_a_glance
 from pipeline.overview.monitored import read_passes
 from pipeline.overview.publication_steps import PublicationStep, publication_steps

@@ -11,7 +11,7 @@ from pipeline.characterisation.cells import duration_text
 from pipeline.planning.plan_report import CapacityReport, shown_columns
 
 _PACKAGE = "pipeline.planning"
-PAGE_FILE, REPORT_FILE = "index.html", "plan.json"
+REPORT_FILE = "plan.json"
 _TITLES = {
     "waits": "Waits against nodes, with intervals; dotted: the limit",
     "energy": "Waits against energy; large: on the front",

@@ -1,6 +1,6 @@
 """The pictures of a plan: waits against nodes, waits against energy, virtual clusters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -25,11 +25,19 @@ def draw_plan(rows: Sequence[Row], answers: Sequence[PlanAnswer], target: WaitTa
     """Return the pictures by name, each an SVG element in CSS variables; those without anything are left
     out.
     """
-    pictures = {"waits": _waits(rows, target), "energy": _energy(rows, target)}
-    virtual_clusters = [each for each in answers if each.kind == "nodes" and "independent" in each.figures]
-    own = [each for each in virtual_clusters if "virtual_clusters" not in each.figures]
-    if own:
-        pictures["virtual_clusters"] = _virtual_clusters(own)
+    pictures = {
+        "waits": _variants(rows, target, "nodes", _waits),
+        "energy": _variants(rows, target, "energy of powered nodes, MWh", _energy),
+    }
+    by_pool = [
+        answer
+        for answer in answers
+        if answer.kind == "nodes"
+        and "independent" in answer.figures
+        and "virtual_clusters" not in answer.figures
+    ]
+    if by_pool:
+        pictures["virtual_clusters"] = _virtual_clusters(by_pool)
     with mpl.rc_context({"text.parse_math": False}):  # names are no formulas
         return {name: themed_svg(figure, name.replace("_", " ")) for name, figure in pictures.items()}
 
@@ -47,44 +55,48 @@ def _by_variant(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return by_name
 
 
-def _waits(rows: Sequence[Row], target: WaitTarget) -> Figure:
+def _waits(axes: Axes, rows: Sequence[Row], column: str, number: int) -> None:
+    colour, line = _style(number)
+    nodes = [row["nodes"] for row in rows]
+    waits_s = [row[column] for row in rows]
+    axes.plot(nodes, waits_s, line, color=colour, label=rows[0]["variant"], linewidth=1.4)
+    if rows[0]["low"] is not None:
+        bounds = ([row["low"] for row in rows], [row["high"] for row in rows])
+        axes.fill_between(nodes, *bounds, color=colour, alpha=0.15, linewidth=0)
+
+
+def _energy(axes: Axes, rows: Sequence[Row], column: str, number: int) -> None:
+    colour, _ = _style(number)
+    for on_front, marker, alpha in ((True, "o", 1.0), (False, ".", 0.35)):
+        points = [(row["kwh"] / 1_000, row[column]) for row in rows if row["on_front"] is on_front]
+        if points:
+            label = rows[0]["variant"] if on_front else None
+            energy_mwh, waits_s = zip(*points, strict=True)
+            axes.plot(energy_mwh, waits_s, marker, color=colour, markersize=4, alpha=alpha, label=label)
+
+
+def _variants(
+    rows: Sequence[Row],
+    target: WaitTarget,
+    x_label: str,
+    draw: Callable[[Axes, Sequence[Row], str, int], None],
+) -> Figure:
+    """Draw each variant's rows, with the limit; waits by their logarithms, with room for 0."""
     figure, axes = _axes()
-    dress(axes, "nodes", target.words)
-    for number, (name, own) in enumerate(_by_variant(rows).items()):
-        colour, line = _style(number)
-        nodes = [row["nodes"] for row in own]
-        axes.plot(nodes, [row[target.column] for row in own], line, color=colour, label=name, linewidth=1.4)
-        if own[0]["low"] is not None:
-            bounds = ([row["low"] for row in own], [row["high"] for row in own])
-            axes.fill_between(nodes, *bounds, color=colour, alpha=0.15, linewidth=0)
+    dress(axes, x_label, target.words)
+    for number, own in enumerate(_by_variant(rows).values()):
+        draw(axes, own, target.column, number)
     axes.axhline(target.limit_s, color=INK, linewidth=0.8, linestyle=":")
-    _scale_and_legend(axes, rows, target)
-    return figure
-
-
-def _energy(rows: Sequence[Row], target: WaitTarget) -> Figure:
-    figure, axes = _axes()
-    dress(axes, "energy of powered nodes, MWh", target.words)
-    for number, (name, own) in enumerate(_by_variant(rows).items()):
-        colour, _ = _style(number)
-        for chosen, marker, alpha in ((True, "o", 1.0), (False, ".", 0.35)):
-            points = [(row["kwh"] / 1_000, row[target.column]) for row in own if row["on_front"] is chosen]
-            if points:
-                label = name if chosen else None
-                xs, ys = zip(*points, strict=True)
-                axes.plot(xs, ys, marker, color=colour, markersize=4, alpha=alpha, label=label)
-    axes.axhline(target.limit_s, color=INK, linewidth=0.8, linestyle=":")
-    _scale_and_legend(axes, rows, target)
-    return figure
-
-
-def _scale_and_legend(axes: Axes, rows: Sequence[Row], target: WaitTarget) -> None:
-    """Scale waits by their logarithms, with room for 0, and name the variants above the picture."""
     highest_s = max([target.limit_s, *(row[target.column] for row in rows)])
     axes.set_yscale("symlog", linthresh=_LINEAR_TO_S)
     axes.set_yticks(list(_TICKS), list(_TICKS.values()))
     axes.minorticks_off()
     axes.set_ylim(-0.2 * _LINEAR_TO_S, 1.5 * max(highest_s, _LINEAR_TO_S))
+    _legend(axes)
+    return figure
+
+
+def _legend(axes: Axes) -> None:
     axes.legend(
         frameon=False, fontsize=8, labelcolor=INK, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2
     )
@@ -102,9 +114,7 @@ def _virtual_clusters(answers: Sequence[PlanAnswer]) -> Figure:
         counts = [each.figures[key] or 0 for each in answers]
         axes.barh(places + offset, counts, 0.38, color=colour, label=label)
     axes.set_yticks(places, [_short(each.pool) for each in answers])
-    axes.legend(
-        frameon=False, fontsize=8, labelcolor=INK, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2
-    )
+    _legend(axes)
     return figure
 
 

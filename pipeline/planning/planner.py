@@ -1,7 +1,7 @@
 """What `lucid plan` and the DAG `plan_capacity` do: a log and an operator's questions in, a report out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,15 @@ from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
 from pipeline import settings as places
+from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.planning.capacity_plan import PlanSettings, make_plan
 from pipeline.planning.log_request import Commands, LogRequest
-from pipeline.planning.page import PAGE_FILE
+from pipeline.planning.page import REPORT_FILE, index_page
 from pipeline.planning.plan_report import CapacityReport
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
-from pipeline.planning.records import log_report, write_index, write_report
+from pipeline.planning.records import line_of_plan, log_report, write_report
 from pipeline.planning.replays import PlanReplays, StoredReplays
 from pipeline.search.experiment_store.documents import digest
 from simulator.loaning.policy_beside_inference import load_borrowing_policy
@@ -25,18 +26,6 @@ from simulator.rule_sets import load_rules
 
 DEFAULT_POLICY = "fifo"
 _REPLAYED = "replayed"  # in a plan's folder
-
-
-@dataclass(frozen=True)
-class KeptPlan:
-    """A report with where it is kept. `page`: below the pages' folder; `mlflow_path`: below MLflow's
-    address.
-    """
-
-    report: CapacityReport
-    folder: Path
-    page: str
-    mlflow_path: str
 
 
 def plan_capacity(
@@ -83,7 +72,7 @@ def plan_cluster(
     tracking_uri: str,
     workers: int = 1,
     progress: Progress = silent,
-) -> KeptPlan:
+) -> KeptReport[CapacityReport]:
     """Plan a cluster's capacity, write its page below `pages_dir` and keep a run of MLflow.
 
     The same questions of the same days have the same folder; replays are kept in the lake. Raises as
@@ -104,9 +93,9 @@ def plan_cluster(
         workers=workers,
         progress=progress,
     )
-    write_index(pages_dir)
+    write_index(pages_dir, REPORT_FILE, line_of_plan, index_page)
     path = log_report(report, folder, tracking_uri)
-    return KeptPlan(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
+    return KeptReport(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
 
 
 def default_folder(request: LogRequest) -> Path:

@@ -196,49 +196,36 @@ class Questions:
     def _replayed(self, run: PlannedRun) -> Replayed:
         return self.search.replays.of([run])[0]
 
-    # -- what sleep changes ----------------------------------------------------------------------------------
+    # -- what sleep and loans change ------------------------------------------------------------------------
 
     def cost_of_sleep(
         self, asleep: PlannedRun, awake: PlannedRun, sizes: Mapping[str, int]
     ) -> list[PlanAnswer]:
         """Ask what sleep costs in waiting and saves in energy and money, at sizes by what they are."""
         answers = []
-        table = self.table
+        table, energy = self.table, self.table.prices.energy
         for what, size in sizes.items():
-            slept, waked = (self._replayed(self.search.sized(run, size)) for run in (asleep, awake))
-            added = {
-                name: table.change(name, slept, waked)
-                for name in dict.fromkeys(("mean", self.search.target.metric))
+            slept, reference = (self._replayed(self.search.sized(run, size)) for run in (asleep, awake))
+            saved_kwh = table.kwh(reference) - table.kwh(slept)
+            figures = {
+                "saved_kwh": saved_kwh,
+                "saved_cost": saved_kwh * energy.price_per_kwh,
+                "saved_co2_kg": saved_kwh * energy.co2_kg_per_kwh,
+                "wake_ups_per_day": slept.figures.get("wake_ups_per_day"),
             }
-            saved_kwh = table.kwh(waked) - table.kwh(slept)
-            energy = table.prices.energy
-            mean = added["mean"]
             answers.append(
-                PlanAnswer(
+                self._changed(
                     "sleep",
-                    CLUSTER,
-                    asleep.variant,
                     f"What does sleeping cost in waiting and save in energy on {size:,} nodes ({what})?",
-                    f"The mean wait rises by {mean['added_s']:,.1f} s{_between(mean)}; of {size:,} nodes "
+                    f"The mean wait rises by {{}}; of {size:,} nodes "
                     f"{slept.figures.get('nodes_asleep_mean', 0.0):,.1f} sleep on average, which saves "
                     f"{saved_kwh:,.0f} kWh ({saved_kwh * energy.price_per_kwh:,.0f} at "
                     f"{energy.price_per_kwh:g} a kWh) in {table.log.days:,.1f} days.",
-                    {
-                        "nodes": size,
-                        "size": what,
-                        "added_wait": added,
-                        "saved_kwh": saved_kwh,
-                        "saved_cost": saved_kwh * energy.price_per_kwh,
-                        "saved_co2_kg": saved_kwh * energy.co2_kg_per_kwh,
-                        "wake_ups_per_day": slept.figures.get("wake_ups_per_day"),
-                        **self._wait_figures(slept),
-                    },
-                    table.command_of(slept.run),
+                    {"nodes": size, "size": what, **figures},
+                    (slept, reference),
                 )
             )
         return answers
-
-    # -- what loans save -------------------------------------------------------------------------------------
 
     def savings_of_loans(
         self, lent: PlannedRun, kept: tuple[PlanAnswer, PlanAnswer], sizes: Mapping[str, int]
@@ -247,44 +234,51 @@ class Questions:
 
         `used_gpu_h` are the GPU hours that jobs held on servers on loan until the last job ended.
         """
-        with_loans, without = (each.figures.get("nodes") for each in kept)
+        with_loans, without = (answer.figures.get("nodes") for answer in kept)
         saved = None if with_loans is None or without is None else without - with_loans
         nodes = "" if saved is None else f" {saved:,} nodes need not be there to keep the limit."
-        answers, table = [], self.table
+        runs = (lent, replace(lent, loaning=False))
+        answers = []
         for what, size in sizes.items():
-            borrowed, alone = (
-                self._replayed(self.search.sized(lent, size)),
-                self._replayed(self.search.sized(replace(lent, loaning=False), size)),
-            )
-            added = {
-                name: table.change(name, borrowed, alone)
-                for name in dict.fromkeys(("mean", self.search.target.metric))
-            }
-            used_gpu_h = _gpu_hours_on_loan(table, borrowed)
-            mean = added["mean"]
+            borrowed, reference = (self._replayed(self.search.sized(run, size)) for run in runs)
+            used_gpu_h = _gpu_hours_on_loan(self.table, borrowed)
+            names = ("servers_on_loan_mean", "reclaims", "preemptions")
+            figures = {name: borrowed.figures.get(name) for name in names}
             answers.append(
-                PlanAnswer(
+                self._changed(
                     "loans",
-                    CLUSTER,
-                    lent.variant,
                     f"What do loans save on {size:,} nodes ({what})?",
-                    f"The mean wait changes by {mean['added_s']:,.1f} s{_between(mean)}; jobs use "
-                    f"{used_gpu_h:,.0f} GPU hours of servers on loan.{nodes}",
-                    {
-                        "nodes": size,
-                        "size": what,
-                        "saved_nodes": saved,
-                        "added_wait": added,
-                        "used_gpu_h": used_gpu_h,
-                        "servers_on_loan_mean": borrowed.figures.get("servers_on_loan_mean"),
-                        "reclaims": borrowed.figures.get("reclaims"),
-                        "preemptions": borrowed.figures.get("preemptions"),
-                        **self._wait_figures(borrowed),
-                    },
-                    table.command_of(borrowed.run),
+                    f"The mean wait changes by {{}}; jobs use {used_gpu_h:,.0f} GPU hours of servers on "
+                    f"loan.{nodes}",
+                    {"nodes": size, "size": what, "saved_nodes": saved, "used_gpu_h": used_gpu_h, **figures},
+                    (borrowed, reference),
                 )
             )
         return answers
+
+    def _changed(
+        self,
+        kind: str,
+        question: str,
+        answer: str,
+        figures: Mapping[str, Any],
+        replays: tuple[Replayed, Replayed],
+    ) -> PlanAnswer:
+        """Return how waits of a replay differ from those of its reference, which `answer` has a place for."""
+        replayed, reference = replays
+        added = {
+            metric: self.table.change(metric, replayed, reference)
+            for metric in dict.fromkeys(("mean", self.search.target.metric))
+        }
+        return PlanAnswer(
+            kind,
+            CLUSTER,
+            replayed.run.variant,
+            question,
+            answer.format(f"{added['mean']['added_s']:,.1f} s{_between(added['mean'])}"),
+            {**figures, "added_wait": added, **self._wait_figures(replayed)},
+            self.table.command_of(replayed.run),
+        )
 
 
 def _gpu_hours_on_loan(table: PlanTable, replayed: Replayed) -> float:

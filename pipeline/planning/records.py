@@ -18,33 +18,23 @@ from foundation.csv_files import csv_text
 from foundation.human_times import human_duration
 from foundation.jsonable import to_jsonable
 from foundation.leftovers import scratch_folder
-from foundation.replaced_files import replace_file
-from foundation.themed_pictures import DARK, LIGHT, as_file
 from lucid_models.registry import Registry
-from pipeline.kept_reports import newest_reports
-from pipeline.planning.page import PAGE_FILE, REPORT_FILE, index_page, plan_page
+from pipeline.kept_reports import write_report_files
+from pipeline.planning.page import REPORT_FILE, plan_page
 from pipeline.planning.pictures import draw_plan
 from pipeline.planning.plan_report import CapacityReport
 from pipeline.search.experiment_store.tracking import metric_name
 
 EXPERIMENT = "lucid-capacity-plans"
-_SHOWN = 60
-_MODE = 0o644  # a page is read by others than who made it
 
 
 def write_report(report: CapacityReport, folder: Path) -> Path:
     """Write page, pictures, CSV files and JSON; returns the page. The same report gives the same bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
     document = to_jsonable(report.to_dict())
-    for name in ("questions", "front", "rows"):
-        replace_file(folder / f"{name}.csv", csv_text(_flat(document[name])), mode=_MODE)
+    tables = {f"{name}.csv": csv_text(_flat(document[name])) for name in ("questions", "front", "rows")}
     pictures = draw_plan(report.plan.rows, report.plan.answers, report.settings.target)
-    for name, picture in pictures.items():
-        replace_file(folder / f"{name}.svg", as_file(picture, LIGHT), mode=_MODE)
-        replace_file(folder / f"{name}-dark.svg", as_file(picture, DARK), mode=_MODE)
-    replace_file(folder / REPORT_FILE, json.dumps(document, indent=1, allow_nan=False) + "\n", mode=_MODE)
-    replace_file(folder / PAGE_FILE, plan_page(report, pictures), mode=_MODE)
-    return folder / PAGE_FILE
+    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    return write_report_files(folder, {**tables, REPORT_FILE: text}, pictures, plan_page(report, pictures))
 
 
 def log_report(report: CapacityReport, folder: Path, tracking_uri: str) -> str:
@@ -76,20 +66,10 @@ def log_report(report: CapacityReport, folder: Path, tracking_uri: str) -> str:
         return run.ui_path()
 
 
-def write_index(pages_dir: Path) -> None:
-    """List the newest plans of every cluster; replaced in one step, for a browser may be reading it."""
-    clusters: dict[str, list[dict[str, Any]]] = {}
-    for cluster, stamp, document in newest_reports(pages_dir, REPORT_FILE, _SHOWN):
-        first = document["questions"][0]
-        clusters.setdefault(cluster, []).append(
-            {
-                "href": f"{cluster}/{stamp}/{PAGE_FILE}",
-                "start": document["from"][:10],
-                "question": first["question"],
-                "answer": first["answer"],
-            }
-        )
-    replace_file(pages_dir / PAGE_FILE, index_page(clusters), mode=_MODE)
+def line_of_plan(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the index shows of a plan."""
+    first = document["questions"][0]
+    return {"start": document["from"][:10], "question": first["question"], "answer": first["answer"]}
 
 
 def _flat(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
