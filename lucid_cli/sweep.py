@@ -1,19 +1,11 @@
 """`lucid sweep`: policies x settings x seeds on one log, in parallel; interrupted sweeps go on."""
 
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as ProgressBar
 
 from foundation.errors import BadInputError
-from foundation.progress import clock_time
 from foundation.usable_cores import usable_cores
 from lucid_cli.options import (
     AllCoresOption,
@@ -42,9 +34,6 @@ from lucid_cli.output import (
 from lucid_cli.setting_pairs import by_policy, value_lists
 from lucid_cli.variadic import names_of, variadic
 
-if TYPE_CHECKING:
-    from pipeline.search.sweeps.workers import SweepProgress, Watch
-
 SHOWN_FIGURES = (
     "mean_jct_s",
     "mean_queuing_delay_s",
@@ -53,7 +42,6 @@ SHOWN_FIGURES = (
     "mean_bounded_slowdown",
 )
 SLEEP_FIGURES = ("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "added_queuing_delay_s")
-SECONDS_BETWEEN_LINES = 5.0
 SHOWN_ROWS = 40  # of the screen's table, the best first; all runs are in the files
 
 
@@ -190,14 +178,16 @@ def sweep(
     plan = plan_sweep(inputs, runs, out, keep_jobs=sweep_spec.keep_jobs)
     for line in plan.remarks:
         say(line)
-    with sweep_reporter() as watch:
-        done = run_pending(plan, workers=workers or usable_cores(), fresh=fresh, watch=watch)
+    with progress_reporter() as progress:
+        done = run_pending(plan, workers=workers or usable_cores(), fresh=fresh, progress=progress)
+    total, reused = len(plan.runs), len(plan.runs) - done.runs
+    say(f"{total:,} of {total:,} runs, {reused:,} done before, {done.jobs_per_s:,.0f} jobs/s")
     report = collect_sweep(plan, manifest=True)
     document = {
         "out": out,
-        "runs": done.total,
-        "executed": done.done - done.reused,
-        "reused": done.reused,
+        "runs": total,
+        "executed": done.runs,
+        "reused": reused,
         "failed": len(report.not_ok),
         "jobs_per_s": done.jobs_per_s,
         "table": report.table_uri,
@@ -222,7 +212,7 @@ def sweep(
         ]
         print_table(
             rows[:SHOWN_ROWS],
-            title=f"{log_name}: {done.total:,} runs, means over seeds",
+            title=f"{log_name}: {total:,} runs, means over seeds",
             columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *shown[1:]],
         )
         if len(rows) > SHOWN_ROWS:
@@ -274,51 +264,6 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         for row in table.to_dict(orient="records")
     ]
-
-
-def described(progress: "SweepProgress") -> str:
-    """Say how far a sweep is, in one line."""
-    parts = [f"{progress.done:,} of {progress.total:,} runs"]
-    if progress.reused:
-        parts.append(f"{progress.reused:,} done before")
-    if progress.failed:
-        parts.append(f"{progress.failed:,} failed")
-    if progress.jobs:
-        parts.append(f"{progress.jobs_per_s:,.0f} jobs/s")
-    if progress.eta_s is not None and progress.done < progress.total:
-        parts.append(f"ETA {clock_time(progress.eta_s)}")
-    return ", ".join(parts)
-
-
-@contextmanager
-def sweep_reporter() -> Iterator["Watch"]:
-    """Yield a watch: a bar on a terminal, elsewhere a line every few seconds; always on standard error."""
-    if not sys.stderr.isatty():
-        last = time.monotonic()
-
-        def line(progress: "SweepProgress") -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last >= SECONDS_BETWEEN_LINES or progress.done == progress.total:
-                last = now
-                say(described(progress))
-
-        yield line
-        return
-    bar = ProgressBar(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=None)
-
-        def draw(progress: "SweepProgress") -> None:
-            bar.update(task, total=progress.total, completed=progress.done, description=described(progress))
-
-        yield draw
 
 
 def register(app: typer.Typer) -> None:

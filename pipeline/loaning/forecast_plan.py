@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pandas as pd
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
-from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.registry import Registry
 from lucid_models.releases.building import MODEL_NAMES
 from lucid_models.releases.optional_parts import LOAD_KIND
+from pipeline.training.training_plan import version_learned_until
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, training_window_end
 from pipeline.validation.held_out_days import usual_held_out
 
@@ -60,17 +61,18 @@ def plan_load_forecast(
     if until is None or until - first < STALE_AFTER:
         if until is not None:
             begin = f"{until:%Y-%m-%d %H:%M} UTC"
-            said = f"There is less than a day of inference load before the held-out days, from {begin}"
-            remarks = (f"{said}: the forecast learns from all there is, and no release may pin it yet.",)
+            shortage = f"There is less than a day of inference load before the held-out days, from {begin}"
+            remarks = (f"{shortage}: the forecast learns from all there is, and no release may pin it yet.",)
         until = last + timedelta(seconds=1)
     until = min(until, last + timedelta(seconds=1))
     newest = _newest(Registry(tracking_uri), cluster, until)
-    if newest is not None and not anew and until - _learned_until(newest) < STALE_AFTER:
-        said = (
-            f"The {LOAD_KIND} model stays version {newest.version}: it learned until "
-            f"{_learned_until(newest):%Y-%m-%d %H:%M} UTC, of {until:%Y-%m-%d %H:%M}."
+    if newest is not None and not anew and until - newest[1] < STALE_AFTER:
+        version, learned_until = newest
+        reason = (
+            f"The {LOAD_KIND} model stays version {version}: it learned until "
+            f"{learned_until:%Y-%m-%d %H:%M} UTC, of {until:%Y-%m-%d %H:%M}."
         )
-        return LoadForecastPlan(cluster, until, (), newest.version, {LOAD_KIND: said}, remarks)
+        return LoadForecastPlan(cluster, until, (), version, {LOAD_KIND: reason}, remarks)
     return LoadForecastPlan(cluster, until, (LOAD_KIND,), None, {}, remarks)
 
 
@@ -87,14 +89,10 @@ def _until(
         return None, (f"No day is held out: {error}",)
 
 
-def _newest(registry: Registry, cluster: str, until: datetime) -> RegisteredVersion | None:
-    """The newest version of the cluster's that learned nothing after `until`."""
+def _newest(registry: Registry, cluster: str, until: datetime) -> tuple[int, datetime] | None:
+    """Return the cluster's newest version that learned nothing after `until`, and until when it learned."""
     for version in registry.versions(MODEL_NAMES[LOAD_KIND]):
-        if version.tags.get("cluster") == cluster and _learned_until(version) <= until:
-            return version
+        learned_until = version_learned_until(version)
+        if version.tags.get("cluster") == cluster and learned_until is not None and learned_until <= until:
+            return version.version, learned_until
     return None
-
-
-def _learned_until(version: RegisteredVersion) -> datetime:
-    stated = version.tags.get("training_until")
-    return datetime.max.replace(tzinfo=UTC) if stated is None else datetime.fromisoformat(stated)

@@ -40,6 +40,12 @@ from lucid_models.waits.queue_moment import queue_at
 
 # What `--json` prints is bounded by what a person asks about.
 MOST_JOBS = 100
+# Models that forecast a series: of what, and what is explained of it.
+_FORECASTS = {
+    "throughput": ("bins", "bin is"),
+    "node_demand": ("busy nodes", "hours are"),
+    "inference_load": ("the usage of servers", "bin is"),
+}
 
 
 @dataclass(frozen=True)
@@ -117,27 +123,19 @@ def explain_predictions(
     Raises BadInputError for jobs that such a model knows nothing of, NotFoundError for one that the
     lake does not hold.
     """
-    if model.kind == "throughput":
+    lake = Lake(lake_uri)
+    if model.kind in _FORECASTS:
+        forecasts, explained = _FORECASTS[model.kind]
         if job_ids:
             raise BadInputError(
-                "The throughput model forecasts bins, not jobs.",
-                remedy="Leave --job out: the next bin is explained.",
+                f"The {model.kind.replace('_', ' ')} model forecasts {forecasts}, not jobs.",
+                remedy=f"Leave --job out: the next {explained} explained.",
             )
-        return _next_bins(model, Lake(lake_uri).read_throughput(cluster))
-    if model.kind == "node_demand":
-        if job_ids:
-            raise BadInputError(
-                "The node demand model forecasts busy nodes, not jobs.",
-                remedy="Leave --job out: the next hours are explained.",
-            )
-        return [_next_hours(model.parts[""], Lake(lake_uri).read_node_states(cluster))]
-    if model.kind == "inference_load":
-        if job_ids:
-            raise BadInputError(
-                "The inference load model forecasts the usage of servers, not jobs.",
-                remedy="Leave --job out: the next bin is explained.",
-            )
-        return [_next_load(model.parts[""], Lake(lake_uri).read_inference_load(cluster))]
+        if model.kind == "throughput":
+            return _next_bins(model, lake.read_throughput(cluster))
+        if model.kind == "node_demand":
+            return [_next_hours(model.parts[""], lake.read_node_states(cluster))]
+        return [_next_load(model.parts[""], lake.read_inference_load(cluster))]
     if model.kind not in (*MODEL_KINDS, WAITS_KIND):
         raise BadInputError(
             f"The {model.kind} model reads graphs, which a lake does not hold.",
@@ -145,7 +143,6 @@ def explain_predictions(
         )
     if len(job_ids) > MOST_JOBS:
         raise BadInputError(f"{len(job_ids)} jobs are too many to read.", remedy=f"Name at most {MOST_JOBS}.")
-    lake = Lake(lake_uri)
     if model.kind == WAITS_KIND:
         if not job_ids:  # one that learned from snapshots has no jobs in the lake
             return []

@@ -82,7 +82,7 @@ def plan_training(
             reasons[name] = f"The {name} model was not asked for, and there is none to keep."
         elif version is None:
             remarks.append(f"There is no {name} model for cluster {cluster!r} yet: it is trained too.")
-        elif (learned := _learned_until(version)) is not None and learned > until:
+        elif (learned := version_learned_until(version)) is not None and learned > until:
             remarks.append(
                 f"The {name} model, version {version.version}, has learned until {learned:%Y-%m-%d %H:%M}, "
                 f"but the gate replays what came after {until:%Y-%m-%d %H:%M} UTC: it is trained again."
@@ -127,7 +127,9 @@ def _unseen_days(
     newest: dict[str, RegisteredVersion | None], lake_uri: str, cluster: str, as_of: datetime | None
 ) -> int:
     """How many whole days of the log the models have not seen, from 1 to two weeks; two weeks if none."""
-    ends = [end for version in newest.values() if version is not None and (end := _learned_until(version))]
+    ends = [
+        end for version in newest.values() if version is not None and (end := version_learned_until(version))
+    ]
     if not ends:
         return DEFAULT_HOLD_OUT_DAYS
     _, last = submission_span(lake_uri, cluster, as_of)
@@ -135,6 +137,7 @@ def _unseen_days(
     return min(unseen, DEFAULT_HOLD_OUT_DAYS) if unseen >= 1 else DEFAULT_HOLD_OUT_DAYS
 
 
-def _learned_until(version: RegisteredVersion) -> datetime | None:
+def version_learned_until(version: RegisteredVersion) -> datetime | None:
+    """Return until when a registered model learned; None where it does not say."""
     end = version.tags.get("training_until")
     return None if end is None else datetime.fromisoformat(end)

@@ -1,35 +1,37 @@
 """Which days teach and which days judge: the one split that training, validation and the DAGs share."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 
 DEFAULT_HOLD_OUT_DAYS = 14
 LONGEST_HOLD_OUT_DAYS = 3_650
+# What tells when a cluster's log begins and ends: the first of these tables that it has, by this column.
+_TIMES_OF_TABLES = {
+    "jobs": "submit_time",
+    "throughput": "bin_start",
+    "node_states": "time",
+    "inference_load": "time",
+}
 
 
 def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) -> tuple[datetime, datetime]:
     """The first and the last submission of a cluster's jobs (UTC), as if the log ended at `as_of`.
 
-    A cluster of which only the published throughput, or only counts of nodes, or only the load of
-    inference servers, are known spans these. Of jobs,
-    two days are read, not the whole table. Raises NotFoundError when the lake has none of them,
-    BadInputError when `as_of` lies before the first.
+    A cluster without jobs spans its published throughput, else its counts of nodes, else its load of
+    inference servers. Two days are read, not the whole table. Raises NotFoundError when the lake has none of
+    them, BadInputError when `as_of` lies before the first.
     """
     lake = Lake(lake_uri)
-    first, last = (
-        _job_span(lake, cluster)
-        or _throughput_span(lake, cluster)
-        or _node_span(lake, cluster)
-        or _load_span(lake, cluster)
-        or (None, None)
-    )
-    if first is None or last is None:
+    spans = (_span(lake, cluster, table, column) for table, column in _TIMES_OF_TABLES.items())
+    span = next((span for span in spans if span is not None), None)
+    if span is None:
         raise NotFoundError(
             f"The lake {lake_uri} has no jobs of cluster {cluster!r}.",
             remedy="`lucid ingest` or `lucid synthesize` fills it.",
         )
+    first, last = span
     if as_of is None or as_of > last:
         return first, last
     if as_of <= first:
@@ -59,37 +61,17 @@ def only_cluster(lake_uri: str) -> str:
     return clusters[0]
 
 
-def _job_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
-    days = lake.dates(cluster)
+def _span(lake: Lake, cluster: str, table: str, column: str) -> tuple[datetime, datetime] | None:
+    """Return the first and the last time of a table, read of its first and last day; None: it is empty."""
+    days = lake.dates(cluster, table)
     if not days:
         return None
-    ends = []
-    for day in (days[0], days[-1]):
-        midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - the lake reads it as UTC
-        times = lake.read_jobs(cluster, midnight, midnight + timedelta(days=1), ["submit_time"])
-        ends.append(times["submit_time"])
-    return ends[0].min().to_pydatetime(), ends[1].max().to_pydatetime()
-
-
-def _throughput_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
-    if not lake.dates(cluster, "throughput"):
-        return None
-    starts = lake.read_throughput(cluster)["bin_start"]
-    return starts.min().to_pydatetime(), starts.max().to_pydatetime()
-
-
-def _node_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
-    if not lake.dates(cluster, "node_states"):
-        return None
-    times = lake.read_node_states(cluster)["time"]
-    return times.min().to_pydatetime(), times.max().to_pydatetime()
-
-
-def _load_span(lake: Lake, cluster: str) -> tuple[datetime, datetime] | None:
-    if not lake.dates(cluster, "inference_load"):
-        return None
-    times = lake.read_inference_load(cluster)["time"]
-    return times.min().to_pydatetime(), times.max().to_pydatetime()
+    read = getattr(lake, f"read_{table}")
+    first, last = (
+        read(cluster, midnight, midnight + timedelta(days=1))[column]
+        for midnight in (datetime.combine(day, time(), UTC) for day in (days[0], days[-1]))
+    )
+    return first.min().to_pydatetime(), last.max().to_pydatetime()
 
 
 def read_time(text: str | None) -> datetime | None:

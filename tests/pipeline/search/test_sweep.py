@@ -24,7 +24,7 @@ from pipeline.search.sweeps.run import RunReplayer, execute_run, noisy_estimates
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.search.sweeps.spec import SweepSpec
 from pipeline.search.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
-from pipeline.search.sweeps.workers import SweepProgress, run_pending
+from pipeline.search.sweeps.workers import run_pending
 from simulator.job import Job
 from simulator.workload import Workload
 from tests.conftest import small_jobs, small_profiles
@@ -182,41 +182,37 @@ def test_a_run_under_way_is_seen(tmp_path):
     jobs = to_frame(conform(small_jobs(12_000).assign(cluster="c"), JOB_SCHEMA, what="job table"))
     slow = SweepInputs(jobs, one_pool(8).assign(virtual_cluster="vc", nodes=40))
     plan = plan_sweep(slow, expand(["fifo", "tiresias"]), str(tmp_path))
-    seen: list[SweepProgress] = []
-    last = run_pending(plan, watch=seen.append)
-    assert (last.done, last.jobs, last.under_way) == (2, 24_000, 0)
-    parts = [progress for progress in seen if progress.under_way]
-    assert parts
-    assert all(0 < part.jobs <= 24_000 for part in parts)
-    assert all(0 <= part.eta_s < 600 for part in parts if part.eta_s is not None)
-    assert seen[0].eta_s is None
-    assert any(part.eta_s is not None for part in parts)
-    assert any(part.done == 0 and 0 < part.under_way < 1 for part in parts)
-    assert [progress.jobs for progress in seen] == sorted(progress.jobs for progress in seen)
+    reported: list[tuple[int, int | None, str]] = []
+    executed = run_pending(plan, progress=lambda *report: reported.append(report))
+    assert (executed.runs, executed.failed, executed.jobs) == (2, 0, 24_000)
+    assert reported[-1] == (24_000, 24_000, "2 runs")
+    jobs_done = [done for done, _, _ in reported]
+    assert any(0 < done < 12_000 for done in jobs_done)  # within the first run
+    assert any(12_000 < done < 24_000 for done in jobs_done)
+    assert jobs_done == sorted(jobs_done)
+    assert {total for done, total, _ in reported if done} == {24_000}
 
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_costs_its_run_only(inputs, tmp_path, monkeypatch):
     fixed = SweepInputs(inputs.jobs, inputs.sizes)
     plan = plan_sweep(fixed, expand(["fifo", "srtf"], seeds=range(20)), str(tmp_path))
-    seen: list[SweepProgress] = []
     killed: list[object] = []
 
-    def watch(progress: SweepProgress) -> None:
-        seen.append(progress)
-        if progress.done == 4:
+    def kill_one(done_jobs: int, total_jobs: int | None, what: str) -> None:
+        if total_jobs and done_jobs >= total_jobs / 10 and not killed:
             victim = multiprocessing.active_children()[-1]
             killed.append(victim)
             victim.kill()
 
-    run_pending(plan, workers=2, watch=watch)
+    executed = run_pending(plan, workers=2, progress=kill_one)
     table = collect_sweep(plan, figures=False).table
     assert killed
     lost = table[table["status"] == "failed"]
     assert len(lost) <= 1  # none when the worker was between two runs
     assert all("signal 9" in error for error in lost["error"])
     assert len(table[table["status"] == "ok"]) == 40 - len(lost)
-    assert seen[-1].done == 40
+    assert (executed.runs, executed.failed) == (40, len(lost))
     assert len(pending(plan)) == len(lost)
 
 
@@ -317,8 +313,8 @@ def test_a_policy_that_breaks_is_a_row(inputs, tmp_path, monkeypatch):
 
     monkeypatch.setattr(fifo.Fifo, "decide", broken)
     plan = plan_sweep(inputs, expand(["fifo", "sjf"]), str(tmp_path))
-    progress = run_pending(plan)
-    assert (progress.done, progress.failed) == (2, 1)
+    executed = run_pending(plan)
+    assert (executed.runs, executed.failed) == (2, 1)
     report = collect_sweep(plan)
     assert report.table["status"].tolist() == ["failed", "ok"]
     assert "ZeroDivisionError: nobody tested this (broken" in report.table["error"][0]
