@@ -17,9 +17,9 @@ def lake_uri() -> str:
 
 def tracking_uri() -> str:
     """Return MLflow's address: LUCID_TRACKING_URI, else the running stack, else a local SQLite store."""
-    known = _server_uri()
-    if known:
-        return known
+    server = _server_uri()
+    if server:
+        return server
     store = private_folder(state_dir() / "mlflow-local")
     return f"sqlite:///{private_database(store / 'mlflow.db')}"
 

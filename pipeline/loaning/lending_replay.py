@@ -117,14 +117,14 @@ def known_load(
         )
     bounds: dict[float, Floats] = {}
     if scorer is not None:
-        said = scorer.said_before(series.usage, round(series.start_s), series.gap).quantiles
-        if quantile not in said:
-            named = ", ".join(f"{level:g}" for level in sorted(said))
+        quantiles = scorer.said_before(series.usage, round(series.start_s), series.gap).quantiles
+        if quantile not in quantiles:
+            levels = ", ".join(f"{level:g}" for level in sorted(quantiles))
             raise BadInputError(
                 f"The forecast has no quantile {quantile:g}.",
-                remedy=f"Use one of {named} (--loaning quantile=...).",
+                remedy=f"Use one of {levels} (--loaning quantile=...).",
             )
-        bounds = {level: bound[rows] for level, bound in said.items()}
+        bounds = {level: bound[rows] for level, bound in quantiles.items()}
     return KnownLoad(
         times_s=times_s[rows],
         usage=series.usage[rows],

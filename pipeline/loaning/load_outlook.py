@@ -52,12 +52,12 @@ class LoadOutlook:
 
 def iterated_means(scorer: InferenceLoadScorer, usage: Floats, last_bin_start_s: float, bins: int) -> Floats:
     """Return the forecast means of the next `bins`, each taken for what happened; shape (bins,)."""
-    known = np.concatenate([usage[-_TAIL_BINS:], np.empty(bins)])
-    end = known.size - bins
+    series = np.concatenate([usage[-_TAIL_BINS:], np.empty(bins)])
+    end = series.size - bins
     first_bin_s = round(last_bin_start_s) - (end - 1) * BIN_S
     for ahead in range(bins):
-        known[end + ahead] = scorer.predict_series(known[: end + ahead], first_bin_s)[-1]
-    return known[end:]
+        series[end + ahead] = scorer.predict_series(series[: end + ahead], first_bin_s)[-1]
+    return series[end:]
 
 
 def past_errors(

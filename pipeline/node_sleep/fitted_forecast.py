@@ -26,8 +26,8 @@ class FittedForecaster:
     def forecast(self, busy: NDArray[np.float64], last_bin_start_s: float) -> DemandForecast:
         """Return the model's forecast at the end of the bin that began at `last_bin_start_s`."""
         finished = round((last_bin_start_s - self._bins.start_s) / BIN_S) + 1
-        said = self._scorer.forecast(self._bins.running[:finished], last_bin_start_s)
-        return DemandForecast(said.near_mean, said.far_mean, said.near_peak)
+        forecast = self._scorer.forecast(self._bins.running[:finished], last_bin_start_s)
+        return DemandForecast(forecast.near_mean, forecast.far_mean, forecast.near_peak)
 
 
 def fit_forecaster(

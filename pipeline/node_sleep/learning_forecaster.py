@@ -32,11 +32,11 @@ class LearningForecaster:
         if count < LEAST_BINS:
             newest = float(busy[-1])
             return DemandForecast(newest, newest, {})
-        known = LEAST_BINS + (count - LEAST_BINS) // ANEW_BINS * ANEW_BINS
+        learned_bins = LEAST_BINS + (count - LEAST_BINS) // ANEW_BINS * ANEW_BINS
         start_s = last_bin_start_s - (count - 1) * BIN_S
-        key = sha256(f"{start_s}".encode() + busy[:known].tobytes()).hexdigest()
+        key = sha256(f"{start_s}".encode() + busy[:learned_bins].tobytes()).hexdigest()
         if key not in self._learned:
-            self._learned[key] = self._learn(busy[:known].copy(), start_s)
+            self._learned[key] = self._learn(busy[:learned_bins].copy(), start_s)
         return self._learned[key].forecast(busy, last_bin_start_s)
 
     def _learn(self, busy: NDArray[np.float64], start_s: float) -> NodeForecaster:

@@ -27,9 +27,9 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     column = checker.first_of(_FORECAST)
     values = checker.number(column)
     checker.reject(np.isnan(values), q.MISSING_COUNT, column)
-    kept = checker.kept()
-    instants = pa.array(times[kept]).cast(pa.timestamp("us", tz="UTC"))
-    return pa.table({"time": instants, "forecast": values[kept]})
+    is_kept = checker.kept()
+    instants = pa.array(times[is_kept]).cast(pa.timestamp("us", tz="UTC"))
+    return pa.table({"time": instants, "forecast": values[is_kept]})
 
 
 READER = Reader(

@@ -64,30 +64,30 @@ class WindowReplays:
 
     def settings(self) -> tuple[SleepSettings, SettingsChoice | None, str]:
         """Return the settings to replay, how they were chosen (None: they were not), and why in words."""
-        asked = self._settings
-        name = {"causal": "forecast", "oracle": "forecast"}.get(asked.control, asked.control)
-        given = replace(asked.sleep or SleepSettings(), control=name, boot_s=asked.boot_s)
-        if asked.control != "causal" or asked.sleep is not None:
-            return given, None, "The settings are as given."
+        settings = self._settings
+        name = {"causal": "forecast", "oracle": "forecast"}.get(settings.control, settings.control)
+        stated = replace(settings.sleep or SleepSettings(), control=name, boot_s=settings.boot_s)
+        if settings.control != "causal" or settings.sleep is not None:
+            return stated, None, "The settings are as given."
         weeks = _past_weeks(self._window.start_s - self._series.start_s)
         published = self._forecasts.published
         if weeks < 1:
             if published is not None:
                 return (
-                    given,
+                    stated,
                     None,
                     "No week lies before the start to choose on: the forecast is used as given.",
                 )
-            buffer = replace(given, control="buffer")
+            buffer = replace(stated, control="buffer")
             return (
                 buffer,
                 None,
-                f"No week lies before the start to choose on: {given.buffer_nodes} nodes idle.",
+                f"No week lies before the start to choose on: {stated.buffer_nodes} nodes idle.",
             )
         past = demand_window(self._series, self._window.start_s - weeks * WEEK_S, self._window.start_s)
         if published is not None and not published.covers(past):
-            return given, None, "The published forecast has no past weeks to choose on: it is used as given."
-        choice = self._chosen(given, past)
+            return stated, None, "The published forecast has no past weeks to choose on: it is used as given."
+        choice = self._chosen(stated, past)
         return choice.settings, choice, choice.reason
 
     def _chosen(self, given: SleepSettings, past: DemandWindow) -> SettingsChoice:
@@ -130,14 +130,14 @@ class WindowReplays:
         """Replay a window by the rules that hold."""
         if self._settings.used_rules == "minutes":
             return replay_minutes(window, sleep, forecaster, failures=self._settings.failures)
-        given = None
+        published = None
         if sleep.control == "helios-artifact":
             if self._forecasts.published is None:
                 raise BadInputError(
                     "The control 'helios-artifact' needs its forecast.", remedy="Give --forecast FILE."
                 )
-            given = self._forecasts.published.of(window)
-        return replay_bins(window, sleep, forecaster, published_forecast=given)
+            published = self._forecasts.published.of(window)
+        return replay_bins(window, sleep, forecaster, published_forecast=published)
 
     def curve(self, sleep: SleepSettings) -> list[dict[str, Any]]:
         """Return the figures of plain buffers, by their size."""

@@ -156,9 +156,9 @@ def preview_log(
         FormatShare(name, load_reader(name).summary, round(100 * share, 1)) for name, share in shares.items()
     ]
     columns = [] if "lake" in shares else _first_line(uri)
-    chosen = source_format or next(iter(shares), None)
+    name = source_format or next(iter(shares), None)
     read, problem = None, None
-    if chosen is None:
+    if name is None:
         problem = (
             "None of the formats that are read fits this file. Choose the one that it should have been "
             "exported in, to see what is missing."
@@ -167,13 +167,20 @@ def preview_log(
         )
     else:
         try:
-            read = _read(load_reader(chosen), uri, ReadOptions(cluster or EVERY_CLUSTER, time_zone))
+            read = _read(load_reader(name), uri, ReadOptions(cluster or EVERY_CLUSTER, time_zone))
         except LucidError as error:
             problem = str(error)
         else:
-            problem = _against(load_reader(chosen), read)
+            problem = _against(load_reader(name), read)
     return LogPreview(
-        shown(file_name(uri)), size_bytes, guesses, _certainty(shares, chosen), columns, chosen, problem, read
+        shown(file_name(uri)),
+        size_bytes,
+        guesses,
+        _certainty(shares, name),
+        columns,
+        name,
+        problem,
+        read,
     )
 
 

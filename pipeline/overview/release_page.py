@@ -100,10 +100,10 @@ def _differences(
     if before is None or before not in stored:
         return []
     try:
-        other = describe_release(registry, stored[before], None)
+        earlier = describe_release(registry, stored[before], None)
     except LucidError:
         return []
-    return release_differences(release, other)
+    return release_differences(release, earlier)
 
 
 def _warnings(release: ReleaseInfo, stored: RegisteredVersion) -> list[str]:

@@ -167,7 +167,7 @@ def read_job(pages_dir: Path, run_id: str, row: int) -> dict[str, Any]:
     `row` is the job's, as `read_waits` lists it. Raises UnknownNameError for one that no variant replayed.
     """
     document = read_kept(pages_dir, run_id)
-    told = []
+    explained = []
     job = None
     for number in _replayed(document):
         waits = read_table(pages_dir, run_id, number, WAITS)
@@ -176,7 +176,7 @@ def read_job(pages_dir: Path, run_id: str, row: int) -> dict[str, Any]:
             continue
         mine = {str(name): value for name, value in own.iloc[0].to_dict().items()}
         job = job or _job_line(mine)
-        told.append(
+        explained.append(
             {
                 "name": document["variants"][number]["name"],
                 "wait_s": float(mine["queuing_delay_s"]),
@@ -187,7 +187,7 @@ def read_job(pages_dir: Path, run_id: str, row: int) -> dict[str, Any]:
         )
     if job is None:
         raise UnknownNameError("job of this what-if:", str(row), ["those that it lists"])
-    return {"job": job, "variants": told}
+    return {"job": job, "variants": explained}
 
 
 def _before(waits: pd.DataFrame, mine: Mapping[Any, Any]) -> dict[str, Any]:

@@ -140,11 +140,11 @@ def check_what_if(asked: Mapping[str, Any], *, lake_uri: str, tracking_uri: str)
     lake = Lake(lake_uri)
     if cluster not in lake.clusters():
         raise UnknownNameError("cluster of the lake", cluster, sorted(lake.clusters()) or ["none yet"])
-    given = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
-    if not given.get("policies"):
+    values = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
+    if not values.get("policies"):
         raise BadInputError("No policy is chosen.", remedy="Tick at least one.")
     spec = SweepSpec().changed(
-        {**given, "lake": lake_uri, "tracking": tracking_uri, "keep_jobs": True}, place="The form"
+        {**values, "lake": lake_uri, "tracking": tracking_uri, "keep_jobs": True}, place="The form"
     )
     days = _days(lake, cluster, spec)
     runs = spec.with_live_settings().runs()

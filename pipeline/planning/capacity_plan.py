@@ -129,13 +129,14 @@ def make_plan(
     }
     for run in others:
         progress(0, None, f"nodes, {run.variant}")
-        kept = questions.nodes_of_cluster(run, base)
-        answers.append(kept)
+        with_change = questions.nodes_of_cluster(run, base)
+        answers.append(with_change)
         if run.node_sleep:
             answers += questions.cost_of_sleep(run, replace(run, node_sleep={}), compared)
         if run.loaning:
-            without = next(each for each in answers if each.variant == replace(run, loaning=False).variant)
-            answers += questions.savings_of_loans(run, (kept, without), compared)
+            variant = replace(run, loaning=False).variant
+            without = next(answer for answer in answers if answer.variant == variant)
+            answers += questions.savings_of_loans(run, (with_change, without), compared)
     if settings.by_virtual_cluster:
         progress(0, None, "virtual clusters")
         answers += questions.nodes_of_virtual_clusters(awake)

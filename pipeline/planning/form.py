@@ -24,16 +24,16 @@ _FIELDS = (
 
 def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> LogRequest:
     """Return which log is planned for: the file that the form names, else the cluster's in the lake."""
-    given = {name: value for name, value in values.items() if value not in (None, "")}
-    known = [field.name for field in fields(LogRequest)]
-    for name in given:
-        if name not in known:
-            raise UnknownNameError("field of a log to plan for", name, known)
-    if "jobs" not in given:
+    stated = {name: value for name, value in values.items() if value not in (None, "")}
+    field_names = [field.name for field in fields(LogRequest)]
+    for name in stated:
+        if name not in field_names:
+            raise UnknownNameError("field of a log to plan for", name, field_names)
+    if "jobs" not in stated:
         of_cluster = ("start", "end", "rules", "inference", "inference_servers")
-        given = {name: value for name, value in given.items() if name in of_cluster}
-        return LogRequest(cluster=cluster, lake_uri=lake_uri, **given)
-    return LogRequest(**given)
+        stated = {name: value for name, value in stated.items() if name in of_cluster}
+        return LogRequest(cluster=cluster, lake_uri=lake_uri, **stated)
+    return LogRequest(**stated)
 
 
 def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: str) -> PlanSettings:
@@ -41,25 +41,27 @@ def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: s
 
     Raises UnknownNameError for a field or a name that does not exist, BadInputError for a bad value.
     """
-    given = {name: value for name, value in values.items() if value not in (None, "", {}, [])}
-    for name in given:
+    stated = {name: value for name, value in values.items() if value not in (None, "", {}, [])}
+    for name in stated:
         if name not in _FIELDS:
             raise UnknownNameError("field of a plan", name, _FIELDS)
-    seed = int(given.get("seed", 0))
-    run = PlannedRun(str(given["policy"])) if "policy" in given else policy_of_release(tracking_uri, cluster)
-    kept_back = {"headroom": float(given["headroom"])} if "headroom" in given else {}
-    run = replace(run, settings={**run.settings, **kept_back, **given.get("settings", {})}, seed=seed)
-    energy = EnergySettings(**{name: float(given[name]) for name in _ENERGY if name in given})
+    seed = int(stated.get("seed", 0))
+    run = (
+        PlannedRun(str(stated["policy"])) if "policy" in stated else policy_of_release(tracking_uri, cluster)
+    )
+    headroom = {"headroom": float(stated["headroom"])} if "headroom" in stated else {}
+    run = replace(run, settings={**run.settings, **headroom, **stated.get("settings", {})}, seed=seed)
+    energy = EnergySettings(**{name: float(stated[name]) for name in _ENERGY if name in stated})
     return PlanSettings(
         run,
-        WaitTarget(str(given.get("metric", "p95")), float(given.get("limit_s", 600.0))),
-        Resampling(float(given.get("block_days", 1.0)), seed=seed),
-        Prices(energy, float(given.get("node_day_price", 0.0))),
-        sleeps=combinations(given.get("node_sleep", {})),
-        points=int(given.get("points", 12)),
-        by_virtual_cluster=bool(given.get("by_virtual_cluster", True)),
-        loans=None if given.get("loans", True) else False,
-        most_short_pct=float(given.get("most_short_pct", 2.0)),
+        WaitTarget(str(stated.get("metric", "p95")), float(stated.get("limit_s", 600.0))),
+        Resampling(float(stated.get("block_days", 1.0)), seed=seed),
+        Prices(energy, float(stated.get("node_day_price", 0.0))),
+        sleeps=combinations(stated.get("node_sleep", {})),
+        points=int(stated.get("points", 12)),
+        by_virtual_cluster=bool(stated.get("by_virtual_cluster", True)),
+        loans=None if stated.get("loans", True) else False,
+        most_short_pct=float(stated.get("most_short_pct", 2.0)),
     )
 
 
@@ -68,4 +70,4 @@ def combinations(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     if not isinstance(values, Mapping):
         raise BadInputError(f"{values!r} are no settings.", remedy='Write {"buffer_nodes": [1, 5]}.')
     tried = {name: value if isinstance(value, list | tuple) else [value] for name, value in values.items()}
-    return tuple(dict(zip(tried, chosen, strict=True)) for chosen in product(*tried.values()) if chosen)
+    return tuple(dict(zip(tried, combined, strict=True)) for combined in product(*tried.values()) if combined)

@@ -32,8 +32,8 @@ def servers_of_inference(
         return 100.0 * float((demand > servers).mean())
 
     def lent(servers: int) -> float:
-        kept = demand[:-1] + share_of_servers(headroom, servers)
-        return 100.0 * float((demand[1:] > np.minimum(kept, servers)).mean())
+        needed = demand[:-1] + share_of_servers(headroom, servers)
+        return 100.0 * float((demand[1:] > np.minimum(needed, servers)).mean())
 
     answers = [_answer("none lent", question, alone, service.servers, most_short_pct)]
     if lending and demand.size > 1:

@@ -65,9 +65,11 @@ class PlanTable:
 
     def change(self, metric: str, replayed: Replayed, reference: Replayed) -> dict[str, float | None]:
         """Return by how much a metric is above that of another replay of the same jobs, with its interval."""
-        found = interval_of_change(metric, replayed.waits_s, reference.waits_s, self.blocks, self.resampling)
+        interval = interval_of_change(
+            metric, replayed.waits_s, reference.waits_s, self.blocks, self.resampling
+        )
         point = metric_of(metric, replayed.waits_s) - metric_of(metric, reference.waits_s)
-        return {"added_s": point, "low": found.low, "high": found.high}
+        return {"added_s": point, "low": interval.low, "high": interval.high}
 
     def kwh(self, replayed: Replayed) -> float:
         """Return the energy of its powered nodes."""

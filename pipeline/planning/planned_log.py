@@ -87,8 +87,8 @@ def read_planned_log(
             f"--gpus {size.gpus} is no whole number of nodes of {gpus_per_node} GPUs.",
             remedy="Give a multiple, or another --gpus-per-node: the step by which the plan adds GPUs.",
         )
-    given = size.read(zone) if sizes is None else sizes
-    newest = newest_sizes(given)
+    sizes_over_time = size.read(zone) if sizes is None else sizes
+    newest = newest_sizes(sizes_over_time)
     one_pool = sizes is None and size.nodes is None
     if one_pool:
         present = {EVERYONE: (size.gpus or gpus_per_node) // gpus_per_node}
@@ -103,7 +103,7 @@ def read_planned_log(
         progress=progress,
     )
     remarks = list(logged.remarks)
-    if len(given) > len(newest):
+    if len(sizes_over_time) > len(newest):
         remarks.append("The nodes change with time: the plan is for the cluster as it is last.")
     jobs = logged.scenario.workload.jobs
     return PlannedLog(

@@ -79,9 +79,9 @@ def plan_cluster(
     `plan_capacity`, ServiceUnavailableError when MLflow does not answer.
     """
     name = check_cluster_name(cluster)
-    asked = digest({"request": repr(request), "settings": repr(settings)})[:8]
+    asked_sha256 = digest({"request": repr(request), "settings": repr(settings)})[:8]
     target = settings.target
-    stamp = f"{request.start or 'all'}-{target.metric}-{target.limit_s:g}s-{asked}"
+    stamp = f"{request.start or 'all'}-{target.metric}-{target.limit_s:g}s-{asked_sha256}"
     folder = pages_dir / name / "".join(c if c.isalnum() or c in "-." else "_" for c in stamp)
     lake_uri = request.lake_uri or places.lake_uri()
     report = plan_capacity(

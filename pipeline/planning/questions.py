@@ -30,29 +30,29 @@ class Questions:
         whole interval lies below: between them the log's days do not tell.
         """
         table, target = self.table, self.search.target
-        found = self.search.of_cluster(run, start, lambda each: target.of(each.waits_s))
+        search = self.search.of_cluster(run, start, lambda replay: target.of(replay.waits_s))
         present = sum(self.table.log.present.values())
         question = (
             f"How many nodes of the cluster keep the {target.words} at {target.limit_s:,.0f} s or less?"
         )
-        if found.answer is None:
+        if search.answer is None:
             return PlanAnswer(
-                "nodes", CLUSTER, run.variant, question, *self._unreachable(run, found, present)
+                "nodes", CLUSTER, run.variant, question, *self._unreachable(run, search, present)
             )
         by_bound = {
-            f"nodes_{name}": self.search.of_cluster(run, found.answer, _bound(table, name)).answer
+            f"nodes_{name}": self.search.of_cluster(run, search.answer, _bound(table, name)).answer
             for name in ("low", "high")
         }
-        chosen = self._replayed(self.search.sized(run, found.answer))
+        replayed = self._replayed(self.search.sized(run, search.answer))
         return PlanAnswer(
             "nodes",
             CLUSTER,
             run.variant,
             question,
-            self._sentence(found.answer, present, chosen),
-            {**self._size_figures(found, present), **by_bound, **self._wait_figures(chosen)},
-            table.command_of(chosen.run),
-            self._fewer(found, lambda size: self.search.sized(run, size)),
+            self._sentence(search.answer, present, replayed),
+            {**self._size_figures(search, present), **by_bound, **self._wait_figures(replayed)},
+            table.command_of(replayed.run),
+            self._fewer(search, lambda size: self.search.sized(run, size)),
         )
 
     def nodes_of_virtual_clusters(self, run: PlannedRun) -> list[PlanAnswer]:
@@ -70,11 +70,11 @@ class Questions:
             self._of_virtual_cluster(run, name, found, independent=independent, together=together)
             for name, found in searches.items()
         ]
-        kept = [name for name in answered if target.holds(search.wait_in(together, name))]
+        holding = [name for name in answered if target.holds(search.wait_in(together, name))]
         how = (
             "They wait alike whatever the size of the others: the answers hold together."
-            if len(kept) == len(answered)
-            else f"They share nodes: together only {len(kept)} of {len(answered)} keep the limit."
+            if len(holding) == len(answered)
+            else f"They share nodes: together only {len(holding)} of {len(answered)} keep the limit."
         )
         total = together.run.total_nodes
         present = sum(self.table.log.present.values())
@@ -90,7 +90,7 @@ class Questions:
                     "present_nodes": present,
                     "change_nodes": total - present,
                     "independent": independent,
-                    "hold_together": len(kept) == len(searches),
+                    "hold_together": len(holding) == len(searches),
                     "virtual_clusters": dict(together.run.nodes),
                     **self._wait_figures(together),
                 },
@@ -100,30 +100,30 @@ class Questions:
         return answers
 
     def _of_virtual_cluster(
-        self, run: PlannedRun, name: str, found: NodeSearch, *, independent: bool, together: Replayed
+        self, run: PlannedRun, name: str, search: NodeSearch, *, independent: bool, together: Replayed
     ) -> PlanAnswer:
         target, nodes = self.search.target, self.search.present_or_least()
         present = self.table.log.present[name]
         question = (
             f"How many nodes of virtual cluster {name} keep its {target.words} at {target.limit_s:,.0f} s?"
         )
-        if found.answer is None:
-            return PlanAnswer("nodes", name, run.variant, question, *self._unreachable(run, found, present))
-        chosen = together if independent else self._replayed(run.on({**nodes, name: found.answer}))
-        wait_s = self.search.wait_in(chosen, name)
+        if search.answer is None:
+            return PlanAnswer("nodes", name, run.variant, question, *self._unreachable(run, search, present))
+        replayed = together if independent else self._replayed(run.on({**nodes, name: search.answer}))
+        wait_s = self.search.wait_in(replayed, name)
 
         def smaller(size: int) -> PlannedRun:
-            return run.on({**(chosen.run.nodes if independent else nodes), name: size})
+            return run.on({**(replayed.run.nodes if independent else nodes), name: size})
 
         return PlanAnswer(
             "nodes",
             name,
             run.variant,
             question,
-            f"{found.answer:,} nodes ({found.answer - present:+,}): its {target.words} is {wait_s:,.1f} s.",
-            {**self._size_figures(found, present), target.column: wait_s, "independent": independent},
-            self.table.command_of(chosen.run),
-            self._fewer(found, smaller, lambda each: self.search.wait_in(each, name)),
+            f"{search.answer:,} nodes ({search.answer - present:+,}): its {target.words} is {wait_s:,.1f} s.",
+            {**self._size_figures(search, present), target.column: wait_s, "independent": independent},
+            self.table.command_of(replayed.run),
+            self._fewer(search, smaller, lambda each: self.search.wait_in(each, name)),
         )
 
     def _sentence(self, nodes: int, present: int, chosen: Replayed) -> str:
@@ -137,29 +137,31 @@ class Questions:
         )
         return f"{nodes:,} nodes, {verb}: the {target.words} is {wait_s:,.1f} s."
 
-    def _unreachable(self, run: PlannedRun, found: NodeSearch, present: int) -> tuple[str, Mapping[str, Any]]:
+    def _unreachable(
+        self, run: PlannedRun, search: NodeSearch, present: int
+    ) -> tuple[str, Mapping[str, Any]]:
         """Say that no number of nodes keeps the limit, and how that is known."""
-        value_s = found.values[found.most]
+        value_s = search.values[search.most]
         why = (
             "What is left is no want of GPUs: nodes boot first, or the policy decides by a clock or profiles."
         )
         sentence = (
-            f"No number of nodes does. With {found.most:,}, as many as all jobs would need at once, the "
+            f"No number of nodes does. With {search.most:,}, as many as all jobs would need at once, the "
             f"{self.search.target.words} is still {value_s:,.0f} s. {why}"
         )
-        return sentence, {"nodes": None, "present_nodes": present, "tried_nodes": found.most}
+        return sentence, {"nodes": None, "present_nodes": present, "tried_nodes": search.most}
 
-    def _size_figures(self, found: NodeSearch, present: int) -> dict[str, Any]:
-        assert found.answer is not None  # noqa: S101 - the caller looked
+    def _size_figures(self, search: NodeSearch, present: int) -> dict[str, Any]:
+        assert search.answer is not None  # noqa: S101 - the caller looked
         return {
-            "nodes": found.answer,
+            "nodes": search.answer,
             "present_nodes": present,
-            "change_nodes": found.answer - present,
-            "largest_job_needs": found.least,
+            "change_nodes": search.answer - present,
+            "largest_job_needs": search.least,
             "larger_that_fail": sorted(
                 size
-                for size, value in found.values.items()
-                if size > found.answer and not self.search.target.holds(value)
+                for size, value in search.values.items()
+                if size > search.answer and not self.search.target.holds(value)
             ),
         }
 
@@ -175,19 +177,19 @@ class Questions:
 
     def _fewer(
         self,
-        found: NodeSearch,
+        search: NodeSearch,
         smaller: Callable[[int], PlannedRun],
         measure: Callable[[Replayed], float] | None = None,
     ) -> dict[str, Any] | None:
         """Replay the size below the answer; None: the largest job needs the answer's."""
-        assert found.answer is not None  # noqa: S101 - the caller looked
-        if found.answer <= found.least:
+        assert search.answer is not None  # noqa: S101 - the caller looked
+        if search.answer <= search.least:
             return None
         target = self.search.target
-        replayed = self._replayed(smaller(found.answer - 1))
+        replayed = self._replayed(smaller(search.answer - 1))
         wait_s = target.of(replayed.waits_s) if measure is None else measure(replayed)
         return {
-            "nodes": found.answer - 1,
+            "nodes": search.answer - 1,
             target.column: wait_s,
             "holds": target.holds(wait_s),
             "command": self.table.command_of(replayed.run),

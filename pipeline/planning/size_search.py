@@ -111,8 +111,8 @@ class SizeSearch:
         }:
             tried = _all_at_once(asked) if independent else _one_by_one(asked)
             made = self.replays.of([run.on({**nodes, **sizes}) for sizes in tried])
-            for one, replayed in zip(tried, made, strict=True):
-                for name, size in one.items():
+            for sizes_tried, replayed in zip(tried, made, strict=True):
+                for name, size in sizes_tried.items():
                     searches[name].tell(size, self.wait_in(replayed, name))
         return searches
 

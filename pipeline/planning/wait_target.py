@@ -105,13 +105,13 @@ def interval_of_change(
         "seed": resampling.seed,
     }
     if percent is None:
-        found = paired_mean_change(waits_s, reference_s, blocks, **settings).difference  # type: ignore[arg-type]
+        interval = paired_mean_change(waits_s, reference_s, blocks, **settings).difference  # type: ignore[arg-type]
     else:
-        found = paired_quantile_change(waits_s, reference_s, blocks, percent / 100, **settings).difference  # type: ignore[arg-type]
-    if found.low is None or found.high is None:
+        interval = paired_quantile_change(waits_s, reference_s, blocks, percent / 100, **settings).difference  # type: ignore[arg-type]
+    if interval.low is None or interval.high is None:
         return WaitInterval(None, None, reliable=False)
     point = metric_of(metric, waits_s) - metric_of(metric, reference_s)
-    return WaitInterval(min(found.low, point), max(found.high, point), found.reliable)
+    return WaitInterval(min(interval.low, point), max(interval.high, point), interval.reliable)
 
 
 def interval_of(

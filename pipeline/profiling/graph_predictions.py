@@ -59,9 +59,9 @@ class GraphPredictor:
         if self.packing is None or not predictions:
             return [None] * len(predictions)
         scores = self.packing.predict(
-            [one.gpu_util_pct for one in predictions],
-            [one.gpu_mem_util_pct for one in predictions],
-            [one.gpu_mem_mib for one in predictions],
+            [prediction.gpu_util_pct for prediction in predictions],
+            [prediction.gpu_mem_util_pct for prediction in predictions],
+            [prediction.gpu_mem_mib for prediction in predictions],
             np.asarray(amp, dtype=np.float64),
         )
         return [int(score) for score in scores]
@@ -172,35 +172,35 @@ def predict_jobs(
     the row is about: `job_id`, `job_type`, or `name` (with `user`, or of any user). The same twice changes
     nothing. Raises NotFoundError for a cluster without jobs, BadInputError naming the row for a bad one.
     """
-    asked = read_jobs_file(jobs_file)
+    requests = read_jobs_file(jobs_file)
     lake = Lake(lake_uri)
     jobs = lake.read_jobs(cluster, columns=("job_id", "submit_time", "user", "name", "job_type"))
     if jobs.empty:
         raise NotFoundError(f"The lake holds no job of cluster {cluster!r}.", remedy="Ingest a log first.")
-    read = cache(lambda file, batch_size: _graph(jobs_file.parent / file, batch_size, dimensions))
+    read_graph = cache(lambda file, batch_size: _graph(jobs_file.parent / file, batch_size, dimensions))
     rows: list[pd.DataFrame] = []
-    taken = np.zeros(len(jobs), dtype=np.bool_)
+    is_predicted = np.zeros(len(jobs), dtype=np.bool_)
     skipped = 0
     # A job that several rows speak of has the narrowest one's prediction.
-    for done, row in enumerate(sorted(asked, key=lambda row: JOB_KEYS.index(row.key))):
-        progress(done, len(asked), Work(f"predicting {row.value}", "rows"))
-        about = row.matches(jobs) & ~taken
-        if not about.any():
+    for done, row in enumerate(sorted(requests, key=lambda row: JOB_KEYS.index(row.key))):
+        progress(done, len(requests), Work(f"predicting {row.value}", "rows"))
+        is_match = row.matches(jobs) & ~is_predicted
+        if not is_match.any():
             skipped += 1
             continue
-        taken |= about
-        graph = read(row.onnx, row.batch_size)
+        is_predicted |= is_match
+        graph = read_graph(row.onnx, row.batch_size)
         (prediction,) = predictor.predict([graph], [row.amp])
-        rows.append(_metrics_rows(jobs[about], prediction, f"{row.onnx} by {predictor.origin}"))
-    progress(len(asked), len(asked), Work("predicted", "rows"))
+        rows.append(_metrics_rows(jobs[is_match], prediction, f"{row.onnx} by {predictor.origin}"))
+    progress(len(requests), len(requests), Work("predicted", "rows"))
     changed = lake.write_job_metrics(cluster, pd.concat(rows, ignore_index=True)) if rows else 0
     return PredictionReport(
         cluster,
         predictor.origin,
-        len(asked),
-        len(asked) - skipped,
+        len(requests),
+        len(requests) - skipped,
         skipped,
-        int(taken.sum()),
+        int(is_predicted.sum()),
         changed,
         predictor.remarks,
     )
@@ -238,20 +238,20 @@ def read_jobs_file(path: Path) -> list[AskedJob]:
         )
     asked_jobs = []
     for number, row in enumerate(table.to_dict("records"), start=1):
-        given = {name: str(row.get(name, "")).strip() for name in JOBS_COLUMNS}
-        key = next((name for name in JOB_KEYS if given[name]), None)
-        batch, amp = given["batch_size"], given["amp"] or "0"
-        if key is None or not given["onnx"] or amp not in ("0", "1") or (batch and not _is_count(batch)):
+        values = {name: str(row.get(name, "")).strip() for name in JOBS_COLUMNS}
+        key = next((name for name in JOB_KEYS if values[name]), None)
+        batch, amp = values["batch_size"], values["amp"] or "0"
+        if key is None or not values["onnx"] or amp not in ("0", "1") or (batch and not _is_count(batch)):
             raise BadInputError(
-                f"Row {number} of {path} says {given}.",
+                f"Row {number} of {path} says {values}.",
                 remedy="Give a job_id, job_type or name, an ONNX file, a whole batch_size, and amp 0 or 1.",
             )
         asked_jobs.append(
             AskedJob(
                 key,
-                given[key],
-                given["user"] or None,
-                given["onnx"],
+                values[key],
+                values["user"] or None,
+                values["onnx"],
                 int(batch) if batch else None,
                 amp == "1",
             )
@@ -267,11 +267,11 @@ def _graph(file: Path, batch_size: int | None, dimensions: Mapping[str, int] | N
     return read_graph_features(file, batch_size=batch_size, dimensions=dimensions)
 
 
-def _metrics_rows(jobs: pd.DataFrame, found: DemandPrediction, source: str) -> pd.DataFrame:
+def _metrics_rows(jobs: pd.DataFrame, prediction: DemandPrediction, source: str) -> pd.DataFrame:
     rows = jobs[["job_id", "submit_time", "user", "name", "job_type"]].assign(
-        gpu_util_pct=found.gpu_util_pct,
-        gpu_mem_util_pct=found.gpu_mem_util_pct,
-        gpu_mem_mib=found.gpu_mem_mib,
+        gpu_util_pct=prediction.gpu_util_pct,
+        gpu_mem_util_pct=prediction.gpu_mem_util_pct,
+        gpu_mem_mib=prediction.gpu_mem_mib,
         origin=PREDICTED,
         # The graph comes with the submission; nothing of the prediction is learned from the cluster's jobs.
         known_time=jobs["submit_time"],

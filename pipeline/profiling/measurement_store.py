@@ -83,13 +83,13 @@ def adopt_leftovers(lake_uri: str, cluster: str, kind: DeviceKind, run: str) -> 
     selector = pafs.FileSelector(folder, allow_not_found=True)
     runs = [info.base_name for info in fs.get_file_info(selector) if info.type == pafs.FileType.Directory]
     remarks = []
-    for other in sorted(set(runs) - {run}):
+    for earlier_run in sorted(set(runs) - {run}):
         try:
-            folded = fold_run(lake_uri, cluster, kind, other)
+            folded = fold_run(lake_uri, cluster, kind, earlier_run)
         except BadInputError as error:
-            remarks.append(f"Left as it is: {_run_uri(lake_uri, cluster, kind, other)}. {error}")
+            remarks.append(f"Left as it is: {_run_uri(lake_uri, cluster, kind, earlier_run)}. {error}")
             continue
-        forget_run(lake_uri, cluster, kind, other)
+        forget_run(lake_uri, cluster, kind, earlier_run)
         remarks.append(f"Went on from a run that broke off; the table holds {len(folded.rows):,} rows now.")
     return tuple(remarks)
 
@@ -147,41 +147,45 @@ def refuse_simulated_over_measured(lake_uri: str, cluster: str, device: str) -> 
         raise _mixture(cluster, device, ", ".join(real))
 
 
-def store_profiles(lake_uri: str, cluster: str, found: ProfileSet) -> tuple[ProfileReport | None, list[str]]:
+def store_profiles(
+    lake_uri: str, cluster: str, profiles: ProfileSet
+) -> tuple[ProfileReport | None, list[str]]:
     """Store what was found; returns the report (None: too little to store) and what to say of it.
 
     A profile of the same device stays until it is measured anew; those of other devices go. Raises
     BadInputError when simulated profiles would replace or join measured ones.
     """
     with writing_profiles(lake_uri, cluster):
-        return _store_profiles(lake_uri, cluster, found)
+        return _store_profiles(lake_uri, cluster, profiles)
 
 
-def _store_profiles(lake_uri: str, cluster: str, found: ProfileSet) -> tuple[ProfileReport | None, list[str]]:
+def _store_profiles(
+    lake_uri: str, cluster: str, profiles: ProfileSet
+) -> tuple[ProfileReport | None, list[str]]:
     remarks: list[str] = []
     stored = stored_profile_set(lake_uri, cluster)
-    if stored is not None and len(found.solo):
-        device, simulated = found.solo["device"].iloc[0], bool(found.solo["simulated"].any())
+    if stored is not None and len(profiles.solo):
+        device, simulated = profiles.solo["device"].iloc[0], bool(profiles.solo["simulated"].any())
         real = _real_devices(stored)
         if simulated and real:
             raise _mixture(cluster, device, ", ".join(real))
         gone = sorted(set(stored.solo["device"]) - {device})
         if gone:
             remarks.append(f"Profiles of {', '.join(gone)} gave way to those of {device}.")
-        found = ProfileSet(
-            _with_older(found.solo, stored.solo, device, ["job_type"]),
-            _with_older(found.pairs, stored.pairs, device, ["job_type_1", "job_type_2"]),
-            found.out_of_memory,
-            found.rejected,
+        profiles = ProfileSet(
+            _with_older(profiles.solo, stored.solo, device, ["job_type"]),
+            _with_older(profiles.pairs, stored.pairs, device, ["job_type_1", "job_type_2"]),
+            profiles.out_of_memory,
+            profiles.rejected,
         )
-    if len(found.solo) < 2 or found.pairs.empty:
+    if len(profiles.solo) < 2 or profiles.pairs.empty:
         remarks.append(
-            f"{len(found.solo)} solo profiles and {len(found.pairs)} pairs teach nothing yet: the profile "
-            "tables stay as they are."
+            f"{len(profiles.solo)} solo profiles and {len(profiles.pairs)} pairs teach nothing yet: the "
+            "profile tables stay as they are."
         )
         return None, remarks
-    solo = as_profile_frame(found.solo, PROFILE_SCHEMA)
-    pairs = as_profile_frame(found.pairs, PAIR_SCHEMA)
+    solo = as_profile_frame(profiles.solo, PROFILE_SCHEMA)
+    pairs = as_profile_frame(profiles.pairs, PAIR_SCHEMA)
     return write_profile_set(lake_uri, cluster, ProfileSet(solo, pairs)), remarks
 
 
@@ -194,8 +198,8 @@ def _with_older(new: pd.DataFrame, old: pd.DataFrame, device: str, key: list[str
         )
 
     ours = old[old["device"] == device]
-    kept = ours[~names(ours).isin(set(names(new)))] if len(ours) else ours
-    tables = [table for table in (kept, new) if len(table)]
+    unmeasured = ours[~names(ours).isin(set(names(new)))] if len(ours) else ours
+    tables = [table for table in (unmeasured, new) if len(table)]
     return pd.concat(tables, ignore_index=True) if tables else new
 
 

@@ -45,11 +45,11 @@ def _draw_pairs(profiles: ProfileSet, path: Path) -> Path:
     place = {name: row for row, name in enumerate(names)}
     speeds = np.full((len(names), len(names)), np.nan)
     for pair in profiles.pairs.to_dict("records"):
-        one, other = place[pair["job_type_1"]], place[pair["job_type_2"]]
-        if one == other:
-            speeds[one, one] = (pair["speed_1"] + pair["speed_2"]) / 2
+        first, second = place[pair["job_type_1"]], place[pair["job_type_2"]]
+        if first == second:
+            speeds[first, first] = (pair["speed_1"] + pair["speed_2"]) / 2
         else:
-            speeds[one, other], speeds[other, one] = pair["speed_1"], pair["speed_2"]
+            speeds[first, second], speeds[second, first] = pair["speed_1"], pair["speed_2"]
     size = 3.0 + 0.14 * len(names)
     figure = Figure(figsize=(size + 1, size), layout="constrained")
     axes = figure.subplots()

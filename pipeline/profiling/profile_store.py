@@ -43,9 +43,9 @@ def ingest_profiles(
     """
     with writing_profiles(lake_uri, cluster):
         if not singles_uri and not pairs_uri:
-            kept = _measured_before(lake_uri, cluster)
-            if kept is not None:
-                return kept
+            measured = _measured_before(lake_uri, cluster)
+            if measured is not None:
+                return measured
         profiles = read_profiles_or_measure(singles_uri, pairs_uri, seed=seed)
         return write_profile_set(lake_uri, cluster, profiles)
 

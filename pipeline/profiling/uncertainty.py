@@ -97,7 +97,7 @@ def _spread_out(
     waiting = np.ones(len(offered), dtype=bool)
     for position in range(len(offered)):
         discounted = worth * -np.expm1(-apart / (2 * ALIKE**2))
-        chosen = int(np.argmax(np.where(waiting, discounted, -1.0)))
-        order[position], waiting[chosen] = chosen, False
-        apart = np.minimum(apart, ((offered - offered[chosen]) ** 2).sum(axis=1))
+        best = int(np.argmax(np.where(waiting, discounted, -1.0)))
+        order[position], waiting[best] = best, False
+        apart = np.minimum(apart, ((offered - offered[best]) ** 2).sum(axis=1))
     return order

@@ -33,7 +33,7 @@ def read_verdict(
     if obstacles:
         sentence = " ".join(str(obstacle) for obstacle in obstacles)
     word = "refused" if obstacles else "approved"
-    said = sentence.removeprefix(f"{word.capitalize()}: ")  # a verdict's sentence begins with the word
+    reason = sentence.removeprefix(f"{word.capitalize()}: ")  # a verdict's sentence begins with the word
     what = f"Release {release.version} of cluster {release.cluster} runs {release.policy}."
     if release.choice is not None:
         preferred = " and ".join(release.choice["preference"])
@@ -42,7 +42,7 @@ def read_verdict(
         "cluster": release.cluster,
         "version": int(release.version),
         "approved": not obstacles,
-        "reason": f"Release {release.version} of cluster {release.cluster} is {word}: {said}",
+        "reason": f"Release {release.version} of cluster {release.cluster} is {word}: {reason}",
         "summary": f"**{sentence}**\n\n{what}",
     }
 

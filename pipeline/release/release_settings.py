@@ -67,20 +67,20 @@ def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAU
     Raises UnknownNameError for a policy or a setting that does not exist, BadInputError for a bad value, for
     a setting of loans, and for a policy that reads true run times.
     """
-    given = dict(chosen or {})
-    allowed = {ALLOW_SIMULATED: given.pop(ALLOW_SIMULATED)} if ALLOW_SIMULATED in given else {}
+    stated = dict(chosen or {})
+    allowed = {ALLOW_SIMULATED: stated.pop(ALLOW_SIMULATED)} if ALLOW_SIMULATED in stated else {}
     if issubclass(policy_class(policy), ElasticPolicy):
-        given = {"sizes": "estimated", "resizes": False} | given
+        stated = {"sizes": "estimated", "resizes": False} | stated
     elif issubclass(policy_class(policy), WorkerPolicy):
-        _refuse_loans(given, policy)
-        given = {"sizes": "estimated"} | given
-    made = load_policy(policy, given)
-    if made.oracle:
+        _refuse_loans(stated, policy)
+        stated = {"sizes": "estimated"} | stated
+    loaded = load_policy(policy, stated)
+    if loaded.oracle:
         raise BadInputError(
             f"A release cannot run {policy!r}: it reads true run times, which no scheduler knows.",
             remedy="Choose a policy that goes by estimates.",
         )
-    settings = getattr(made, "settings", None)
+    settings = getattr(loaded, "settings", None)
     pinned = asdict(settings) if settings is not None else {}
     if isinstance(settings, WorkerSettings):
         pinned = {name: value for name, value in pinned.items() if name not in _OF_LOANS}
@@ -91,8 +91,8 @@ def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAU
     return pinned | allowed
 
 
-def _refuse_loans(given: Collection[str], policy: str) -> None:
-    for name in sorted(_OF_LOANS.intersection(given)):
+def _refuse_loans(stated: Collection[str], policy: str) -> None:
+    for name in sorted(_OF_LOANS.intersection(stated)):
         raise BadInputError(
             f"The setting {name!r} of the policy {policy!r} says how servers are lent, which a release says "
             "apart from its policy.",
@@ -152,10 +152,10 @@ def gate_settings(rules: Mapping[str, Any], job_types: str = "drawn") -> GateSet
     Raises UnknownNameError for a rule or a way to find job types that does not exist, BadInputError for a bad
     value.
     """
-    known = [field.name for field in fields(GateRules)]
+    rule_names = [field.name for field in fields(GateRules)]
     for name in rules:
-        if name not in known:
-            raise UnknownNameError("rule of the gate", name, known)
+        if name not in rule_names:
+            raise UnknownNameError("rule of the gate", name, rule_names)
     if job_types not in get_args(JobTypes):
         raise UnknownNameError("way to find job types", job_types, get_args(JobTypes))
     return GateSettings(

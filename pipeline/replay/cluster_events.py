@@ -131,7 +131,9 @@ def read_failures(
             )
         for number, row in enumerate(rows, start=1):
             failures.append(_failure(row, f"{path}, row {number}", origin, zone, cluster))
-    return tuple(sorted((found for found in failures if found is not None), key=lambda found: found.at_s))
+    return tuple(
+        sorted((failure for failure in failures if failure is not None), key=lambda failure: failure.at_s)
+    )
 
 
 def _failure(

@@ -68,15 +68,15 @@ def within(jobs: pd.DataFrame, start: datetime | None, end: datetime | None, zon
 
     if start is not None and end is not None and in_utc(end) < in_utc(start):
         raise BadInputError(f"--end {end} lies before --start {start}.", remedy="Swap them.")
-    kept = jobs
+    part = jobs
     if start is not None:
-        kept = kept[kept["submit_time"] >= in_utc(start)]
+        part = part[part["submit_time"] >= in_utc(start)]
     if end is not None:
-        kept = kept[kept["submit_time"] <= in_utc(end)]
-    if kept.empty:
+        part = part[part["submit_time"] <= in_utc(end)]
+    if part.empty:
         raise BadInputError(
             f"No job was submitted from {start or 'the start'} to {end or 'the end'}: the log covers "
             f"{jobs['submit_time'].min()} to {jobs['submit_time'].max()}.",
             remedy="Choose a window inside it.",
         )
-    return kept
+    return part

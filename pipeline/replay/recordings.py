@@ -137,9 +137,9 @@ class RunWatch:
 
     def facts(self) -> dict[str, Any]:
         """Return what belongs beside the run's summary."""
-        found: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         if self.mean_waits_s:
-            found["mean_waits_s"] = self.mean_waits_s
+            facts["mean_waits_s"] = self.mean_waits_s
         if self.watching.why:
-            found["why"] = self.why
-        return found
+            facts["why"] = self.why
+        return facts

@@ -46,11 +46,11 @@ class EstimateSource:
         """
         if self.name in (QSSF, QSSF_ARTIFACT):
             whose = "paper" if self.name == QSSF else "artifact"
-            said = (
+            remark = (
                 f"Policies use the estimates of Helios' QSSF, by the rules of its {whose}; {len(earlier):,} "
                 "earlier jobs are history."
             )
-            return workload.with_estimates(self._qssf_s(jobs, earlier, progress)[_rows(workload)]), (said,)
+            return workload.with_estimates(self._qssf_s(jobs, earlier, progress)[_rows(workload)]), (remark,)
         stated = all(job.estimated_duration_s is not None for job in workload.jobs)
         if self.name == LOGGED and stated:
             return workload, ()

@@ -50,7 +50,7 @@ def simulate_log(
     settings, watching = settings or {}, watching or Watching()
     logged = read_scenario(
         asked,
-        needs_estimates=any(one.needs_estimates for one in classes),
+        needs_estimates=any(policy.needs_estimates for policy in classes),
         needs_pairs=any(values.get("packing_rule") == "pairs" for values in settings.values()),
         progress=progress,
     )

@@ -192,12 +192,12 @@ def scorer_as_of(model: WorkloadEstimateModel, jobs: pd.DataFrame, row: int) -> 
     submitted_s = np.array([job["submit_time_s"] for job in job_mappings(earlier)])
     in_flight = earlier["job_id"].astype(str).isin(list(state.flights)).to_numpy()
     fresh = submitted_s > learned_s
-    kept = fresh | in_flight
+    is_replayed = fresh | in_flight
     replay(
         state,
-        job_stream(earlier[kept].reset_index(drop=True), state),
-        scored=np.zeros(int(kept.sum()), dtype=np.bool_),
-        submitted=fresh[kept],
+        job_stream(earlier[is_replayed].reset_index(drop=True), state),
+        scored=np.zeros(int(is_replayed.sum()), dtype=np.bool_),
+        submitted=fresh[is_replayed],
         until_s=submit_s,
     )
     twin = copy.copy(scorer)

@@ -66,12 +66,12 @@ def plan_training(
     BadInputError when the held-out window leaves nothing to learn from.
     """
     every = (*MODELS, *OPTIONAL_MODELS)
-    asked = set(models or every)
-    for name in sorted(asked):
+    requested = set(models or every)
+    for name in sorted(requested):
         if name not in every:
             raise UnknownNameError("model", name, every)
     registry = Registry(tracking_uri)
-    newest = {name: _newest(registry, name, lake_uri, cluster) for name in every if name not in asked}
+    newest = {name: _newest(registry, name, lake_uri, cluster) for name in every if name not in requested}
     days = hold_out_days or _unseen_days(newest, lake_uri, cluster, as_of)
     until = training_window_end(lake_uri, cluster, days, as_of)
     remarks: list[str] = []

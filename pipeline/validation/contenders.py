@@ -123,10 +123,10 @@ def sharing_scores(packing: PackingAnalyzeModel, inputs: ReplayInputs) -> Floats
     """The packing model's score of every profile, as it is believed to be; NaN where there is none."""
     scores = np.full(len(inputs.profiles), np.nan)
     rows = [i for i, profile in enumerate(inputs.profiles) if profile is not None]
-    known = [profile for profile in inputs.profiles if profile is not None]
+    profiles = [profile for profile in inputs.profiles if profile is not None]
     if rows:
-        util, mem_util, mem = np.array([profile.belief for profile in known]).T
-        amp = np.array([float(profile.amp) for profile in known])
+        util, mem_util, mem = np.array([profile.belief for profile in profiles]).T
+        amp = np.array([float(profile.amp) for profile in profiles])
         scores[rows] = packing.predict(util, mem_util, mem, amp)
     return scores
 

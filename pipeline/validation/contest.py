@@ -67,7 +67,7 @@ class Contest:
 
     def beliefs(self) -> dict[str, NDArray[np.float64]]:
         """Estimated run times (s) by contender, of the rows of `ReplayInputs.replayed`; empty: none."""
-        return {one.name: _beliefs(one) for one in self.contenders}
+        return {contender.name: _beliefs(contender) for contender in self.contenders}
 
 
 def make_contest(
@@ -114,7 +114,7 @@ def _known_scores(contender: ReplayContender) -> bool:
 def _load_to_come(
     series: Mapping[str, SeriesForecast] | None, inputs: ReplayInputs
 ) -> ThroughputForecast | None:
-    if series is None or not all(np.isfinite(one.forecast).all() for one in series.values()):
+    if series is None or not all(np.isfinite(forecast.forecast).all() for forecast in series.values()):
         return None  # what is not finite `check_models` refuses, and a policy could do nothing with it
     return believed_throughput(series, inputs.origin, inputs.window.end)
 

@@ -29,12 +29,12 @@ def decision_latency_ms(
     when the window holds fewer.
     """
     rows = np.flatnonzero(inputs.judged)
-    chosen = rows[np.arange(queued_jobs) % rows.size]
-    queue = inputs.replayed.iloc[chosen].assign(job_id=[f"queued-{i}" for i in range(queued_jobs)])
+    queued_rows = rows[np.arange(queued_jobs) % rows.size]
+    queue = inputs.replayed.iloc[queued_rows].assign(job_id=[f"queued-{i}" for i in range(queued_jobs)])
     jobs = job_mappings(pd.DataFrame(queue))
     at_s = float(epoch_seconds(queue, "submit_time").max())
     gpus = queue["gpus"].to_numpy(dtype=np.float64)
-    profiles = [inputs.profiles[row] for row in chosen]
+    profiles = [inputs.profiles[row] for row in queued_rows]
     metrics = np.array(
         [
             (0.0, 0.0, 0.0, 0.0)
@@ -51,16 +51,16 @@ def decision_latency_ms(
     scorer = deepcopy(release.duration.scorer)  # the release's own learns nothing from this
     waiting = QueueScorer(scorer)
     waiting.add(jobs)
-    taken = []
-    for asked in range(repeats + 1):
+    latencies_ms = []
+    for number in range(repeats + 1):
         at_s += _BETWEEN_S
-        _pass_by(scorer, jobs[7 * asked % len(jobs)], f"passing-{asked}", at_s)
+        _pass_by(scorer, jobs[7 * number % len(jobs)], f"passing-{number}", at_s)
         began = perf_counter()
         estimated_s = waiting.estimate(at_s)
         release.packing.predict(*metrics.T)
         np.argsort(estimated_s * gpus, kind="stable")
-        taken.append(1_000.0 * (perf_counter() - began))
-    return float(median(taken[1:]))  # the first round warms the caches
+        latencies_ms.append(1_000.0 * (perf_counter() - began))
+    return float(median(latencies_ms[1:]))  # the first round warms the caches
 
 
 def _pass_by(scorer: DurationScorer, like: Mapping[str, Any], job_id: str, end_s: float) -> None:

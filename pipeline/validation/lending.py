@@ -18,9 +18,9 @@ from simulator.worker_scaling.worker_policy import WorkerPolicy
 
 @dataclass(frozen=True)
 class Lending:
-    """`known` spans the replay; `loans` are the orchestrator's settings."""
+    """`load` spans the replay; `loans` are the orchestrator's settings."""
 
-    known: KnownLoad
+    load: KnownLoad
     loans: LoanSettings
 
     def policy(self, name: str, settings: Mapping[str, Any], *, in_workers: bool = False) -> Policy:
@@ -38,7 +38,7 @@ class Lending:
 
     def service(self, inputs: ReplayInputs) -> InferenceService:
         """Return the service as a replay knows it."""
-        return self.known.service(inputs.origin.timestamp())
+        return self.load.service(inputs.origin.timestamp())
 
     def short_pct(self, steps: Sequence[tuple[float, int]], inputs: ReplayInputs) -> float | None:
         """Return in how many of the window's measured five-minute steps inference lacked servers (%).
@@ -46,9 +46,9 @@ class Lending:
         `steps`: (s, servers on loan from then on), on the clock of the replay; None where nothing was
         measured.
         """
-        times_s = self.known.replay_times_s(inputs.origin.timestamp())
-        inside = (times_s >= inputs.start_s) & (times_s < inputs.end_s) & ~self.known.gap
+        times_s = self.load.replay_times_s(inputs.origin.timestamp())
+        inside = (times_s >= inputs.start_s) & (times_s < inputs.end_s) & ~self.load.gap
         if not inside.any():
             return None
-        short = self.known.short(on_loan_at(steps, times_s))
+        short = self.load.short(on_loan_at(steps, times_s))
         return 100.0 * float(np.mean(short[inside]))

@@ -54,7 +54,7 @@ def loan_replays(
         lending = lending_of(challenger, series, inputs)
     except BadInputError as error:
         return LoanReplays(LoanEvidence(unmeasured=str(error)), {})
-    by_name = {one.name: one for one in contest.contenders}
+    by_name = {contender.name: contender for contender in contest.contenders}
     if "challenger" not in by_name or without is None:
         return LoanReplays(LoanEvidence(unmeasured="the release could not be replayed."), {})
     results, steps = {}, LoanSteps(lending.service(inputs).name)
@@ -75,23 +75,23 @@ def lending_of(release: ReleaseModels, series: InferenceSeries, inputs: ReplayIn
     settings = ReleasedLoans.from_data(release.manifest.loaning or {})
     scorer = release.inference_load if settings.usage == "forecast" else None
     window = inputs.window
-    known = known_load(series, window.warm_up_start, window.end, scorer, settings.quantile)
-    if known.times_s[0] > window.start.timestamp():
+    load = known_load(series, window.warm_up_start, window.end, scorer, settings.quantile)
+    if load.times_s[0] > window.start.timestamp():
         raise BadInputError(
             f"The inference load begins after the held-out days do ({window.start:%Y-%m-%d %H:%M} UTC)."
         )
-    return Lending(known, settings.loans)
+    return Lending(load, settings.loans)
 
 
 def _coverage(lending: Lending, inputs: ReplayInputs) -> dict[float, float]:
     """Of the window alone, not of the warm-up."""
-    known = lending.known
-    inside = known.times_s >= inputs.window.start.timestamp()
+    load = lending.load
+    inside = load.times_s >= inputs.window.start.timestamp()
     return replace(
-        known,
-        usage=known.usage[inside],
-        gap=known.gap[inside],
-        bounds={level: bound[inside] for level, bound in known.bounds.items()},
+        load,
+        usage=load.usage[inside],
+        gap=load.gap[inside],
+        bounds={level: bound[inside] for level, bound in load.bounds.items()},
     ).coverage
 
 

@@ -116,24 +116,27 @@ def _forecasts(series: Mapping[str, SeriesForecast], start_s: float, rules: Gate
     """
     constraints = []
     for name in SERIES:
-        one = series[name]
-        inside = one.starts_s >= start_s
-        constraints.append(usable_predictions(_SPOKEN[name], one.forecast[inside], 0.0, None))
-        naive = {"the load of the last hour": one.present, "the load a day before": one.a_day_before}
-        rows = inside & np.isfinite(one.came) & np.isfinite(one.to_come)
+        forecast = series[name]
+        inside = forecast.starts_s >= start_s
+        constraints.append(usable_predictions(_SPOKEN[name], forecast.forecast[inside], 0.0, None))
+        naive = {
+            "the load of the last hour": forecast.present,
+            "the load a day before": forecast.a_day_before,
+        }
+        rows = inside & np.isfinite(forecast.came) & np.isfinite(forecast.to_come)
         for values in naive.values():
             rows &= np.isfinite(values)
-        errors = {key: np.abs(values - one.came)[rows] for key, values in naive.items()}
+        errors = {key: np.abs(values - forecast.came)[rows] for key, values in naive.items()}
         best = min(errors, key=lambda key: (float(errors[key].mean()) if rows.any() else 0.0, key))
-        starts = one.starts_s[rows].astype(np.float64)
+        starts = forecast.starts_s[rows].astype(np.float64)
         constraints.append(
             not_worse_than_naive(
                 ModelErrors(
                     _SPOKEN[name],
                     "mean absolute error",
-                    f"per {one.bin_s} s",
+                    f"per {forecast.bin_s} s",
                     best,
-                    np.abs(one.to_come - one.came)[rows],
+                    np.abs(forecast.to_come - forecast.came)[rows],
                     errors[best],
                     block_numbers(starts, ["all"] * int(rows.sum()), origin_s=start_s),
                 ),
@@ -167,5 +170,6 @@ def _sharing_scores(release: ReleaseModels, inputs: ReplayInputs, rules: GateRul
         must_win=True,
     )
     replayed = sharing_scores(packing, inputs)
-    given = np.concatenate([scores, replayed[~np.isnan(replayed)]])  # jobs without a profile have no score
-    return [usable_predictions("sharing scores", given, 0.0, 2.0), not_worse_than_naive(errors, rules)]
+    # Jobs without a profile have no score.
+    all_scores = np.concatenate([scores, replayed[~np.isnan(replayed)]])
+    return [usable_predictions("sharing scores", all_scores, 0.0, 2.0), not_worse_than_naive(errors, rules)]

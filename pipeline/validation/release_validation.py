@@ -82,21 +82,21 @@ def validate_release(
     report(0, None, "loading the releases")
     if version is None:
         version = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger").version
-    chosen = settings or gate_settings({})
+    gate = settings or gate_settings({})
     with scratch_folder("verdict") as scratch:
         folder = out_dir or scratch
         try:
             models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=version)
             challenger = Candidate(version, models)
         except ReleaseRefusedError as error:
-            verdict = _refuse_unloadable(version, cluster, error, chosen, folder)
+            verdict = _refuse_unloadable(version, cluster, error, gate, folder)
         else:
             verdict = prove(
                 _beside_the_champion(challenger, tracking_uri, cluster),
                 lake_uri=lake_uri,
                 cluster=cluster,
                 held_out=held_out,
-                settings=chosen,
+                settings=gate,
                 out_dir=folder,
                 progress=report,
             )
@@ -237,7 +237,7 @@ def _sleeping(
     if manifest.node_sleep is None:
         return []
     counts = counted_nodes(lake_uri, manifest.cluster, inputs.window.end)
-    contender = next((one for one in contest.contenders if one.name == "challenger"), None)
+    contender = next((contender for contender in contest.contenders if contender.name == "challenger"), None)
     evidence = sleep_evidence(challenger.models, inputs, counts, contender, results.get("challenger"))
     return sleeping_nodes(evidence, rules)
 

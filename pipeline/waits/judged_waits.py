@@ -61,17 +61,17 @@ def judge_waits(
     first = int((table.moments_s < start.timestamp()).sum())
     waits, is_over = table.waits(end.timestamp())
     names = [log.partition_name(code) for code in table.partition[is_judged].tolist()]
-    said = np.full((table.moment.size, len(LEVELS)), np.nan)
-    said[is_judged] = np.log10(scorer.forecast_rows(table.matrix[is_judged], names) + 1.0)
+    forecasts = np.full((table.moment.size, len(LEVELS)), np.nan)
+    forecasts[is_judged] = np.log10(scorer.forecast_rows(table.matrix[is_judged], names) + 1.0)
     naive = partition_medians(table, first)
     rows = is_judged & is_over & ~np.isnan(naive[:, 0])
-    bounds = is_judged & (is_over | (waits > said[:, -1]))
+    bounds = is_judged & (is_over | (waits > forecasts[:, -1]))
     at_s = table.moments_s[table.moment]
     return JudgedWaits(
-        np.abs(said[:, 0] - waits)[rows],
+        np.abs(forecasts[:, 0] - waits)[rows],
         np.abs(naive[:, 0] - waits)[rows],
         at_s[rows],
         table.partition[rows],
-        (waits <= said[:, -1])[bounds],
+        (waits <= forecasts[:, -1])[bounds],
         at_s[bounds],
     )

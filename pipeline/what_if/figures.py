@@ -30,14 +30,16 @@ def variant_figures(waits: pd.DataFrame) -> dict[str, Any]:
     """Return means with intervals, percentiles of waits and counts of completed GPU jobs."""
     blocks = _blocks(waits)
     delay_s = waits["queuing_delay_s"].to_numpy(dtype=np.float64)
-    found: dict[str, Any] = {"jobs": len(waits), "waited_jobs": int((delay_s > 0).sum())}
+    figures: dict[str, Any] = {"jobs": len(waits), "waited_jobs": int((delay_s > 0).sum())}
     for metric, column in METRICS.items():
-        found |= _mean(metric, waits[column].to_numpy(dtype=np.float64), blocks)
+        figures |= _mean(metric, waits[column].to_numpy(dtype=np.float64), blocks)
     for percent in (50, 95, 99):
-        found[f"p{percent}_queuing_delay_s"] = float(np.percentile(delay_s, percent)) if len(waits) else None
-    found["longest_wait_s"] = float(delay_s.max()) if len(waits) else None
-    found["preemptions"] = int(waits["preemptions"].sum())
-    return found
+        figures[f"p{percent}_queuing_delay_s"] = (
+            float(np.percentile(delay_s, percent)) if len(waits) else None
+        )
+    figures["longest_wait_s"] = float(delay_s.max()) if len(waits) else None
+    figures["preemptions"] = int(waits["preemptions"].sum())
+    return figures
 
 
 def _mean(metric: str, values: NDArray[np.float64], blocks: NDArray[np.int64]) -> dict[str, Any]:
@@ -56,19 +58,19 @@ def change_figures(waits: pd.DataFrame, reference: pd.DataFrame) -> dict[str, An
     if both.empty:
         return {}
     blocks = _blocks(both)
-    found: dict[str, Any] = {"jobs": len(both)}
+    figures: dict[str, Any] = {"jobs": len(both)}
     for metric, column in METRICS.items():
         new, old = (both[name].to_numpy(dtype=np.float64) for name in (column, f"{column}_reference"))
         change = paired_mean_change(new, old, blocks, resamples=_RESAMPLING.resamples, seed=_RESAMPLING.seed)
         relative = change.relative_pct
-        found[metric] = {
+        figures[metric] = {
             "difference_s": change.difference.point,
             "change_pct": None if relative is None else relative.point,
             "low_pct": None if relative is None else relative.low,
             "high_pct": None if relative is None else relative.high,
             "outcome": _outcome(change.difference),
         }
-    return found
+    return figures
 
 
 def _outcome(difference: Interval) -> str:

@@ -106,13 +106,13 @@ def read_table(pages_dir: Path, run_id: str, variant: int, name: str, **reading:
 
 
 def _newest_first(pages_dir: Path) -> list[tuple[dict[str, Any], Path]]:
-    kept = []
+    documents = []
     for file in pages_dir.glob(f"[!.]*/{REPORT_FILE}"):
         try:
-            kept.append((dict(json.loads(file.read_text(encoding="utf-8"))), file.parent))
+            documents.append((dict(json.loads(file.read_text(encoding="utf-8"))), file.parent))
         except FileNotFoundError:  # another run is deleting it
             continue
-    return sorted(kept, key=lambda each: (each[0]["asked"]["asked_at"], each[1].name), reverse=True)
+    return sorted(documents, key=lambda each: (each[0]["asked"]["asked_at"], each[1].name), reverse=True)
 
 
 def _document(plan: SweepPlan, asked: AskedWhatIf, folder: Path) -> dict[str, Any]:

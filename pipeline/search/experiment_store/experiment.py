@@ -114,9 +114,9 @@ class Experiment:
             )
         if number < len(rounds):
             return rounds[number]
-        asked = choose()
-        write_json(f"{self.uri}/rounds/{number}.json", asked)
-        return asked
+        chosen_round = choose()
+        write_json(f"{self.uri}/rounds/{number}.json", chosen_round)
+        return chosen_round
 
     def check_evaluated(self, number: int, missing: int) -> None:
         """Raise BadInputError when evaluations that a round goes by are missing."""
@@ -180,6 +180,6 @@ class Experiment:
 
         With nothing to do there is one task without any: what is mapped over nothing would skip the rest.
         """
-        left, step = list(items), max(1, size)
-        chunks = [left[i : i + step] for i in range(0, len(left), step)]
+        remaining, step = list(items), max(1, size)
+        chunks = [remaining[i : i + step] for i in range(0, len(remaining), step)]
         return [{self.uri_argument: self.uri, self.items_argument: chunk} for chunk in chunks or [[]]]

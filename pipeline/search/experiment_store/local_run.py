@@ -28,10 +28,10 @@ def run_stages(
     executed = 0
     with WorkerPool(partial(_evaluate, evaluate), workers) as pool:
         for name, ask in stages:
-            left, what = ask(), Work(name, unit)
+            items, work = ask(), Work(name, unit)
             try:
-                for done, (_, ran) in enumerate(pool.results(left), start=1):
-                    progress(done, len(left), what)
+                for done, (_, ran) in enumerate(pool.results(items), start=1):
+                    progress(done, len(items), work)
                     executed += ran
             except WorkerLostError as error:
                 error.advise("Run it again: what is finished is kept.")

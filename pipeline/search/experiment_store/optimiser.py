@@ -18,7 +18,7 @@ Parameters = Mapping[str, Any]
 
 
 def optimiser(
-    known: Iterable[tuple[Parameters, Sequence[float]]],
+    evaluated: Iterable[tuple[Parameters, Sequence[float]]],
     distributions: Mapping[str, Any],
     *,
     objectives: int = 1,
@@ -43,7 +43,7 @@ def optimiser(
             optuna.trial.create_trial(
                 params=dict(parameters), distributions=dict(distributions), values=list(values)
             )
-            for parameters, values in known
+            for parameters, values in evaluated
         ]
     )
     return study
@@ -62,14 +62,14 @@ def ask(
     """
     import optuna
 
-    asked: list[Asked] = []
+    accepted_items: list[Asked] = []
     for _ in range(TRIES * size):
-        if len(asked) == size:
+        if len(accepted_items) == size:
             break
         trial = study.ask(dict(distributions))
         accepted = accept(trial.params)
         if accepted is None:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
-            asked.append(accepted)
-    return asked
+            accepted_items.append(accepted)
+    return accepted_items

@@ -60,9 +60,9 @@ class Collected:
         curves: dict[SpeedUp, int] = {}
         rows = []
         for job in self.jobs:
-            found = elasticity_of(job)
-            curve = curves.setdefault(found.speed_up, len(curves))
-            rows.append([job.submit_time_s, found.service_s, job.gpus, found.min_gpus, curve])
+            elasticity = elasticity_of(job)
+            curve = curves.setdefault(elasticity.speed_up, len(curves))
+            rows.append([job.submit_time_s, elasticity.service_s, job.gpus, elasticity.min_gpus, curve])
         document = {
             "gpus": self.gpus,
             "whole": self.whole,
@@ -142,9 +142,9 @@ def collect_from_lake(
     frame = as_known_at(lake.read_jobs(cluster, end=until), until)
     nodes = lake.read_nodes(cluster, until.date())
     if virtual_cluster is not None:
-        known = sorted(nodes["virtual_cluster"])
-        if virtual_cluster not in known:
-            raise UnknownNameError("virtual cluster", virtual_cluster, known)
+        names = sorted(nodes["virtual_cluster"])
+        if virtual_cluster not in names:
+            raise UnknownNameError("virtual cluster", virtual_cluster, names)
         frame = frame[frame["virtual_cluster"] == virtual_cluster]
         nodes = nodes[nodes["virtual_cluster"] == virtual_cluster]
     total = gpus or int((nodes["nodes"] * nodes["gpus_per_node"]).sum())
@@ -164,7 +164,7 @@ def collect(
     if scaling not in get_args(Scaling):
         raise UnknownNameError("scaling", scaling, get_args(Scaling))
     workload = Workload.from_jobs(frame.reset_index(drop=True), withdrawn_jobs=False, speed_ups=speed_ups)
-    said = list(remarks)
+    all_remarks = list(remarks)
     skipped = {rule: count for rule, count in workload.skipped.items() if count}
     if len(workload) > HISTORY_JOBS:
         skipped[OLDER_THAN_HISTORY] = len(workload) - HISTORY_JOBS
@@ -180,20 +180,20 @@ def collect(
             skipped[BIGGER_THAN_POOL] = skipped.get(BIGGER_THAN_POOL, 0) + 1
             continue
         jobs.append(_job(str(len(jobs)), len(jobs), job.submit_time_s, job.gpus, elasticity))
-    said += [f"Jobs that are not used: {count:,} {rule}." for rule, count in sorted(skipped.items())]
+    all_remarks += [f"Jobs that are not used: {count:,} {rule}." for rule, count in sorted(skipped.items())]
     if curveless:
-        said.append(
+        all_remarks.append(
             f"{curveless:,} of {len(jobs):,} jobs have no speed-up curve and are taken as {scaling} "
             "(--scaling rigid or linear)."
         )
     if not jobs:
         raise BadInputError(
-            "The log has no job to draw samples from. " + " ".join(said),
+            "The log has no job to draw samples from. " + " ".join(all_remarks),
             remedy="Check --gpus and the format.",
         )
     if whole is None:
         whole = any(elasticity_of(job).min_gpus for job in jobs)
-    return Collected(tuple(jobs), gpus, whole, tuple(said))
+    return Collected(tuple(jobs), gpus, whole, tuple(all_remarks))
 
 
 @cache

@@ -64,11 +64,11 @@ def progress_page(study: ParetoSearch) -> str:
     """Return the page of a search that is running, which shows itself anew every few seconds."""
     candidates = candidates_of(study)
     samples = search_samples(study)
-    known = estimates(study, candidates)
+    estimated = estimates(study, candidates)
     front = front_on_all_samples(study, candidates)
     drawn = _plot(
         study.objectives,
-        [values for _, values in known],
+        [values for _, values in estimated],
         [candidate.values(study, samples) for candidate in front],
         [f"{bounds_text(candidate.config)}<br>{_weights(candidate.config)}" for candidate in front],
         [""] * len(front),
@@ -79,7 +79,7 @@ def progress_page(study: ParetoSearch) -> str:
         "progress.html",
         title=f"Pareto search of {study.name}",
         refresh_s=REFRESH_S,
-        tried=len(known),
+        tried=len(estimated),
         evaluations=study.evaluations,
         near=len(within_3pct(study, candidates)),
         plot=drawn,

@@ -86,10 +86,10 @@ class Front:
 
     def point(self, front_id: str) -> FrontPoint:
         """Return a point; raises UnknownNameError for an id that the front does not have."""
-        for found in self.points:
-            if found.front_id == front_id:
-                return found
-        raise UnknownNameError("point of the front", front_id, [found.front_id for found in self.points])
+        for point in self.points:
+            if point.front_id == front_id:
+                return point
+        raise UnknownNameError("point of the front", front_id, [point.front_id for point in self.points])
 
     def to_data(self) -> dict[str, Any]:
         """Return the front as JSON."""
@@ -103,9 +103,9 @@ class Front:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Front":
         """Read what `to_data` returned."""
-        given = {name: value for name, value in data.items() if name != "format_version"}
-        points = tuple(FrontPoint.from_data(point) for point in given.pop("points"))
-        return cls(points=points, preference=tuple(given.pop("preference")), **given)
+        fields = {name: value for name, value in data.items() if name != "format_version"}
+        points = tuple(FrontPoint.from_data(point) for point in fields.pop("points"))
+        return cls(points=points, preference=tuple(fields.pop("preference")), **fields)
 
 
 def present(study: ParetoSearch) -> Front:
@@ -115,14 +115,14 @@ def present(study: ParetoSearch) -> Front:
     """
     candidates = candidates_of(study)
     fresh = held_out_samples(study)
-    found = [candidate for candidate in within_1pct(study, candidates) if candidate.knows(fresh)]
-    if not found:
+    near = [candidate for candidate in within_1pct(study, candidates) if candidate.knows(fresh)]
+    if not near:
         raise NotFoundError(
             f"The search at {study.uri} has no front yet.", remedy="Run it to its end: `lucid pareto search`."
         )
-    kept = [found[i] for i in front_positions([candidate.values(study, fresh) for candidate in found])]
+    on_front = [near[i] for i in front_positions([candidate.values(study, fresh) for candidate in near])]
     front = Front(
-        points=tuple(_point(study, candidate, f"c{i}") for i, candidate in enumerate(kept, start=1)),
+        points=tuple(_point(study, candidate, f"c{i}") for i, candidate in enumerate(on_front, start=1)),
         preference=tuple(map(str, study.objectives)),
         name=study.name,
         study=study.sha256,

@@ -105,18 +105,18 @@ def gate_objective(preference: Sequence[Objective]) -> str:
 
     The gate knows the mean and P50, P90 and P99; another percentile counts as the nearest of them.
     """
-    stated = next((one for one in preference if one.metric == "Pred_err"), None)
+    stated = next((objective for objective in preference if objective.metric == "Pred_err"), None)
     if stated is None:
         return "mean_jct_s"
     if stated.measure == AVERAGE:
         return "mean_pred_err_pct"
     share = float(stated.measure[1:])
-    return f"p{min((50, 90, 99), key=lambda known: (abs(known - share), -known))}_pred_err_pct"
+    return f"p{min((50, 90, 99), key=lambda percentile: (abs(percentile - share), -percentile))}_pred_err_pct"
 
 
 def price_of(front: Front, point: FrontPoint) -> float:
     """What a point costs in mean JCT beside the shortest of its front, and a margin (%, whole)."""
-    shortest_s = min(one.figures[MEAN_JCT] for one in front.points)
+    shortest_s = min(other_point.figures[MEAN_JCT] for other_point in front.points)
     costs = point.figures[MEAN_JCT] / shortest_s - 1.0 if shortest_s > 0 else 0.0
     return float(math.ceil(round(100.0 * costs + PRICE_MARGIN_PCT, 6)))
 

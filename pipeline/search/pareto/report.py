@@ -55,8 +55,8 @@ def record_search(study: ParetoSearch, front: Front, *, tracking_uri: str) -> tu
     """Log a finished search as a run of MLflow, once; return the run's id and its page in MLflow's UI."""
     registry = Registry(tracking_uri)
     tags = {STUDY_TAG: study.sha256, NAME_TAG: study.name, "evaluations": str(front.evaluations)}
-    for found in registry.find_runs(EXPERIMENT, tags, most=1):
-        return found.run_id, OpenRun(registry, found.run_id).ui_path()
+    for recorded in registry.find_runs(EXPERIMENT, tags, most=1):
+        return recorded.run_id, OpenRun(registry, recorded.run_id).ui_path()
     name = f"{study.name} front, {front.evaluations} evaluations"
     with registry.run(EXPERIMENT, name, {**tags, "study_uri": study.uri}) as run:
         run.log_params(
@@ -83,19 +83,19 @@ def record_search(study: ParetoSearch, front: Front, *, tracking_uri: str) -> tu
 
 
 def _metrics(front: Front) -> dict[str, float]:
-    found: dict[str, float] = {"front_points": len(front.points)}
+    metrics: dict[str, float] = {"front_points": len(front.points)}
     for name in front.preference:
         values = [point.figures[name] for point in front.points]
         plain_name = name.replace(":", "_")
-        found |= {f"least_{plain_name}": min(values), f"most_{plain_name}": max(values)}
+        metrics |= {f"least_{plain_name}": min(values), f"most_{plain_name}": max(values)}
     worst = [max(point.figures[name] for point in front.points) for name in front.preference]
     if all(worst):
         shares = [
             tuple(point.figures[name] / most for name, most in zip(front.preference, worst, strict=True))
             for point in front.points
         ]
-        found["hypervolume_of_own_range"] = hypervolume(shares, [1.0] * len(worst))
-    return found
+        metrics["hypervolume_of_own_range"] = hypervolume(shares, [1.0] * len(worst))
+    return metrics
 
 
 def _note(study: ParetoSearch, front: Front) -> str:

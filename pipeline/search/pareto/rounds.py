@@ -78,8 +78,8 @@ def ask_round(study: ParetoSearch, number: int) -> list[Evaluation]:
     Those are its own on the first sample, and what earlier candidates near the front lack. Raises
     BadInputError when a round before it was not asked for or simulated.
     """
-    asked = study.stored_round(number, lambda: _choose(study, number))
-    return _left(study, [(identity, sample) for identity, sample in asked["evaluations"]])
+    stored = study.stored_round(number, lambda: _choose(study, number))
+    return _left(study, [(identity, sample) for identity, sample in stored["evaluations"]])
 
 
 def ask_confirmations(study: ParetoSearch) -> list[Evaluation]:
@@ -109,17 +109,17 @@ def _unbeaten(
 
     Of candidates with equal figures only the first: they differ in what no job ever meets.
     """
-    known = [candidate for candidate in candidates if candidate.knows(samples)]
-    points = [candidate.values(study, samples) for candidate in known]
-    if not known:
+    evaluated = [candidate for candidate in candidates if candidate.knows(samples)]
+    points = [candidate.values(study, samples) for candidate in evaluated]
+    if not evaluated:
         return []
     best = {points[i] for i in front_positions(points)}
     clearly = np.array(sorted(best)) * (1 + margin)
     beaten = [bool((clearly <= np.array(point)).all(axis=1).any()) for point in points]
-    first = {point: candidate for candidate, point in zip(reversed(known), reversed(points), strict=True)}
+    first = {point: candidate for candidate, point in zip(reversed(evaluated), reversed(points), strict=True)}
     return [
         candidate
-        for candidate, point, is_beaten in zip(known, points, beaten, strict=True)
+        for candidate, point, is_beaten in zip(evaluated, points, beaten, strict=True)
         if first[point] is candidate and (point in best or not is_beaten)
     ]
 
@@ -129,23 +129,25 @@ def front_on_all_samples(
 ) -> list[TriedConfiguration]:
     """Return those on the front by all samples of the search."""
     samples = search_samples(study)
-    known = [candidate for candidate in candidates if candidate.knows(samples)]
-    return [known[i] for i in front_positions([candidate.values(study, samples) for candidate in known])]
+    evaluated = [candidate for candidate in candidates if candidate.knows(samples)]
+    return [
+        evaluated[i] for i in front_positions([candidate.values(study, samples) for candidate in evaluated])
+    ]
 
 
 def _choose(study: ParetoSearch, number: int) -> dict[str, Any]:
     """Return a round's candidates, and the simulations that it asks for."""
     candidates = candidates_of(study)
     study.check_evaluated(number, sum(not c.measures and c.error is None for c in candidates))
-    chosen = _new_configurations(study, number, candidates)
+    configurations = _new_configurations(study, number, candidates)
     samples = search_samples(study)
     return {
         "candidates": [
             {"parameters": parameters.to_data(), "configuration": configuration_to_json(config)}
-            for parameters, config in chosen
+            for parameters, config in configurations
         ],
         "evaluations": [
-            *([identity_of(study, config), samples[0]] for _, config in chosen),
+            *([identity_of(study, config), samples[0]] for _, config in configurations),
             *_lacking(within_3pct(study, candidates), samples),
         ],
     }
@@ -155,7 +157,7 @@ def _new_configurations(
     study: ParetoSearch, number: int, candidates: Sequence[TriedConfiguration]
 ) -> list[tuple[WfqParameters, WfqConfig]]:
     sizes_s = collected_of(study.uri).sizes_s
-    seen = {candidate.identity for candidate in candidates}
+    identities = {candidate.identity for candidate in candidates}
     configs: list[tuple[WfqParameters, WfqConfig]] = []
 
     def accept(parameters: WfqParameters) -> bool:
@@ -164,9 +166,9 @@ def _new_configurations(
         except InfeasibleError:
             return False
         identity = identity_of(study, config)
-        if identity in seen:
+        if identity in identities:
             return False
-        seen.add(identity)
+        identities.add(identity)
         configs.append((parameters, config))
         return True
 
@@ -174,27 +176,29 @@ def _new_configurations(
     if number == 0:
         first_parameters(study.bounds, sizes_s, accept, seed=study.seed, size=size)
     else:
-        found = [
+        estimated = [
             (candidate, on_scale(study.objectives, values))
             for candidate, values in estimates(study, candidates)
         ]
-        if not found:
+        if not estimated:
             raise LucidError(f"No candidate of {study.uri} could be simulated: {candidates[0].error}")
-        known = [(candidate.parameters, values) for candidate, values in found]
+        scored = [(candidate.parameters, values) for candidate, values in estimated]
         # Gaps are looked for among those tried on all samples: an estimate may close one in appearance.
         samples = search_samples(study)
-        sure = [(candidate.parameters, values) for candidate, values in found if candidate.knows(samples)]
+        measured = [
+            (candidate.parameters, values) for candidate, values in estimated if candidate.knows(samples)
+        ]
         parameters_between(
             study.bounds,
-            sure or known,
+            measured or scored,
             accept,
-            tried=[values[0] for _, values in known],
+            tried=[values[0] for _, values in scored],
             seed=study.seed,
             round_number=number,
             size=size // 2,
         )
         next_parameters(
-            study.bounds, known, accept, seed=study.seed, round_number=number, size=size - len(configs)
+            study.bounds, scored, accept, seed=study.seed, round_number=number, size=size - len(configs)
         )
     return configs
 
@@ -323,9 +327,9 @@ def _asked_in_round(study_uri: str, study_sha256: str, number: int) -> tuple[Tri
         raise NotFoundError(f"Round {number} of {study_uri} was not asked for yet.")
     study = load_study(study_uri)
     candidates = []
-    for asked in document["candidates"]:
-        config = configuration_from_json(asked["configuration"])
-        parameters = WfqParameters.from_data(asked["parameters"])
+    for stored in document["candidates"]:
+        config = configuration_from_json(stored["configuration"])
+        parameters = WfqParameters.from_data(stored["parameters"])
         candidates.append(TriedConfiguration(identity_of(study, config), number, parameters, config))
     return tuple(candidates)
 

@@ -36,7 +36,7 @@ _STEPS = (0.5, 0.02)  # of efficiency: which of them is predicted better depends
 _FIFO_EFFICIENCIES = (0.0, 0.2, 0.35, 0.5)
 
 Floats = NDArray[np.float64]
-Known = Sequence[tuple[WfqParameters, Sequence[float]]]
+Evaluated = Sequence[tuple[WfqParameters, Sequence[float]]]
 # The configuration's identity, or None when there is none; a known identity is refused.
 Accept = Callable[[WfqParameters], bool]
 
@@ -52,7 +52,7 @@ def first_parameters(
     bounds: SearchBounds, sizes_s: Sequence[float], accept: Accept, *, seed: int, size: int
 ) -> list[WfqParameters]:
     """Return the first round: strict FIFO, sensible classes and weights, and the rest at random."""
-    chosen: list[WfqParameters] = []
+    accepted: list[WfqParameters] = []
     rng = np.random.default_rng([seed, 0])
 
     def at_random() -> Iterator[WfqParameters]:
@@ -62,9 +62,9 @@ def first_parameters(
     for source in (sensible_parameters(bounds, sizes_s), at_random()):
         for parameters in source:
             inside = bounds.nearest(parameters)
-            if len(chosen) < size and accept(inside):
-                chosen.append(inside)
-    return chosen
+            if len(accepted) < size and accept(inside):
+                accepted.append(inside)
+    return accepted
 
 
 def sensible_parameters(bounds: SearchBounds, sizes_s: Sequence[float]) -> Iterator[WfqParameters]:
@@ -78,10 +78,10 @@ def sensible_parameters(bounds: SearchBounds, sizes_s: Sequence[float]) -> Itera
     for classes, variations in sorted(by_classes.items()):
         if not 2 <= classes <= _MOST_CLASSES:
             continue
-        chosen = [variations[len(variations) // 2]]
+        tried = [variations[len(variations) // 2]]
         if classes <= _MANY_BOUNDS_UP_TO:
-            chosen = [variations[0], *chosen, variations[-1]]
-        for variation in dict.fromkeys(chosen):
+            tried = [variations[0], *tried, variations[-1]]
+        for variation in dict.fromkeys(tried):
             for decay, steps in zip(_DECAYS, (_STEPS, _STEPS[::-1]), strict=True):
                 try:
                     class_weights(classes, decay)
@@ -93,7 +93,7 @@ def sensible_parameters(bounds: SearchBounds, sizes_s: Sequence[float]) -> Itera
 
 def parameters_between(
     bounds: SearchBounds,
-    known: Known,
+    evaluated: Evaluated,
     accept: Accept,
     *,
     tried: Sequence[float],
@@ -108,31 +108,31 @@ def parameters_between(
     one of them with a single parameter changed, or is one of them that takes each parameter, at even odds,
     from any candidate on the front: with some noise, whose width differs from candidate to candidate.
     """
-    front = [known[i] for i in front_positions([values for _, values in known])]
+    front = [evaluated[i] for i in front_positions([values for _, values in evaluated])]
     if len(front) < 2:
         return []
     rng = np.random.default_rng([seed, 1, round_number])
     chances = _chances([values for _, values in front], sorted(tried))
     scale = _Scale(bounds)
     places = [scale.place(parameters) for parameters, _ in front]
-    asked: list[WfqParameters] = []
+    accepted: list[WfqParameters] = []
     for attempt in range(TRIES * size):
-        if len(asked) == size:
+        if len(accepted) == size:
             break
         at = int(rng.choice(len(chances), p=chances))
-        one, other = (places[i] for i in rng.permutation([at, at + 1]))
-        noise = np.exp(rng.uniform(*np.log(_NOISE))) * rng.normal(size=len(one))
+        first, second = (places[i] for i in rng.permutation([at, at + 1]))
+        noise = np.exp(rng.uniform(*np.log(_NOISE))) * rng.normal(size=len(first))
         if attempt % 3 == 0:
-            made = one + rng.random() * (other - one)
+            made = first + rng.random() * (second - first)
         elif attempt % 3 == 1:
-            made = one
-            noise[np.arange(len(one)) != rng.integers(len(one))] = 0.0
+            made = first
+            noise[np.arange(len(first)) != rng.integers(len(first))] = 0.0
         else:
-            made = np.where(rng.random(len(one)) < 0.5, one, places[rng.integers(len(places))])
+            made = np.where(rng.random(len(first)) < 0.5, first, places[rng.integers(len(places))])
         parameters = scale.parameters(made + noise)
         if accept(parameters):
-            asked.append(parameters)
-    return asked
+            accepted.append(parameters)
+    return accepted
 
 
 def _chances(front: Sequence[Sequence[float]], tried: Sequence[float]) -> Floats:
@@ -178,7 +178,7 @@ class _Scale:
 
 
 def next_parameters(
-    bounds: SearchBounds, known: Known, accept: Accept, *, seed: int, round_number: int, size: int
+    bounds: SearchBounds, evaluated: Evaluated, accept: Accept, *, seed: int, round_number: int, size: int
 ) -> list[WfqParameters]:
     """Return up to `size` new parameters, from known ones with their objectives `on_scale`.
 
@@ -192,9 +192,9 @@ def next_parameters(
         for name, (low, high) in vars(bounds).items()
     }
     study = optimiser(
-        [(parameters.to_data(), values) for parameters, values in known],
+        [(parameters.to_data(), values) for parameters, values in evaluated],
         distributions,
-        objectives=len(known[0][1]),
+        objectives=len(evaluated[0][1]),
         seed=seed,
         round_number=round_number,
     )

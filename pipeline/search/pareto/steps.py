@@ -44,19 +44,19 @@ def plan_search(
     `folder_uri` (for the lake: pareto/cluster=C in it) by its digest.
     Returns `study_uri`, `rounds` (how many there are) and `remarks`.
     """
-    given = {name: value for name, value in (asked or {}).items() if value not in (None, "")}
-    lake_only = {name: given.pop(name, None) for name in ("hold_out_days", "as_of", "virtual_cluster")}
-    log_only = {name: given.pop(name) for name in ("speed_ups_path", "time_zone") if name in given}
-    if isinstance(given.get("preference"), str):
-        given["preference"] = tuple(given["preference"].replace(",", " ").split())
-    spec = SearchSpec(**given)
+    values = {name: value for name, value in (asked or {}).items() if value not in (None, "")}
+    lake_only = {name: values.pop(name, None) for name in ("hold_out_days", "as_of", "virtual_cluster")}
+    log_only = {name: values.pop(name) for name in ("speed_ups_path", "time_zone") if name in values}
+    if isinstance(values.get("preference"), str):
+        values["preference"] = tuple(values["preference"].replace(",", " ").split())
+    spec = SearchSpec(**values)
     progress(0, None, "reading the log")
-    taken: dict[str, Any] = {"gpus": gpus, "scaling": spec.scaling, "whole": spec.whole_gpus}
+    common: dict[str, Any] = {"gpus": gpus, "scaling": spec.scaling, "whole": spec.whole_gpus}
     if log is not None and cluster is None:
         if not log.source_format or gpus is None or (out_uri or folder_uri) is None:
             raise BadInputError("A log file needs its --format, --gpus N and a folder for the search.")
         jobs_path = Path(log.path)
-        collected = collect_from_log(jobs_path, log.source_format, progress=progress, **taken, **log_only)
+        collected = collect_from_log(jobs_path, log.source_format, progress=progress, **common, **log_only)
         name, about = jobs_path.name.split(".")[0], {"log": jobs_path.name}
     elif cluster is None or lake_uri is None or log is not None:
         raise BadInputError(
@@ -69,7 +69,7 @@ def plan_search(
         until = training_window_end(
             lake_uri, cluster, HOLD_OUT_DAYS if days is None else int(days), read_as_of(lake_only["as_of"])
         )
-        collected = collect_from_lake(lake_uri, cluster, until=until, virtual_cluster=part, **taken)
+        collected = collect_from_lake(lake_uri, cluster, until=until, virtual_cluster=part, **common)
         name, folder_uri = cluster, f"{lake_uri.rstrip('/')}/pareto/cluster={cluster}"
         about = {"until": until.isoformat(), "virtual_cluster": part or "all, as one pool"}
     study = plan_study(collected, spec, out_uri=out_uri, folder_uri=folder_uri or "", name=name, about=about)

@@ -54,24 +54,24 @@ def plan_evaluation(
     Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster's tables.
     """
     check_cluster_name(cluster)
-    given = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
-    place = {} if "jobs" in given else {"lake": lake_uri, "cluster": cluster}
-    spec = SweepSpec().changed({**given, **place}, place="The form").with_live_settings()
+    values = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
+    place = {} if "jobs" in values else {"lake": lake_uri, "cluster": cluster}
+    spec = SweepSpec().changed({**values, **place}, place="The form").with_live_settings()
     runs = spec.runs()
     inputs = spec.read_inputs(progress)
     uri = f"{lake_uri.rstrip('/')}/sweeps/cluster={cluster}/{plan_digest(inputs, runs)}"
     uri += "-jobs" if spec.keep_jobs else ""  # records of runs that kept nothing are elsewhere
     plan = plan_sweep(inputs, runs, uri, keep_jobs=spec.keep_jobs)
-    left = list(pending(plan))
-    size = max(1, runs_per_task, -(-len(left) // MOST_CHUNKS))
+    pending_ids = list(pending(plan))
+    size = max(1, runs_per_task, -(-len(pending_ids) // MOST_CHUNKS))
     return {
         "sweep_uri": plan.uri,
         "tasks": [
             {**task, "replays": ", ".join(plan.runs[identity].label for identity in task["run_ids"])}
-            for task in plan.tasks(left, size)
+            for task in plan.tasks(pending_ids, size)
         ],
         "runs": len(plan.runs),
-        "reused": len(plan.runs) - len(left),
+        "reused": len(plan.runs) - len(pending_ids),
         "remarks": list(plan.remarks),
     }
 

@@ -42,14 +42,14 @@ def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:
 
 
 def _label(row: pd.Series, axes: list[str], varied: set[str]) -> str:
-    said = [
+    varied_values = [
         f"{axis.rpartition('.')[2]} {row[axis]:g}"
         if isinstance(row[axis], float)
         else f"{axis.rpartition('.')[2]} {row[axis]}"
         for axis in axes
         if axis in varied and not pd.isna(row[axis])
     ]
-    return ", ".join([str(row["policy"]), *said])
+    return ", ".join([str(row["policy"]), *varied_values])
 
 
 def _labelled(table: pd.DataFrame, axes: list[str]) -> pd.Series:
@@ -60,8 +60,8 @@ def _labelled(table: pd.DataFrame, axes: list[str]) -> pd.Series:
 def _best(table: pd.DataFrame, labels: pd.Series) -> list[str]:
     """The labels to draw, in the order of the table: at most MOST_LINES, those with the lowest mean JCT."""
     means = table["mean_jct_s"].astype(float).groupby(labels, sort=True).mean()
-    kept = set(means.sort_values(kind="stable").index[:MOST_LINES])
-    return [label for label in dict.fromkeys(labels) if label in kept]
+    best = set(means.sort_values(kind="stable").index[:MOST_LINES])
+    return [label for label in dict.fromkeys(labels) if label in best]
 
 
 def variants(table: pd.DataFrame, axes: list[str]) -> Figure:
@@ -149,5 +149,5 @@ def _levels(panel: Axes, level: pd.DataFrame, others: list[str], measure: str) -
     labels = _labelled(level, others)
     for i, label in enumerate(_best(level, labels)):
         height = float(level[labels == label][measure].astype(float).mean())
-        said = f"{label}: {height:.3g} h"
-        panel.axhline(height, linestyle="--", linewidth=1, color=f"C{(i + 5) % 10}", label=said)
+        text = f"{label}: {height:.3g} h"
+        panel.axhline(height, linestyle="--", linewidth=1, color=f"C{(i + 5) % 10}", label=text)

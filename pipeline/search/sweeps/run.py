@@ -77,8 +77,8 @@ class RunReplayer:
         except Exception as error:
             # A policy from elsewhere may raise anything; the other runs go on.
             place = traceback.extract_tb(error.__traceback__)[-1]
-            said = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
-            record |= {"status": FAILED, "error": said}
+            message = f"{type(error).__name__}: {error} ({place.name}, line {place.lineno})"
+            record |= {"status": FAILED, "error": message}
         record["cpu_s"] = process_time() - began
         return record
 

@@ -128,14 +128,18 @@ def expand(  # noqa: C901
     Raises UnknownNameError for a policy or a setting that does not exist, and BadInputError for an empty list
     or a number that cannot be used. A value that a policy refuses is found when it runs.
     """
-    given = {policy: dict(values) for policy, values in (settings or {}).items()}
+    axes_by_policy = {policy: dict(values) for policy, values in (settings or {}).items()}
     for name, values in (
         ("policies", policies),
         ("seeds", seeds),
         ("node_scales", node_scales),
         ("estimate_noises", estimate_noises),
-        *((f"{policy}.{key}", found) for policy, keys in given.items() for key, found in keys.items()),
-        *((f"{NODE_SLEEP}.{key}", found) for key, found in (node_sleep or {}).items()),
+        *(
+            (f"{policy}.{key}", tried)
+            for policy, keys in axes_by_policy.items()
+            for key, tried in keys.items()
+        ),
+        *((f"{NODE_SLEEP}.{key}", tried) for key, tried in (node_sleep or {}).items()),
     ):
         if not values:
             raise BadInputError(
@@ -149,7 +153,7 @@ def expand(  # noqa: C901
     for noise in estimate_noises:
         if noise is not None and not (isfinite(noise) and noise >= 0):
             raise BadInputError(f"An estimate noise is {noise!r}.", remedy="Use 0 (true run times) or more.")
-    for policy in given:
+    for policy in axes_by_policy:
         if policy not in policies:
             raise BadInputError(
                 f"A setting is given for {policy!r}, which the sweep does not run.",
@@ -159,17 +163,17 @@ def expand(  # noqa: C901
     sizes: list[Mapping[str, int]] = [{}, dict(added_nodes)] if added_nodes else [{}]
     runs: dict[str, SweepRun] = {}
     for policy in policies:
-        known = _setting_names(policy, rules)
-        axes = given.get(policy, {})
+        setting_names = _setting_names(policy, rules)
+        axes = axes_by_policy.get(policy, {})
         for key in axes:
-            if key not in known:
-                raise UnknownNameError(f"setting of policy {policy!r}:", key, known)
+            if key not in setting_names:
+                raise UnknownNameError(f"setting of policy {policy!r}:", key, setting_names)
         for values in product(*axes.values()):
-            chosen = dict(zip(axes, values, strict=True))
+            values_by_setting = dict(zip(axes, values, strict=True))
             for scale, noise, seed, sleep, added in product(
                 node_scales, estimate_noises, seeds, sleeps, sizes
             ):
-                run = SweepRun(policy, chosen, int(seed), float(scale), noise, sleep, added)
+                run = SweepRun(policy, values_by_setting, int(seed), float(scale), noise, sleep, added)
                 runs.setdefault(run_id(run, ""), run)
     return tuple(runs.values())
 
@@ -177,8 +181,8 @@ def expand(  # noqa: C901
 def _sleeps(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return never sleeping, and every combination of the settings of nodes that sleep."""
     sleeps: list[dict[str, Any]] = [{}]
-    for chosen in product(*values.values()):
-        sleep = dict(zip(values, chosen, strict=True))
+    for combination in product(*values.values()):
+        sleep = dict(zip(values, combination, strict=True))
         if sleep and sleep_of_replay(sleep).settings.control != "off":
             sleeps.append(sleep)
     return sleeps
@@ -186,7 +190,7 @@ def _sleeps(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 def _setting_names(policy: str, rules: Rules) -> list[str]:
     settings_class = getattr(policy_class(policy, rules), "Settings", None)
-    return [] if settings_class is None else [found.name for found in fields(settings_class)]
+    return [] if settings_class is None else [field.name for field in fields(settings_class)]
 
 
 def values_of(text: str) -> list[Any]:
@@ -248,17 +252,17 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
         columns[f"{NODE_SLEEP}.{name}"] = _column([run.node_sleep.get(name) for run in runs.values()])
     columns["node_scale"] = [run.node_scale for run in runs.values()]
     if any(run.added_nodes for run in runs.values()):
-        said = [say_added_nodes(run.added_nodes) or None for run in runs.values()]
-        columns[ADDED_NODES] = pd.array(said, dtype="str")
+        added_texts = [say_added_nodes(run.added_nodes) or None for run in runs.values()]
+        columns[ADDED_NODES] = pd.array(added_texts, dtype="str")
     columns["estimate_noise"] = pd.array([run.estimate_noise for run in runs.values()], dtype="Float64")
     columns["seed"] = [run.seed for run in runs.values()]
     absent = {"status": MISSING, "error": "This run has no result yet."}
-    known = [records.get(identity, absent) for identity in runs]
-    columns["status"] = [record["status"] for record in known]
-    columns["error"] = pd.array([record["error"] for record in known], dtype="str")
-    found = [_figures(record) for record in known]
+    records_in_order = [records.get(identity, absent) for identity in runs]
+    columns["status"] = [record["status"] for record in records_in_order]
+    columns["error"] = pd.array([record["error"] for record in records_in_order], dtype="str")
+    figures_in_order = [_figures(record) for record in records_in_order]
     for name in figures:
-        columns[name] = _column([own.get(name) for own in found])
+        columns[name] = _column([own.get(name) for own in figures_in_order])
     if any(run.node_sleep for run in runs.values()):
         columns["added_queuing_delay_s"] = _added_queuing_s(runs, records)
     return pd.DataFrame(columns)
@@ -295,14 +299,14 @@ def variants(table: pd.DataFrame, figures: Sequence[str]) -> list[dict[str, Any]
     rows = []
     for key, group in good.groupby(["policy", *axes], sort=True, dropna=False):
         values: list[Any] = list(key)
-        chosen = {
+        axis_values = {
             name: value for name, value in zip(["policy", *axes], values, strict=True) if not pd.isna(value)
         }
         jct = group["mean_jct_s"].astype(float)
         means = {name: float(group[name].astype(float).mean()) for name in figures}
         rows.append(
             {
-                **chosen,
+                **axis_values,
                 "seeds": len(group),
                 **{name: value for name, value in means.items() if not isnan(value)},
                 "spread_jct_s": float(jct.max() - jct.min()),
@@ -313,15 +317,15 @@ def variants(table: pd.DataFrame, figures: Sequence[str]) -> list[dict[str, Any]
 
 def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
     """A record's single figures, and how many rows of the log were skipped."""
-    given: Mapping[str, Any] = record.get("figures") or {}
-    found = {
+    summary: Mapping[str, Any] = record.get("figures") or {}
+    figures = {
         name: value
-        for name, value in given.items()
+        for name, value in summary.items()
         if name not in _NOT_IN_TABLE and isinstance(value, bool | int | float | str)
     }
-    if "skipped" in given:
-        found["skipped_jobs"] = sum(given["skipped"].values())
-    return found
+    if "skipped" in summary:
+        figures["skipped_jobs"] = sum(summary["skipped"].values())
+    return figures
 
 
 def _column(values: list[Any]) -> Any:

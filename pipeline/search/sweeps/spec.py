@@ -176,9 +176,11 @@ class SweepSpec:
         remarks: tuple[str, ...] = ()
         named = {*self.policies, *(policy for policy, _ in self.variants)}
         if singles is None and "lucid" in named and load_rules(self.rules).labelled_scores:
-            found_singles, found_pairs, said = reference_measurements()
-            singles, pairs = (None if found is None else str(found) for found in (found_singles, found_pairs))
-            remarks = (said,)
+            reference_singles, reference_pairs, remark = reference_measurements()
+            singles, pairs = (
+                None if path is None else str(path) for path in (reference_singles, reference_pairs)
+            )
+            remarks = (remark,)
         inputs = read_log(
             LogFile(self.jobs, self.format, read_time(self.start), read_time(self.end), self.time_zone),
             ClusterSize(self.nodes, self.gpus, self.gpus_per_node),

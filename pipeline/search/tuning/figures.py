@@ -15,8 +15,8 @@ def course(trials: Sequence[Trial], best: Trial | None) -> Figure:
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     axes = figure.subplots()
     for first, colour, label in ((True, "#7f7f7f", "one change at a time"), (False, "#1f77b4", "optimiser")):
-        chosen = [(n, change) for n, change, round_number in scored if (round_number == 0) is first]
-        places, changes = [n for n, _ in chosen], [change for _, change in chosen]
+        points = [(n, change) for n, change, round_number in scored if (round_number == 0) is first]
+        places, changes = [n for n, _ in points], [change for _, change in points]
         axes.scatter(places, changes, s=16, color=colour, label=label)
     numbers = [number for number, _, _ in scored]
     lowest = pd.Series([change for _, change, _ in scored], dtype=float).cummin()

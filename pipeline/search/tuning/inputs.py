@@ -115,8 +115,8 @@ def _known_throughput(lake: Lake, cluster: str, until: datetime) -> pd.DataFrame
     except NotFoundError:
         return None
     ended = bins["bin_start"] + pd.to_timedelta(bins["bin_s"], unit="s") <= until
-    known = bins.loc[ended, ["bin_start", "bin_s", *SERIES, "origin"]].reset_index(drop=True)
-    return None if known.empty else known
+    ended_bins = bins.loc[ended, ["bin_start", "bin_s", *SERIES, "origin"]].reset_index(drop=True)
+    return None if ended_bins.empty else ended_bins
 
 
 def _known_nodes(lake: Lake, cluster: str, first: datetime, until: datetime) -> pd.DataFrame:
@@ -135,7 +135,7 @@ def _known_nodes(lake: Lake, cluster: str, first: datetime, until: datetime) -> 
 
 
 def freeze(
-    known: KnownLake,
+    snapshot: KnownLake,
     windows: TuningWindows,
     folder_uri: str,
     *,
@@ -150,37 +150,37 @@ def freeze(
     stored = read_json(marker)
     if stored is not None:
         return tuple(stored["remarks"])
-    estimates, said = _estimates_s(known, windows, duration, progress)
-    jobs = _with_running_jobs(known).assign(estimated_duration_s=estimates)
+    estimates, estimate_remarks = _estimates_s(snapshot, windows, duration, progress)
+    jobs = _with_running_jobs(snapshot).assign(estimated_duration_s=estimates)
     submit = pd.to_datetime(jobs["submit_time"], utc=True)
     replayed = jobs[(submit >= windows.warm_up_start) & (jobs["gpus"] >= 1)]
     lake = Lake(folder_uri)
-    lake.write_jobs(known.cluster, replayed.drop(columns="cluster").reset_index(drop=True))
-    lake.write_nodes(known.cluster, known.nodes)
-    write_profile_set(folder_uri, known.cluster, known.profiles)
-    lake.write_job_metrics(known.cluster, known.metrics.drop(columns="cluster"))
-    remarks = [*known.remarks, *said, *_store_forecast(known, windows, folder_uri)]
-    if known.load is not None:
-        remarks += store_load(known.load, known.cluster, folder_uri, windows.start)
+    lake.write_jobs(snapshot.cluster, replayed.drop(columns="cluster").reset_index(drop=True))
+    lake.write_nodes(snapshot.cluster, snapshot.nodes)
+    write_profile_set(folder_uri, snapshot.cluster, snapshot.profiles)
+    lake.write_job_metrics(snapshot.cluster, snapshot.metrics.drop(columns="cluster"))
+    remarks = [*snapshot.remarks, *estimate_remarks, *_store_forecast(snapshot, windows, folder_uri)]
+    if snapshot.load is not None:
+        remarks += store_load(snapshot.load, snapshot.cluster, folder_uri, windows.start)
     write_json(marker, {"remarks": remarks})
     return tuple(remarks)
 
 
-def _with_running_jobs(known: KnownLake) -> pd.DataFrame:
+def _with_running_jobs(snapshot: KnownLake) -> pd.DataFrame:
     """Jobs still running at `until` occupy their GPUs for as long as they had by then."""
-    jobs = known.jobs
+    jobs = snapshot.jobs
     start = jobs["start_time"] if jobs["start_time"].notna().any() else jobs["submit_time"]
-    so_far_s = (pd.Timestamp(known.until) - pd.to_datetime(start, utc=True)).dt.total_seconds()
+    so_far_s = (pd.Timestamp(snapshot.until) - pd.to_datetime(start, utc=True)).dt.total_seconds()
     unfinished = ~jobs["state"].isin([str(state) for state in FINISHED_STATES])
     running = jobs["duration_s"].isna() & unfinished & (so_far_s > 0)
     return jobs.assign(duration_s=jobs["duration_s"].where(~running, so_far_s))
 
 
 def _estimates_s(
-    known: KnownLake, windows: TuningWindows, duration: DurationSettings, progress: Progress
+    snapshot: KnownLake, windows: TuningWindows, duration: DurationSettings, progress: Progress
 ) -> tuple[Floats, tuple[str, ...]]:
     """Each job's estimate: the model's from the first block on, Helios' rolling one before (warm-up)."""
-    jobs = with_known_profiles(known.jobs, known.metrics)
+    jobs = with_known_profiles(snapshot.jobs, snapshot.metrics)
     estimates = rolling_estimates_s(jobs)
     fresh = (pd.to_datetime(jobs["submit_time"], utc=True) >= windows.start).to_numpy(dtype=bool)
     history = as_known_at(jobs[~fresh], windows.start).iloc[-HISTORY_JOBS:]
@@ -192,9 +192,9 @@ def _estimates_s(
     return estimates, ()
 
 
-def _store_forecast(known: KnownLake, windows: TuningWindows, folder_uri: str) -> tuple[str, ...]:
+def _store_forecast(snapshot: KnownLake, windows: TuningWindows, folder_uri: str) -> tuple[str, ...]:
     """Forecast every known bin by a model that learned until the first block begins."""
-    bins = known.throughput
+    bins = snapshot.throughput
     if bins is None:
         return ("The lake has no throughput: the sharing strategy has no forecast to go by.",)
     ends = bins["bin_start"] + pd.to_timedelta(bins["bin_s"], unit="s")
@@ -207,10 +207,10 @@ def _store_forecast(known: KnownLake, windows: TuningWindows, folder_uri: str) -
         return (f"The sharing strategy has no throughput forecast to go by: {error}",)
     forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
     parts = [
-        pd.DataFrame({"series": name, "counted": one.counted, "forecast": one.forecast}).assign(
-            first_bin_s=one.first_bin_s, bin_s=one.bin_s, lead_bins=one.lead_bins
+        pd.DataFrame({"series": name, "counted": forecast.counted, "forecast": forecast.forecast}).assign(
+            first_bin_s=forecast.first_bin_s, bin_s=forecast.bin_s, lead_bins=forecast.lead_bins
         )
-        for name, one in forecast_series(forecasts, bins).items()
+        for name, forecast in forecast_series(forecasts, bins).items()
     ]
     write_frame(f"{folder_uri}/{FORECAST_FILE}", pd.concat(parts, ignore_index=True))
     return ()
@@ -235,11 +235,11 @@ def _read_forecast(folder_uri: str) -> dict[str, SeriesForecast] | None:
     data = read_bytes(f"{folder_uri}/{FORECAST_FILE}")
     if data is None:
         return None
-    found = {}
+    forecasts = {}
     for name, rows in pq.read_table(pa.BufferReader(data)).to_pandas().groupby("series", sort=True):
         first_bin_s, bin_s, lead_bins = (
             int(rows[column].iloc[0]) for column in ("first_bin_s", "bin_s", "lead_bins")
         )
         counted, forecast = (rows[column].to_numpy(np.float64) for column in ("counted", "forecast"))
-        found[str(name)] = SeriesForecast(first_bin_s, bin_s, lead_bins, counted, forecast)
-    return found
+        forecasts[str(name)] = SeriesForecast(first_bin_s, bin_s, lead_bins, counted, forecast)
+    return forecasts

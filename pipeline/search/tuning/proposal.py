@@ -162,8 +162,8 @@ def _passes(validation: Mapping[str, Any]) -> tuple[bool, str]:
         low_pct, high_pct = objective["change_low_pct"], objective["change_high_pct"]
         change += f" ({objective['change_pct']:+.2f} %, {low_pct:+.2f} to {high_pct:+.2f} %)"
     if not objective["change_high_s"] < 0:
-        found = "worse" if (objective["change_low_s"] or 0) > 0 else "not better beyond chance"
-        return False, f"{change}: {found}, so the current settings stay."
+        outcome = "worse" if (objective["change_low_s"] or 0) > 0 else "not better beyond chance"
+        return False, f"{change}: {outcome}, so the current settings stay."
     if not objective["interval_reliable"]:
         return False, f"{change}, but the interval is {objective['interval_note']}: validate on more days."
     if validation["broken"]:

@@ -79,13 +79,13 @@ def record_study(study: TuningStudy, proposal: Proposal, *, tracking_uri: str) -
 
 
 def _metrics(proposal: Proposal) -> dict[str, float]:
-    found: dict[str, float] = {"search_change_pct": float(proposal.search["change_pct"])}
+    metrics: dict[str, float] = {"search_change_pct": float(proposal.search["change_pct"])}
     validation: Mapping[str, Any] = proposal.validation or {}
     for name in ("change_pct", "change_low_pct", "change_high_pct"):
         value = validation.get("objective", {}).get(name)
         if value is not None:
-            found[f"validation_{name}"] = float(value)
+            metrics[f"validation_{name}"] = float(value)
     for which in (CURRENT, TUNED):
         for name, value in validation.get("figures", {}).get(which, {}).items():
-            found[f"validation_{which}_{name}"] = float(value)
-    return found
+            metrics[f"validation_{which}_{name}"] = float(value)
+    return metrics

@@ -43,8 +43,8 @@ class Trial:
         """A figure's mean over the search blocks."""
         if self.change_pct is None or self.record is None:
             return None
-        found = [float(block[name]) for block in self.record["blocks"].values()]
-        return sum(found) / len(found)
+        values = [float(block[name]) for block in self.record["blocks"].values()]
+        return sum(values) / len(values)
 
 
 def ask_round(study: TuningStudy, number: int) -> list[str]:
@@ -53,8 +53,8 @@ def ask_round(study: TuningStudy, number: int) -> list[str]:
     Round 0 asks for the current settings and for every other value of each alone; a later round goes by what
     the rounds before it found. Raises BadInputError when a round before it was not asked for or evaluated.
     """
-    asked = study.stored_round(number, lambda: {"trials": _choose(study, number)})
-    identities = [study.identity(values) for values in asked["trials"]]
+    stored = study.stored_round(number, lambda: {"trials": _choose(study, number)})
+    identities = [study.identity(values) for values in stored["trials"]]
     return [identity for identity in identities if not study.is_done(identity)]
 
 
@@ -109,10 +109,10 @@ def replayer_of(study_uri: str) -> TrialReplayer:
 
 def trials_of(study: TuningStudy) -> list[Trial]:
     """The trials of all rounds, numbered in the order in which they were asked for."""
-    asked = [
+    values_by_round = [
         (number, values) for number, stored in enumerate(study.stored_rounds()) for values in stored["trials"]
     ]
-    records = [study.record(study.identity(values)) for _, values in asked]
+    records = [study.record(study.identity(values)) for _, values in values_by_round]
     current = records[0] if records else None
     return [
         Trial(
@@ -124,7 +124,7 @@ def trials_of(study: TuningStudy) -> list[Trial]:
             _change_pct(study, record, current),
             _over_limit_points(study, record),
         )
-        for i, ((number, values), record) in enumerate(zip(asked, records, strict=True))
+        for i, ((number, values), record) in enumerate(zip(values_by_round, records, strict=True))
     ]
 
 

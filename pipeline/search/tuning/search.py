@@ -12,46 +12,46 @@ Scored = Sequence[tuple[Values, float | None]]
 
 
 def next_trials(
-    space: SearchSpace, known: Scored, *, seed: int, round_number: int, size: int
+    space: SearchSpace, scored: Scored, *, seed: int, round_number: int, size: int
 ) -> list[dict[str, Value]]:
     """Return up to `size` new trials, from `known` ones with their scores (lower is better; None: failed).
 
     Fewer, or none, when the space has nothing new that the optimiser would try.
     """
-    seen = {_key(space, values) for values, _ in known}
+    tried = {_key(space, values) for values, _ in scored}
 
     def accept(positions: Parameters) -> dict[str, Value] | None:
         values = {**space.current, **{p.name: p.values[int(positions[p.name])] for p in space.free}}
         key = _key(space, values)
-        if key in seen or not thresholds_rise(values):
+        if key in tried or not thresholds_rise(values):
             return None
-        seen.add(key)
+        tried.add(key)
         return values
 
-    study = _optimiser(space, known, seed=seed, round_number=round_number)
+    study = _optimiser(space, scored, seed=seed, round_number=round_number)
     return ask(study, _distributions(space), accept, size=size)
 
 
-def importances(space: SearchSpace, known: Scored) -> dict[str, float]:
+def importances(space: SearchSpace, scored: Scored) -> dict[str, float]:
     """Return the share of the scores' variance that each parameter explains (fANOVA, Hutter et al. 2014).
 
     Empty when too few trials differ to say.
     """
     import optuna
 
-    scores = {score for _, score in known if score is not None}
+    scores = {score for _, score in scored if score is not None}
     if len(scores) < 2 or len(space.free) < 1:
         return {}
-    study = _optimiser(space, known, seed=0, round_number=0)
+    study = _optimiser(space, scored, seed=0, round_number=0)
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=_TREES_SEED)
     shares: Mapping[str, float] = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return {parameter.name: float(shares.get(parameter.name, 0.0)) for parameter in space.free}
 
 
-def _optimiser(space: SearchSpace, known: Scored, *, seed: int, round_number: int) -> Any:
+def _optimiser(space: SearchSpace, scored: Scored, *, seed: int, round_number: int) -> Any:
     positions = [
         ({p.name: p.position(values[p.name]) for p in space.free}, (score,))
-        for values, score in known
+        for values, score in scored
         if score is not None
     ]
     return optimiser(positions, _distributions(space), seed=seed, round_number=round_number)

@@ -137,29 +137,31 @@ def search_space(
     for a name that is not tuned, BadInputError for a value that the policy or the model refuses, and where
     nothing of the release can be tuned.
     """
-    asked = dict(chosen or {})
+    replaced = dict(chosen or {})
     tuned = _tuned(policy, lends=loaning is not None, in_workers=in_workers)
-    for name in asked:
+    for name in replaced:
         if name not in tuned:
             raise UnknownNameError("setting that is tuned", name, list(tuned))
-    own = _settings_of(policy, settings)
-    current: dict[str, Any] = {**asdict(own), "medium_from": packing.medium_from}
+    of_policy = _settings_of(policy, settings)
+    current: dict[str, Any] = {**asdict(of_policy), "medium_from": packing.medium_from}
     current["tiny_above"] = packing.tiny_above
     current |= {} if loaning is None else ReleasedLoans.from_data(loaning).to_data()
-    most = int(own.profiling_share_max * nodes) if isinstance(own, LucidSettings) else 0
+    most_nodes = int(of_policy.profiling_share_max * nodes) if isinstance(of_policy, LucidSettings) else 0
     parameters = []
     for name, tried in tuned.items():
-        values = {_like(current[name], name, value) for value in asked.get(name) or tried}
+        values = {_like(current[name], name, value) for value in replaced.get(name) or tried}
         if name == "profiling_nodes":
-            values = {value for value in values if int(value) <= most} or {min(current[name], most)}
-            current[name] = min(current[name], most)
+            values = {value for value in values if int(value) <= most_nodes} or {
+                min(current[name], most_nodes)
+            }
+            current[name] = min(current[name], most_nodes)
         values.add(current[name])
         parameters.append(Parameter(name, tuple(sorted(values, key=_rank(name))), current[name]))
     space = SearchSpace(tuple(parameters))
     for trial in space.one_at_a_time():
         _settings_of(policy, {**settings, **policy_part(trial)})
         ReleasedLoans.from_data({**(loaning or {}), **loans_part(trial)})
-    if not all(0 < float(value) < 2 for name in THRESHOLDS for value in asked.get(name, ())):
+    if not all(0 < float(value) < 2 for name in THRESHOLDS for value in replaced.get(name, ())):
         raise BadInputError("A packing threshold lies outside of (0, 2).", remedy="Use for example 0.85.")
     return space
 
@@ -187,13 +189,13 @@ def _like(current: Any, name: str, value: Value) -> Value:
     if name in _WORDS and value in _WORDS[name]:
         return value
     try:
-        found: Value = type(current)(value)
+        converted: Value = type(current)(value)
     except (TypeError, ValueError):
-        found = math.nan
-    if name in _WORDS or found != value:
-        known = f"one of {', '.join(_WORDS[name])}" if name in _WORDS else type(current).__name__
-        raise BadInputError(f"{name} is to be tried as {value!r}.", remedy=f"Use {known}.")
-    return found
+        converted = math.nan
+    if name in _WORDS or converted != value:
+        choices = f"one of {', '.join(_WORDS[name])}" if name in _WORDS else type(current).__name__
+        raise BadInputError(f"{name} is to be tried as {value!r}.", remedy=f"Use {choices}.")
+    return converted
 
 
 def _rank(name: str) -> Any:

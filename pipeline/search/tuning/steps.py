@@ -29,8 +29,8 @@ def plan_tuning(
     `asked` holds fields of TuningSpec (`as_of` as text); None is left out. Raises NotFoundError when there is
     no release to tune.
     """
-    given = {name: value for name, value in asked.items() if value not in (None, "")}
-    spec = TuningSpec(**{**given, "as_of": read_as_of(given.get("as_of"))})
+    values = {name: value for name, value in asked.items() if value not in (None, "")}
+    spec = TuningSpec(**{**values, "as_of": read_as_of(values.get("as_of"))})
     current = current_release(tracking_uri, cluster)
     study = plan_around(current, lake_uri=lake_uri, cluster=cluster, spec=spec, progress=progress)
     return {"study_uri": study.uri, "base_release": current.release, "remarks": list(study.remarks)}

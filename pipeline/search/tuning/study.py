@@ -132,39 +132,39 @@ def plan_study(
     Raises NotFoundError when the lake lacks jobs or nodes, BadInputError when the log is too short.
     """
     check_cluster_name(cluster)
-    asked = spec or TuningSpec()
+    tuning_spec = spec or TuningSpec()
     pinned = pinned_settings(base.settings, base.policy)
     tree = base.packing
-    until = training_window_end(lake_uri, cluster, asked.hold_out_days, asked.as_of)
-    first, _ = submission_span(lake_uri, cluster, asked.as_of)
+    until = training_window_end(lake_uri, cluster, tuning_spec.hold_out_days, tuning_spec.as_of)
+    first, _ = submission_span(lake_uri, cluster, tuning_spec.as_of)
     windows = tuning_windows(
         first,
         until,
-        search_days=asked.search_days,
-        validation_days=asked.validation_days,
-        blocks=asked.blocks,
-        warm_up_days=asked.warm_up_days,
+        search_days=tuning_spec.search_days,
+        validation_days=tuning_spec.validation_days,
+        blocks=tuning_spec.blocks,
+        warm_up_days=tuning_spec.warm_up_days,
     )
     progress(0, None, "reading the log")
     lends = base.loaning is not None
-    known = read_known_lake(lake_uri, cluster, until, lends=lends)
+    snapshot = read_known_lake(lake_uri, cluster, until, lends=lends)
     space = search_space(
         pinned,
         tree,
-        nodes=known.node_count,
-        chosen=asked.search,
+        nodes=snapshot.node_count,
+        chosen=tuning_spec.search,
         loaning=base.loaning,
         policy=base.policy,
-        in_workers=tells_workers(known.jobs),
+        in_workers=tells_workers(snapshot.jobs),
     )
     shared = {
-        "known": known.sha256(),
+        "known": snapshot.sha256(),
         "windows": windows.to_data(),
         "settings": pinned,
         "packing": asdict(tree),
         "duration": asdict(duration or DurationSettings()),
-        "job_types": asked.job_types,
-        "seed": asked.seed,
+        "job_types": tuning_spec.job_types,
+        "seed": tuning_spec.seed,
         **({"loaning": dict(base.loaning)} if base.loaning is not None else {}),
         **({"policy": base.policy} if base.policy != LUCID else {}),
     }
@@ -173,20 +173,20 @@ def plan_study(
         **shared,
         "inputs_sha256": digest(shared),
         "space": space.to_data(),
-        "objective": asked.objective,
-        "round_size": asked.round_size,
+        "objective": tuning_spec.objective,
+        "round_size": tuning_spec.round_size,
         **({"short_limit_pct": gate_settings({}).rules.inference_short_limit_pct} if lends else {}),
     }
     folder_uri = f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}"
     uri, sha256 = TuningStudy.place(plan, out_uri=out_uri, folder_uri=folder_uri)
     remarks = freeze(
-        known, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=progress
+        snapshot, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=progress
     )
     document = {
         "sha256": sha256,
         **plan,
-        "hold_out_days": asked.hold_out_days,
-        "as_of": None if asked.as_of is None else asked.as_of.isoformat(),
+        "hold_out_days": tuning_spec.hold_out_days,
+        "as_of": None if tuning_spec.as_of is None else tuning_spec.as_of.isoformat(),
         "base_release": base.release,
         "remarks": list(remarks),
     }

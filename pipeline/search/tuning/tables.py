@@ -134,8 +134,8 @@ def profiling_markdown(trials: Sequence[Trial]) -> str:
         for name, value in best.values.items()
         if value != current.values[name]
     ]
-    said = ", ".join(changes) or "the current settings"
-    return f"The shortest queue before profiling at no cost: {said}.\n\n{table}"
+    changes_text = ", ".join(changes) or "the current settings"
+    return f"The shortest queue before profiling at no cost: {changes_text}.\n\n{table}"
 
 
 def validation_markdown(proposal: Proposal) -> str:

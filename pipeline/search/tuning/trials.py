@@ -185,27 +185,27 @@ class TrialReplayer:
         return record
 
     def _block(self, name: str) -> ReplayInputs:
-        found = self._blocks.get(name)
-        if found is None:
-            found = self._read(self.windows.window(name))
+        inputs = self._blocks.get(name)
+        if inputs is None:
+            inputs = self._read(self.windows.window(name))
             if self.base.policy != LUCID:
-                found = replayed_in_workers(found)
-            self._blocks[name] = found
-        return found
+                inputs = replayed_in_workers(inputs)
+            self._blocks[name] = inputs
+        return inputs
 
     def _packing_model(self, thresholds: Thresholds) -> PackingAnalyzeModel:
         """A model that was trained with these thresholds."""
-        found = self._models.get(thresholds)
-        if found is None:
+        fitted = self._models.get(thresholds)
+        if fitted is None:
             measured = self._block(next(iter(self.windows.search))).measured
             model = PackingAnalyzeModel(with_thresholds(self.base.packing, thresholds))
-            found = self._models[thresholds] = model.fit(measured.solo, measured.pairs)
-        return found
+            fitted = self._models[thresholds] = model.fit(measured.solo, measured.pairs)
+        return fitted
 
     def _sharing_scores(self, block: str, model: PackingAnalyzeModel) -> Floats:
         """The scores of the block's jobs."""
         key = (block, model.settings.medium_from, model.settings.tiny_above)
-        found = self._scores.get(key)
-        if found is None:
-            found = self._scores[key] = sharing_scores(model, self._block(block))
-        return found
+        scores = self._scores.get(key)
+        if scores is None:
+            scores = self._scores[key] = sharing_scores(model, self._block(block))
+        return scores

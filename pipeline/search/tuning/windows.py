@@ -53,11 +53,11 @@ class TuningWindows:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "TuningWindows":
         """The windows that `to_data` described."""
-        found = {
+        windows = {
             name: HeldOutWindow(*map(datetime.fromisoformat, times)) for name, times in data["blocks"].items()
         }
-        validation = found.pop(VALIDATION)
-        return cls(found, validation, datetime.fromisoformat(data["until"]))
+        validation = windows.pop(VALIDATION)
+        return cls(windows, validation, datetime.fromisoformat(data["until"]))
 
 
 def tuning_windows(
