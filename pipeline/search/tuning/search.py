@@ -14,7 +14,7 @@ Scored = Sequence[tuple[Values, float | None]]
 def next_trials(
     space: SearchSpace, scored: Scored, *, seed: int, round_number: int, size: int
 ) -> list[dict[str, Value]]:
-    """Return up to `size` new trials, from `known` ones with their scores (lower is better; None: failed).
+    """Return up to `size` new trials, from `scored` ones (a lower score is better; None: failed).
 
     Fewer, or none, when the space has nothing new that the optimiser would try.
     """
