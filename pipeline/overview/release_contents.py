@@ -46,23 +46,18 @@ class Difference:
 
 
 def release_parts(release: ReleaseInfo) -> list[ReleasePart]:
-    """The parts that a release has, the policy's settings first."""
-    documents = {
-        f"Settings of {release.policy} that are not its defaults": release.settings,
-        "Sleeping nodes": release.node_sleep,
-        "Servers on loan from inference": release.loaning,
-        "Answers about waits": release.waits,
-        "Chosen from a Pareto front": release.choice,
-    }
+    """Return the parts that a release has, the policy's settings first."""
+    parts = [(f"Settings of {release.policy} that are not its defaults", release.settings)]
+    parts += [(title, document) for title, _, document in _optional_parts(release)]
     return [
         ReleasePart(title, [ReleaseSetting(*row) for row in _flat(document)])
-        for title, document in documents.items()
+        for title, document in parts
         if document
     ]
 
 
 def says_when_jobs_start(release: ReleaseInfo) -> str:
-    """Who answers when waiting jobs start, where a scheduler follows the release."""
+    """Return what answers when waiting jobs start, where a scheduler follows the release."""
     if release.waits is None:
         return (
             "When a waiting job starts is said by playing the queue forward alone: the release carries no "
@@ -75,9 +70,17 @@ def says_when_jobs_start(release: ReleaseInfo) -> str:
     )
 
 
-def release_differences(release: ReleaseInfo, other: ReleaseInfo) -> list[Difference]:
-    """What differs from another release, in the order of the parts: policy, models, settings."""
-    now, then = dict(_contents(release)), dict(_contents(other))
+def _optional_parts(release: ReleaseInfo) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield each part that a release may do without: its title, its name, its settings (maybe none)."""
+    yield "Sleeping nodes", "sleeping nodes", release.node_sleep or {}
+    yield "Servers on loan from inference", "servers on loan", release.loaning or {}
+    yield "Answers about waits", "answers about waits", release.waits or {}
+    yield "Chosen from a Pareto front", "chosen from a front", release.choice or {}
+
+
+def release_differences(release: ReleaseInfo, earlier: ReleaseInfo) -> list[Difference]:
+    """Return what differs from an earlier release, in the order of the parts: policy, models, settings."""
+    now, then = dict(_contents(release)), dict(_contents(earlier))
     return [
         Difference(what, then.get(what), now.get(what))
         for what in dict.fromkeys([*now, *then])
@@ -99,13 +102,8 @@ def _contents(release: ReleaseInfo) -> Iterator[tuple[str, Any]]:
     for kind, pin in release.models.items():
         yield f"model of {kind.replace('_', ' ')}", f"version {pin['version']}"
     yield from _flat(release.settings)
-    for part, document in (
-        ("sleeping nodes", release.node_sleep),
-        ("servers on loan", release.loaning),
-        ("answers about waits", release.waits),
-        ("chosen from a front", release.choice),
-    ):
-        yield from _flat(document or {}, f"{part}: ")
+    for _, name, document in _optional_parts(release):
+        yield from _flat(document, f"{name}: ")
 
 
 def _flat(document: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -162,7 +162,7 @@ def _job_line(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def read_job(pages_dir: Path, run_id: str, row: int) -> dict[str, Any]:
-    """Return why a job waited, variant by variant: the causes of its wait, and who was before it.
+    """Return why a job waited, variant by variant: the causes of its wait, and the jobs before it.
 
     `row` is the job's, as `read_waits` lists it. Raises UnknownNameError for one that no variant replayed.
     """
@@ -191,7 +191,7 @@ def read_job(pages_dir: Path, run_id: str, row: int) -> dict[str, Any]:
 
 
 def _before(waits: pd.DataFrame, mine: Mapping[Any, Any]) -> dict[str, Any]:
-    """Who ran and who waited in its virtual cluster when a job was submitted, the largest first."""
+    """Return the jobs that ran and those that waited in its virtual cluster when a job was submitted."""
     at_s = float(mine["submit_time_s"])
     others = waits[
         (waits["virtual_cluster"] == mine["virtual_cluster"])

@@ -1,16 +1,15 @@
 """What a plan replays: the jobs of a log, the cluster's nodes at present, and how few and many are of use."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from math import ceil
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from pipeline.replay.cluster_events import EVERYONE, ClusterSize
+from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from simulator.cluster import ClusterSpec
 from simulator.job import Job
@@ -18,17 +17,6 @@ from simulator.scenario import Scenario
 
 DAY_S = 86_400.0
 _ROOM_NODES = 1_000_000  # room for any job, so that none is left out before it is known what is planned
-
-
-@dataclass(frozen=True)
-class RoomForAll(ClusterSize):
-    """Sizes that are at hand, each virtual cluster with room for any job."""
-
-    table: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    def read(self, zone: ZoneInfo) -> pd.DataFrame:
-        """Return such sizes, as `changing_cluster` reads them."""
-        return self.table.assign(nodes=_ROOM_NODES)
 
 
 @dataclass(frozen=True)
@@ -97,9 +85,9 @@ def read_planned_log(
         present = {name: int(nodes) for name, nodes in counts}
         gpus_per_node = ClusterSpec.from_nodes(newest).gpus_per_node
     logged = read_scenario(
-        replace(asked, size=RoomForAll(table=newest)),
+        asked,
         needs_estimates=needs_estimates,
-        needs_pairs=False,
+        sizes=newest.assign(nodes=_ROOM_NODES),
         progress=progress,
     )
     remarks = list(logged.remarks)

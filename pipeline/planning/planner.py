@@ -111,10 +111,10 @@ def policy_of_release(tracking_uri: str, cluster: str) -> PlannedRun:
         champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         return PlannedRun(DEFAULT_POLICY)
-    return PlannedRun(champion.policy, _own_settings(champion.policy, champion.settings))
+    return PlannedRun(champion.policy, own_settings(champion.policy, champion.settings))
 
 
-def _own_settings(policy: str, pinned: Mapping[str, Any]) -> dict[str, Any]:
+def own_settings(policy: str, pinned: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a release's settings that are the policy's, where they are not its defaults."""
     settings_class = getattr(policy_class(policy), "Settings", None)
     if settings_class is None:

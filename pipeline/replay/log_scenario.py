@@ -72,16 +72,23 @@ class LogScenario:
 
 
 def read_scenario(
-    asked: LogToReplay, *, needs_estimates: bool, needs_pairs: bool, progress: Progress = silent
+    asked: LogToReplay,
+    *,
+    needs_estimates: bool,
+    needs_pairs: bool = False,
+    sizes: pd.DataFrame | None = None,
+    progress: Progress = silent,
 ) -> LogScenario:
     """Read the log and what goes with it. Raises BadInputError for an input that cannot be used.
+
+    `sizes` (as `ClusterSize.read` has them) stand for those of the request.
 
     With `needs_estimates` jobs have the estimates of the source that is asked for; with `needs_pairs` a
     pairwise model predicts how fast pairs run.
     """
     log, rules, zone = asked.log, asked.rules, asked.log.zone
     speed_ups = read_speed_ups(asked.speed_ups_path) if asked.speed_ups_path is not None else None
-    sizes = asked.size.read(zone)
+    sizes = asked.size.read(zone) if sizes is None else sizes
     frame, remarks = log.read(progress)
     jobs = log.part(frame).reset_index(drop=True)
     singles_path, pairs_path = asked.singles_path, asked.pairs_path

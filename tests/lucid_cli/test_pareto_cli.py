@@ -237,9 +237,15 @@ def test_steps_on_several_machines_give_the_same_front(
     assert plan["rounds"] == 2
     uri = plan["study_uri"]
     asks = [
-        lambda n=n: steps.ask_round(study_uri=uri, round_number=n, evaluations_per_task=3) for n in range(4)
+        lambda n=n: steps.ask_simulations(
+            study_uri=uri, stage="round", round_number=n, evaluations_per_task=3
+        )
+        for n in range(4)
     ]
-    asks += [lambda: steps.confirm_front(study_uri=uri), lambda: steps.hold_out_front(study_uri=uri)]
+    asks += [
+        lambda stage=stage: steps.ask_simulations(study_uri=uri, stage=stage)
+        for stage in ("confirm", "hold_out")
+    ]
     for number, ask in enumerate(asks):
         tasks = json.loads(json.dumps(ask()))
         assert all(len(task["evaluations"]) <= 4 for task in tasks)

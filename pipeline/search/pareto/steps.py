@@ -3,10 +3,10 @@
 Only URIs, identities and small numbers pass between them. In this order, each step's list being mapped over
 `evaluate_batch`:
 
-    plan_search -> ask_round 0, 1, ... rounds - 1 -> confirm_front -> hold_out_front -> finish_search
+    plan_search -> ask_simulations of rounds 0, 1, ... rounds - 1, "confirm", "hold_out" -> finish_search
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,28 +76,23 @@ def plan_search(
     return {"study_uri": study.uri, "rounds": study.rounds, "remarks": list(study.remarks)}
 
 
-def ask_round(*, study_uri: str, round_number: int, evaluations_per_task: int = 4) -> list[dict[str, Any]]:
-    """Choose a round's candidates, once, and divide the simulations that are left among tasks.
+def ask_simulations(
+    *, study_uri: str, stage: str, round_number: int = 0, evaluations_per_task: int = 4
+) -> list[dict[str, Any]]:
+    """Divide the simulations that a stage asks for, and that have no result, among tasks.
 
-    Each item is the keyword arguments of `evaluate_batch`. A round that the plan does not have asks for
-    nothing; with nothing to do there is one task without simulations, since what is mapped over nothing would
-    skip the rest.
+    `stage` is "round" (the candidates of round `round_number`, chosen once), "confirm" (candidates near the
+    front on all samples) or "hold_out" (the front on fresh samples, which chose nothing). Each item is the
+    keyword arguments of `evaluate_batch`; with nothing to do there is one task without simulations, since
+    what is mapped over nothing would skip the rest. A round that the plan does not have asks for nothing.
     """
     study = load_study(study_uri)
-    left = rounds.ask_round(study, round_number) if round_number < study.rounds else []
-    return study.tasks(map(list, left), evaluations_per_task)
-
-
-def confirm_front(*, study_uri: str, evaluations_per_task: int = 4) -> list[dict[str, Any]]:
-    """Ask for what is left to know of candidates near the front: all of the samples. As `ask_round`."""
-    study = load_study(study_uri)
-    return study.tasks(map(list, rounds.ask_confirmations(study)), evaluations_per_task)
-
-
-def hold_out_front(*, study_uri: str, evaluations_per_task: int = 4) -> list[dict[str, Any]]:
-    """Ask for the front on fresh samples, which chose nothing. As `ask_round`."""
-    study = load_study(study_uri)
-    return study.tasks(map(list, rounds.ask_held_out(study)), evaluations_per_task)
+    evaluations: Sequence[rounds.Evaluation] = ()
+    if stage != "round":
+        evaluations = {"confirm": rounds.ask_confirmations, "hold_out": rounds.ask_held_out}[stage](study)
+    elif round_number < study.rounds:
+        evaluations = rounds.ask_round(study, round_number)
+    return study.tasks(map(list, evaluations), evaluations_per_task)
 
 
 def evaluate_batch(

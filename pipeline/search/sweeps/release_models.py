@@ -11,20 +11,23 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from foundation.errors import NotFoundError
 from lucid_models.qssf.rolling import rolling_estimates_s
-from lucid_models.releases.lifecycle import ReleaseModels
-from pipeline.planning.planner import policy_of_release
+from lucid_models.releases.lifecycle import (
+    ReleaseInfo,
+    ReleaseModels,
+    load_release_models,
+    show_release,
+)
+from pipeline.planning.planner import own_settings
 from pipeline.search.sweeps.inputs import SweepInputs
 from pipeline.validation.contenders import learned_until
 
 _KEY = ["job_id", "submit_time"]  # the lake's of a job
 
 
-def live_version(tracking_uri: str, cluster: str) -> int:
-    """Return the version of the release that is live. Raises NotFoundError when there is none."""
-    from lucid_models.releases.lifecycle import show_release  # loading MLflow takes seconds
-
+def live_release(tracking_uri: str, cluster: str) -> ReleaseInfo:
+    """Return the release that is live. Raises NotFoundError when there is none."""
     try:
-        return int(show_release(tracking_uri=tracking_uri, cluster=cluster).version)
+        return show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError as error:
         raise NotFoundError(
             f"Cluster {cluster!r} has no live release whose models could be used.",
@@ -33,9 +36,13 @@ def live_version(tracking_uri: str, cluster: str) -> int:
 
 
 def settings_of_live(tracking_uri: str, cluster: str) -> dict[str, Mapping[str, tuple[Any, ...]]]:
-    """Return the settings that the live release gives its policy, as a sweep's `settings` are."""
-    live = policy_of_release(tracking_uri, cluster)
-    return {live.policy: {name: (value,) for name, value in live.settings.items()}} if live.settings else {}
+    """Return the settings that the live release gives its policy, as a sweep's `settings` are.
+
+    Raises NotFoundError when no release is live.
+    """
+    live = live_release(tracking_uri, cluster)
+    settings = own_settings(live.policy, live.settings)
+    return {live.policy: {name: (value,) for name, value in settings.items()}} if settings else {}
 
 
 def believed_by_live(inputs: SweepInputs, *, lake_uri: str, cluster: str, tracking_uri: str) -> SweepInputs:
@@ -45,9 +52,7 @@ def believed_by_live(inputs: SweepInputs, *, lake_uri: str, cluster: str, tracki
     gate's warm-up: they have seen how long it ran. Raises NotFoundError when no release is live,
     ReleaseRefusedError for one that does not hold.
     """
-    from lucid_models.releases.lifecycle import load_release_models
-
-    version = live_version(tracking_uri, cluster)
+    version = int(live_release(tracking_uri, cluster).version)
     release = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=version)
     last = inputs.jobs["submit_time"].max().to_pydatetime()
     jobs = Lake(lake_uri).read_jobs(cluster)

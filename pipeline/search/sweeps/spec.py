@@ -34,7 +34,7 @@ from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import reference_measurements
 from pipeline.search.sweeps.added_nodes import MOST_NODES
 from pipeline.search.sweeps.inputs import EVENTS, SweepInputs, read_lake, read_log
-from pipeline.search.sweeps.release_models import believed_by_live, live_version, settings_of_live
+from pipeline.search.sweeps.release_models import believed_by_live, settings_of_live
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
 from pipeline.validation.replay_inputs import JobTypes
@@ -145,7 +145,6 @@ class SweepSpec:
             raise BadInputError(
                 "A log file has no live release.", remedy="Give a cluster of the lake, or leave it out."
             )
-        live_version(self._tracking_uri, self.cluster)
         settings = {
             policy: {**of_release, **self.settings.get(policy, {})}
             for policy, of_release in settings_of_live(self._tracking_uri, self.cluster).items()

@@ -72,18 +72,19 @@ class AskSimulationsOperator(LucidOperator):
 
     def run(self, context: Any) -> list[dict[str, Any]]:
         """Ask; what was asked for before is the same again, without what is known."""
-        from pipeline.search.pareto import steps
+        from pipeline.search.pareto.steps import ask_simulations
 
         if self.stage == "round" and self.round_number >= int(self.rounds):
             raise AirflowSkipException(f"The search has {self.rounds} rounds.")
-        common = {"study_uri": self.study_uri, "evaluations_per_task": int(self.evaluations_per_task)}
-        if self.stage == "round":
-            batches = steps.ask_round(round_number=self.round_number, **common)
-        else:
-            batches = {"confirm": steps.confirm_front, "hold_out": steps.hold_out_front}[self.stage](**common)
-        simulations = sum(len(each["evaluations"]) for each in batches)
-        tell(context, f"{simulations} simulations in {len(batches)} tasks.", step=True)
-        return batches
+        tasks = ask_simulations(
+            study_uri=self.study_uri,
+            stage=self.stage,
+            round_number=self.round_number,
+            evaluations_per_task=int(self.evaluations_per_task),
+        )
+        simulations = sum(len(task["evaluations"]) for task in tasks)
+        tell(context, f"{simulations} simulations in {len(tasks)} tasks.", step=True)
+        return tasks
 
 
 class EvaluateConfigurationsOperator(LucidOperator):
