@@ -46,6 +46,14 @@ class UnknownNameError(BadInputError):
         super().__init__(f"Unknown {kind} {name!r}.", remedy=f"Choose one of: {', '.join(sorted(known))}.")
 
 
+def check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise UnknownNameError for the first of the names that is not known."""
+    catalogue = list(known)
+    for name in names:
+        if name not in catalogue:
+            raise UnknownNameError(kind, name, catalogue)
+
+
 @dataclass(frozen=True)
 class BadRow:
     """One refused row, to be shown: its number from 1 on, why, its column and value (if any), its text."""

@@ -182,7 +182,7 @@ def sweep(
         done = run_pending(plan, workers=workers or usable_cores(), fresh=fresh, progress=progress)
     total, reused = len(plan.runs), len(plan.runs) - done.runs
     say(f"{total:,} of {total:,} runs, {reused:,} done before, {done.jobs_per_s:,.0f} jobs/s")
-    report = collect_sweep(plan, manifest=True)
+    report = collect_sweep(plan)
     document = {
         "out": out,
         "runs": total,

@@ -6,7 +6,6 @@ the quantiles of those errors lie around the mean. So a bound at a lead of two h
 forecasts of this cluster have been wrong.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +84,6 @@ def load_outlook(
     servers: int,
     loans: LoanSettings,
     bins: int,
-    levels: Sequence[float] = LEVELS,
 ) -> LoadOutlook:
     """Forecast the next `bins` of five minutes. `usage`, `gaps`: finished bins, oldest first, shape (n,).
 
@@ -98,9 +96,7 @@ def load_outlook(
             f"{usage.size} bins of load are too few to forecast {bins} bins and say how wrong that may be.",
             remedy="Ingest more of the load, or look fewer hours ahead.",
         )
-    bounds = {
-        level: np.clip(mean + np.nanquantile(errors, level, axis=0), 0.0, 1.0) for level in sorted(levels)
-    }
+    bounds = {level: np.clip(mean + np.nanquantile(errors, level, axis=0), 0.0, 1.0) for level in LEVELS}
     highest = bounds[max(bounds)]
     lendable = [_lendable(share, servers, loans) for share in highest]
     return LoadOutlook(

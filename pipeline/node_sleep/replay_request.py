@@ -6,7 +6,7 @@ from typing import Literal
 
 from cluster_logs.node_series import NodeSeries, read_node_series
 from cluster_logs.readers.time_zones import load_zone
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from simulator.node_sleep.choice import SleepLimits
 from simulator.node_sleep.energy import EnergySettings
 from simulator.node_sleep.series_replay import BootFailures
@@ -64,8 +64,7 @@ class NodeReplaySettings:
     energy: EnergySettings = field(default_factory=EnergySettings)
 
     def __post_init__(self) -> None:
-        if self.control not in REPLAYED_CONTROLS:
-            raise UnknownNameError("control of a replay", self.control, REPLAYED_CONTROLS)
+        check_names("control of a replay", [self.control], REPLAYED_CONTROLS)
         if self.control == "helios-artifact" and self.rules == "minutes":
             raise BadInputError(
                 "The control 'helios-artifact' has no rules for minutes.", remedy="Use --rules bins."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, UnknownNameError, check_names
 from pipeline.search.sweeps.kept_jobs import ROW, SUBMIT_TIME, USAGE, WAITS
 from pipeline.what_if.curves import (
     MOST_POINTS,
@@ -87,8 +87,7 @@ def read_pictures(pages_dir: Path, run_id: str, part: SeenPart) -> dict[str, Any
         usage = read_table(pages_dir, run_id, number, USAGE)
         if part.virtual_cluster is not None:
             names = sorted({*waits["virtual_cluster"], *usage["virtual_cluster"]})
-            if part.virtual_cluster not in names:
-                raise UnknownNameError("virtual cluster of this what-if:", part.virtual_cluster, names)
+            check_names("virtual cluster of this what-if:", [part.virtual_cluster], names)
             waits = waits[waits["virtual_cluster"] == part.virtual_cluster]
             usage = usage[usage["virtual_cluster"] == part.virtual_cluster]
         if len(waits):

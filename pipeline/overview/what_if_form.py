@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.lake import Lake
-from foundation.errors import BadInputError, LucidError, NotFoundError, UnknownNameError
+from foundation.errors import BadInputError, LucidError, NotFoundError, check_names
 from foundation.storage import locate
 from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.clusters import open_registry
@@ -133,13 +133,10 @@ def check_what_if(asked: Mapping[str, Any], *, lake_uri: str, tracking_uri: str)
 
     Raises BadInputError, UnknownNameError or NotFoundError with the rule that they break.
     """
-    for name in asked:
-        if name not in FIELDS:
-            raise UnknownNameError("field of a what-if", name, FIELDS)
+    check_names("field of a what-if", asked, FIELDS)
     cluster = check_cluster_name(str(asked.get("cluster") or ""))
     lake = Lake(lake_uri)
-    if cluster not in lake.clusters():
-        raise UnknownNameError("cluster of the lake", cluster, sorted(lake.clusters()) or ["none yet"])
+    check_names("cluster of the lake", [cluster], sorted(lake.clusters()) or ["none yet"])
     values = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
     if not values.get("policies"):
         raise BadInputError("No policy is chosen.", remedy="Tick at least one.")

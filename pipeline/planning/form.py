@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from pipeline.planning.capacity_plan import PlanSettings
 from pipeline.planning.log_request import LogRequest
 from pipeline.planning.plan_rows import Prices
@@ -26,9 +26,7 @@ def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> Lo
     """Return which log is planned for: the file that the form names, else the cluster's in the lake."""
     stated = {name: value for name, value in values.items() if value not in (None, "")}
     field_names = [field.name for field in fields(LogRequest)]
-    for name in stated:
-        if name not in field_names:
-            raise UnknownNameError("field of a log to plan for", name, field_names)
+    check_names("field of a log to plan for", stated, field_names)
     if "jobs" not in stated:
         of_cluster = ("start", "end", "rules", "inference", "inference_servers")
         stated = {name: value for name, value in stated.items() if name in of_cluster}
@@ -42,9 +40,7 @@ def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: s
     Raises UnknownNameError for a field or a name that does not exist, BadInputError for a bad value.
     """
     stated = {name: value for name, value in values.items() if value not in (None, "", {}, [])}
-    for name in stated:
-        if name not in _FIELDS:
-            raise UnknownNameError("field of a plan", name, _FIELDS)
+    check_names("field of a plan", stated, _FIELDS)
     seed = int(stated.get("seed", 0))
     run = (
         PlannedRun(str(stated["policy"])) if "policy" in stated else policy_of_release(tracking_uri, cluster)

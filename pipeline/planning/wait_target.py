@@ -6,7 +6,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from simulator.gate.bootstrap import block_numbers, paired_mean_change, paired_quantile_change
 from simulator.metrics import mean, percentile
 
@@ -24,8 +24,7 @@ class WaitTarget:
     limit_s: float = 600.0
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise UnknownNameError("metric of waits", self.metric, METRICS)
+        check_names("metric of waits", [self.metric], METRICS)
         if isinstance(self.limit_s, bool) or not isfinite(self.limit_s) or self.limit_s < 0:
             raise BadInputError(f"The limit of waits is {self.limit_s!r} s.", remedy="Use 0 s or more.")
 

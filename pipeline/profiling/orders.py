@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from foundation.errors import UnknownNameError
+from foundation.errors import check_names
 
 if TYPE_CHECKING:  # a command line that only names them starts without NumPy
     from profiler_jobs.plan import PairRanking
@@ -19,8 +19,7 @@ class PairOrder(StrEnum):
 
 def ranking_of(order: str) -> "PairRanking | None":
     """Return the ranking of an order; None: the one that needs no model. Raises UnknownNameError."""
-    if order not in tuple(PairOrder):
-        raise UnknownNameError("order of pairs", order, [str(each) for each in PairOrder])
+    check_names("order of pairs", [order], [str(each) for each in PairOrder])
     if order == PairOrder.SPACE_FILLING:
         return None
     from pipeline.profiling.uncertainty import Uncertainty

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.devices.opening import kind_of_device
 from profiler_jobs.method import Method
@@ -63,8 +63,7 @@ def read_request(form: ProfilingForm, *, lake_uri: str, cluster: str, run_id: st
             f"The devices are {', '.join(names) or 'none'}: all of a run must be of one kind.",
             remedy="Name GPUs (0, 1), simulated ones (simulated:0), or cpu.",
         )
-    if form.again not in AGAIN:
-        raise UnknownNameError("choice of what is measured again", form.again, AGAIN)
+    check_names("choice of what is measured again", [form.again], AGAIN)
     settings = {name: value for name, value in (form.method or {}).items() if value is not None}
     unknown = sorted(set(settings) - {each.name for each in fields(Method)})
     if unknown:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, cast, get_args
 
 from cluster_logs.lake import Lake
-from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.errors import BadInputError, NotFoundError, check_names
 from live_scheduler.waits.settings import WaitAnswerSettings
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
@@ -153,11 +153,8 @@ def gate_settings(rules: Mapping[str, Any], job_types: str = "drawn") -> GateSet
     value.
     """
     rule_names = [field.name for field in fields(GateRules)]
-    for name in rules:
-        if name not in rule_names:
-            raise UnknownNameError("rule of the gate", name, rule_names)
-    if job_types not in get_args(JobTypes):
-        raise UnknownNameError("way to find job types", job_types, get_args(JobTypes))
+    check_names("rule of the gate", rules, rule_names)
+    check_names("way to find job types", [job_types], get_args(JobTypes))
     return GateSettings(
         rules=GateRules.from_data({**installed_rules(), **rules}),
         job_types=cast("JobTypes", job_types),

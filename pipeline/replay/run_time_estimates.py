@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from simulator.user_history import user_history_estimates
 from simulator.workload import Workload
@@ -29,8 +29,7 @@ class EstimateSource:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.name not in SOURCES:
-            raise UnknownNameError("source of estimates", self.name, SOURCES)
+        check_names("source of estimates", [self.name], SOURCES)
         if self.settings and self.name not in (QSSF, QSSF_ARTIFACT):
             raise BadInputError(
                 f"Estimates from {self.name!r} have no settings, but got {', '.join(sorted(self.settings))}.",
@@ -67,8 +66,7 @@ class EstimateSource:
 
         of_rules, of_updates = asdict(load_qssf_rules(self.name)), asdict(TreeUpdates())
         for name, value in self.settings.items():
-            if name not in of_rules | of_updates:
-                raise UnknownNameError("setting of QSSF's estimate", name, sorted(of_rules | of_updates))
+            check_names("setting of QSSF's estimate", [name], sorted(of_rules | of_updates))
             _check_type(name, value, (of_rules | of_updates)[name])
         rules = QssfRules(**{name: self.settings.get(name, value) for name, value in of_rules.items()})
         updates = TreeUpdates(**{name: self.settings.get(name, value) for name, value in of_updates.items()})

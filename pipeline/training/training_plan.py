@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from cluster_logs.lake import Lake
-from foundation.errors import UnknownNameError
+from foundation.errors import check_names
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import MODEL_NAMES
 from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIND
@@ -67,9 +67,7 @@ def plan_training(
     """
     every = (*MODELS, *OPTIONAL_MODELS)
     requested = set(models or every)
-    for name in sorted(requested):
-        if name not in every:
-            raise UnknownNameError("model", name, every)
+    check_names("model", sorted(requested), every)
     registry = Registry(tracking_uri)
     newest = {name: _newest(registry, name, lake_uri, cluster) for name in every if name not in requested}
     days = hold_out_days or _unseen_days(newest, lake_uri, cluster, as_of)

@@ -16,11 +16,10 @@ from lucid_models.scoring import DurationScorer
 from pipeline.validation.replay_inputs import ReplayInputs
 
 _BETWEEN_S = 2.0  # from one decision to the next
+_REPEATS = 7
 
 
-def decision_latency_ms(
-    release: ReleaseModels, inputs: ReplayInputs, *, queued_jobs: int, repeats: int = 7
-) -> float:
+def decision_latency_ms(release: ReleaseModels, inputs: ReplayInputs, *, queued_jobs: int) -> float:
     """Median milliseconds to rank `queued_jobs` waiting jobs: all features, both models, and the order.
 
     The same NumPy scorers serve a live queue; a job is entered into it once, at its submission, and that is
@@ -52,7 +51,7 @@ def decision_latency_ms(
     waiting = QueueScorer(scorer)
     waiting.add(jobs)
     latencies_ms = []
-    for number in range(repeats + 1):
+    for number in range(_REPEATS + 1):
         at_s += _BETWEEN_S
         _pass_by(scorer, jobs[7 * number % len(jobs)], f"passing-{number}", at_s)
         began = perf_counter()

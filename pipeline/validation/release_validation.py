@@ -44,8 +44,6 @@ from simulator.gate.sleeping_nodes import sleeping_nodes
 from simulator.gate.verdict import Constraint, Verdict
 from simulator.result import SimulationResult
 
-LATENCY_REPEATS = 7
-
 
 @dataclass(frozen=True)
 class Validation:
@@ -195,9 +193,7 @@ def prove(
     progress(contenders, contenders, "timing decisions")
     latency = None
     if contest.estimates.usable:
-        latency = decision_latency_ms(
-            challenger.models, inputs, queued_jobs=rules.decision_jobs, repeats=LATENCY_REPEATS
-        )
+        latency = decision_latency_ms(challenger.models, inputs, queued_jobs=rules.decision_jobs)
     measured = MeasuredWindow(inputs.start_s, inputs.end_s, round(inputs.mean_gpus))
     verdict = judge(
         results,

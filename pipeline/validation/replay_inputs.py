@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.metrics.job_metrics import PROFILE, RUNNING
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from lucid_models.known_profiles import LOG, profiles_known_at, with_own_metrics
 from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, say_time
 from profiler_jobs.profile_table import ProfileSet
@@ -66,8 +66,7 @@ class ReplayInputs:
 
 def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> ReplayInputs:
     """Make what is replayed of what the lake holds. Raises BadInputError when nothing is left to judge."""
-    if job_types not in get_args(JobTypes):
-        raise UnknownNameError("way to find job types", job_types, get_args(JobTypes))
+    check_names("way to find job types", [job_types], get_args(JobTypes))
     window, jobs = data.window, data.jobs
     submit = pd.to_datetime(jobs["submit_time"], utc=True)
     replayed = jobs[(submit >= window.warm_up_start) & (jobs["gpus"] >= 1)].reset_index(drop=True)

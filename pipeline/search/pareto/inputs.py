@@ -19,7 +19,7 @@ import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from foundation.storage import read_bytes
 from lucid_models.training_data import as_known_at
@@ -143,8 +143,7 @@ def collect_from_lake(
     nodes = lake.read_nodes(cluster, until.date())
     if virtual_cluster is not None:
         names = sorted(nodes["virtual_cluster"])
-        if virtual_cluster not in names:
-            raise UnknownNameError("virtual cluster", virtual_cluster, names)
+        check_names("virtual cluster", [virtual_cluster], names)
         frame = frame[frame["virtual_cluster"] == virtual_cluster]
         nodes = nodes[nodes["virtual_cluster"] == virtual_cluster]
     total = gpus or int((nodes["nodes"] * nodes["gpus_per_node"]).sum())
@@ -161,8 +160,7 @@ def collect(
     remarks: Sequence[str] = (),
 ) -> Collected:
     """Make the workload of a job table."""
-    if scaling not in get_args(Scaling):
-        raise UnknownNameError("scaling", scaling, get_args(Scaling))
+    check_names("scaling", [scaling], get_args(Scaling))
     workload = Workload.from_jobs(frame.reset_index(drop=True), withdrawn_jobs=False, speed_ups=speed_ups)
     all_remarks = list(remarks)
     skipped = {rule: count for rule, count in workload.skipped.items() if count}

@@ -103,7 +103,7 @@ def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> di
     Raises SweepFailedError, after everything was written, when a run failed or is missing.
     """
     plan = load_plan(sweep_uri)
-    report = collect_sweep(plan, manifest=True)
+    report = collect_sweep(plan)
     path = record_evaluation(plan, report, cluster=cluster, tracking_uri=tracking_uri)
     report.raise_for_failure()
     return {

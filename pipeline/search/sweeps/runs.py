@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.search.experiment_store.experiment import OK
 from pipeline.search.sweeps.added_nodes import say_added_nodes
@@ -109,7 +109,7 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def expand(  # noqa: C901
+def expand(
     policies: Sequence[str],
     *,
     settings: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
@@ -165,9 +165,7 @@ def expand(  # noqa: C901
     for policy in policies:
         setting_names = _setting_names(policy, rules)
         axes = axes_by_policy.get(policy, {})
-        for key in axes:
-            if key not in setting_names:
-                raise UnknownNameError(f"setting of policy {policy!r}:", key, setting_names)
+        check_names(f"setting of policy {policy!r}:", axes, setting_names)
         for values in product(*axes.values()):
             values_by_setting = dict(zip(axes, values, strict=True))
             for scale, noise, seed, sleep, added in product(

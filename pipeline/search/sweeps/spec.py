@@ -24,7 +24,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from foundation.input_roots import has_scheme
 from foundation.progress import Progress, silent
 from foundation.regular_files import read_regular
@@ -106,8 +106,7 @@ class SweepSpec:
         """Return the same with other values by key; `place` says in errors where they come from."""
         checked: dict[str, Any] = {}
         for key, value in values.items():
-            if key not in _KEYS:
-                raise UnknownNameError(f"key of a sweep ({place}):", key, _KEYS)
+            check_names(f"key of a sweep ({place}):", [key], _KEYS)
             read, wanted = _KEYS[key]
             try:
                 checked[key] = read(value)

@@ -198,18 +198,17 @@ def pending(plan: SweepPlan) -> dict[str, SweepRun]:
     }
 
 
-def collect_sweep(plan: SweepPlan, *, figures: bool = True, manifest: bool = False) -> SweepReport:
+def collect_sweep(plan: SweepPlan, *, figures: bool = True) -> SweepReport:
     """Write the tidy table (Parquet and CSV) and the pictures of what is there now; return both.
 
-    With `manifest`, `run_manifest.json` says where the numbers come from: inputs, command, commit, machine.
+    `run_manifest.json` says where the numbers come from: inputs, command, commit, machine.
     """
     table = tidy_table(plan.runs, read_records(plan))
     table_uri, csv_uri = f"{plan.uri}/{TABLE_FILE}", f"{plan.uri}/{CSV_FILE}"
     write_frame(table_uri, table)
     write_bytes(csv_uri, csv_text(table).encode())
     drawn = _draw(table, plan.uri) if figures else ()
-    if manifest:
-        write_json(f"{plan.uri}/{MANIFEST_FILE}", _manifest(plan))
+    write_json(f"{plan.uri}/{MANIFEST_FILE}", _manifest(plan))
     return SweepReport(table, table_uri, csv_uri, drawn)
 
 

@@ -26,7 +26,6 @@ from pipeline.search.tuning.windows import VALIDATION
 from simulator.gate.constraints import number
 from simulator.gate.judge import judge
 from simulator.gate.metrics import MeasuredWindow
-from simulator.gate.rules import GateRules
 
 PROPOSAL_FILE = "proposal.json"
 CURRENT, TUNED = "current", "tuned"
@@ -74,9 +73,9 @@ class Proposal:
         return dict(to_jsonable(asdict(self)))
 
 
-def propose(study: TuningStudy, *, rules: GateRules | None = None, progress: Progress = silent) -> Proposal:
-    """Validate the best trial, and store and return the proposal. `rules`: the gate's, its margin aside; by
-    default the installation's.
+def propose(study: TuningStudy, *, progress: Progress = silent) -> Proposal:
+    """Validate the best trial by the installation's rules of the gate, its margin aside, and store and return
+    the proposal.
 
     Raises LucidError when the current settings have no figures.
     """
@@ -106,7 +105,7 @@ def propose(study: TuningStudy, *, rules: GateRules | None = None, progress: Pro
         )
     else:
         progress(0, None, "validating the best trial")
-        validation = _validate(study, current, best, rules or gate_settings({}).rules)
+        validation = _validate(study, current, best)
         proposed, why = _passes(validation)
         verb = "Proposed" if proposed else "Not proposed"
         sentence = f"{verb}: {_said(changes)}. {why}"
@@ -125,7 +124,7 @@ def read_proposal(study: TuningStudy) -> Proposal:
     return Proposal(**document)
 
 
-def _validate(study: TuningStudy, current: Trial, best: Trial, rules: GateRules) -> dict[str, Any]:
+def _validate(study: TuningStudy, current: Trial, best: Trial) -> dict[str, Any]:
     replayer = replayer_of(study.uri)
     replays = {
         name: replayer.replay(trial.values, VALIDATION) for name, trial in ((TUNED, best), (CURRENT, current))
@@ -134,7 +133,7 @@ def _validate(study: TuningStudy, current: Trial, best: Trial, rules: GateRules)
         {name: found.result for name, found in replays.items()},
         challenger=TUNED,
         champion=CURRENT,
-        rules=replace(rules, objective=study.objective, margin_pct=0.0, margin_floor_s=0.0),
+        rules=replace(gate_settings({}).rules, objective=study.objective, margin_pct=0.0, margin_floor_s=0.0),
         assumptions=study.remarks,
         window=_measured(replays[CURRENT]),
     )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from lucid_models.packing.tree import PackingSettings
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.loaning.settings import LEND
@@ -139,9 +139,7 @@ def search_space(
     """
     replaced = dict(chosen or {})
     tuned = _tuned(policy, lends=loaning is not None, in_workers=in_workers)
-    for name in replaced:
-        if name not in tuned:
-            raise UnknownNameError("setting that is tuned", name, list(tuned))
+    check_names("setting that is tuned", replaced, list(tuned))
     of_policy = _settings_of(policy, settings)
     current: dict[str, Any] = {**asdict(of_policy), "medium_from": packing.medium_from}
     current["tiny_above"] = packing.tiny_above

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, get_args
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
@@ -55,10 +55,8 @@ class TuningSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise UnknownNameError("objective", self.objective, OBJECTIVES)
-        if self.job_types not in get_args(JobTypes):
-            raise UnknownNameError("way to find job types", self.job_types, get_args(JobTypes))
+        check_names("objective", [self.objective], OBJECTIVES)
+        check_names("way to find job types", [self.job_types], get_args(JobTypes))
         if not 1 <= self.round_size <= 200:
             raise BadInputError(f"round_size is {self.round_size!r}.", remedy="Use 1 to 200.")
 
