@@ -8,13 +8,11 @@ The page (the button *Cluster* of the task, and *Clusters by their logs* in the 
 CSV files and one JSON beside it; the numbers go to MLflow, too.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import JOB_TABLE
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.characterise import CharacteriseClusterOperator
 from lucid_airflow.operators.rest import RequestRestOperator
 
@@ -24,10 +22,7 @@ with DAG(
     description="What a cluster's log says of it: figures, tables and implications, on a page.",
     doc_md=__doc__,
     schedule=[JOB_TABLE],
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=3),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "logs"],
+    **every_dag("logs", hours=3),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one that was ingested; by hand every one of the lake, in a run of its own."

@@ -11,12 +11,10 @@ of settings of sleep and the values to try; each run is made with all nodes awak
 what queuing sleep adds.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.sweep import CollectSweepOperator, PlanSweepOperator, SimulateRunsOperator
 
 with DAG(
@@ -25,10 +23,8 @@ with DAG(
     description="What if: policies, settings and seeds on a log, simulated side by side.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=4,  # they share nothing: what-ifs of people do not wait for a long sweep
-    dagrun_timeout=timedelta(hours=24),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "simulator"],
+    # Its runs share nothing: what-ifs of people do not wait for a long sweep.
+    **every_dag("simulator", hours=24, most_runs=4),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Its name in the lake; for a file, the results' name. Empty: the lake's only one."

@@ -10,13 +10,11 @@ and how many servers could be lent, by the champion's settings of loans where it
 MLflow (the button *MLflow* of the task). Nothing is lent by it: that takes a release with loans.
 """
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import INFERENCE_LOAD_MODEL, INFERENCE_LOAD_TABLE
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.inference_forecast import ForecastLoadOperator, ResolveLoadOperator
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import TrainModelOperator
@@ -28,31 +26,18 @@ with DAG(
     description="How many servers inference could lend to training in the next hours.",
     doc_md=__doc__,
     schedule=forecast_schedule(INFERENCE_LOAD_TABLE),
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=3),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "models"],
+    **every_dag("models", hours=3),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one that was announced, else every one with load, in runs of their own."
         ),
-        "hours": Param(
-            3,
-            type="number",
-            minimum=0.5,
-            maximum=24,
-            title="Hours ahead",
-            description="That are forecast; 0.5 to 24.",
-        ),
+        "hours": form_fields.number("Hours ahead", "That are forecast.", default=3, least=0.5, most=24),
         **form_fields.folded(
             "Rarely needed",
             {
-                "train_anew": Param(
-                    False,
-                    type="boolean",
-                    title="Train anew",
-                    description="Off: only if the newest forecast learned until a day or more before it "
-                    "could have.",
+                "train_anew": form_fields.switch(
+                    "Train anew",
+                    "Off: only if the newest forecast learned until a day or more before it could have.",
                 ),
                 "hold_out_days": form_fields.hold_out_days(
                     "The last days of the jobs' log, which training does not see: the gate judges by them. "
@@ -68,10 +53,7 @@ with DAG(
 ) as dag:
     resolve_inputs = ResolveLoadOperator(
         task_id="resolve_inputs",
-        cluster=dag.param("cluster"),
-        hold_out_days=dag.param("hold_out_days"),
-        as_of=dag.param("as_of"),
-        train_anew=dag.param("train_anew"),
+        **form_fields.answers(dag, "cluster", "hold_out_days", "as_of", "train_anew"),
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri")}
     train_inference_load = TrainModelOperator(

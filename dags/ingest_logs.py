@@ -18,13 +18,11 @@ measured for the cluster stay (`profile_workloads`); where there are none, the w
 simulated GPU, and the release says so.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import INFERENCE_LOAD_TABLE, JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.inference_load import AnnounceLoadOperator, IngestInferenceLoadOperator
 from lucid_airflow.operators.ingest import (
     AnnounceTablesOperator,
@@ -45,10 +43,7 @@ with DAG(
     doc_md=__doc__,
     schedule=ingest_schedule(),
     catchup=False,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=6),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "logs"],
+    **every_dag("logs", hours=6),
     params={
         "source_format": form_fields.log_source("slurm" if slurm_cluster() else "synthetic:helios-venus"),
         "cluster": form_fields.cluster(
@@ -202,23 +197,14 @@ with DAG(
     validate_profiles = ValidateTableOperator(
         task_id="validate_profiles", table="profiles", clusters=[dag.param("cluster")]
     )
-    validate_metrics = ValidateTableOperator(
-        task_id="validate_metrics",
-        table="metrics",
-        clusters=[dag.param("cluster")],
-        trigger_rule="none_failed",
-    )
-    validate_node_states = ValidateTableOperator(
-        task_id="validate_node_states",
-        table="node_states",
-        clusters=[dag.param("cluster")],
-        trigger_rule="none_failed",
-    )
-    validate_inference_load = ValidateTableOperator(
-        task_id="validate_inference_load",
-        table="inference_load",
-        clusters=[dag.param("cluster")],
-        trigger_rule="none_failed",
+    validate_metrics, validate_node_states, validate_inference_load = (
+        ValidateTableOperator(
+            task_id=f"validate_{table}",
+            table=table,
+            clusters=[dag.param("cluster")],
+            trigger_rule="none_failed",
+        )
+        for table in ("metrics", "node_states", "inference_load")
     )
     announce_inference_load = AnnounceLoadOperator(
         task_id="announce_inference_load",

@@ -10,13 +10,11 @@ on a page (the button *Monitoring* of the task) and in MLflow.
 gate judges the new release like any other.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RETRAINING_REQUEST
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.monitor import MonitorReleaseOperator, RequestRetrainingOperator
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.settings import monitor_schedule
@@ -27,10 +25,7 @@ with DAG(
     description="Does the live release still fit the cluster? Drift, live errors, missing data.",
     doc_md=__doc__,
     schedule=monitor_schedule(),
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=3),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "models"],
+    **every_dag("models", hours=3),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: every one that has a champion, in a run of its own."

@@ -9,12 +9,10 @@ bound, a front of nodes, energy and waits with intervals, and for each row the `
 it. The same form again replays nothing that is there already.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.plan import PlanCapacityOperator
 
 with DAG(
@@ -23,10 +21,7 @@ with DAG(
     description="How many nodes keep waits under a limit, and what sleep and loans change.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=12),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "simulator"],
+    **every_dag("simulator", hours=12),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Its name in the lake; for a file, the plan's name. Empty: the lake's only one."
@@ -137,22 +132,20 @@ with DAG(
             "inference": dag.param("inference_uri"),
             "inference_servers": dag.param("inference_servers"),
         },
-        asked={
-            **form_fields.answers(
-                dag,
-                "policy",
-                "settings",
-                "metric",
-                "limit_s",
-                "node_sleep",
-                "loans",
-                "headroom",
-                "most_short_pct",
-                "by_virtual_cluster",
-                "points",
-                "block_days",
-                "price_per_kwh",
-                "node_day_price",
-            ),
-        },
+        asked=form_fields.answers(
+            dag,
+            "policy",
+            "settings",
+            "metric",
+            "limit_s",
+            "node_sleep",
+            "loans",
+            "headroom",
+            "most_short_pct",
+            "by_virtual_cluster",
+            "points",
+            "block_days",
+            "price_per_kwh",
+            "node_day_price",
+        ),
     )

@@ -22,7 +22,7 @@ from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import PROFILE_MEASUREMENTS
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, GPU_POOL, TAG
+from lucid_airflow.dag_defaults import GPU_POOL, every_dag
 from lucid_airflow.operators.profile import (
     AnnounceMeasurementsOperator,
     CollectMeasurementsOperator,
@@ -42,10 +42,7 @@ with DAG(
     description="A cluster's own GPUs, measured alone and in pairs.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(days=7),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "profiles"],
+    **every_dag("profiles", hours=7 * 24),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "GPUs of one kind to a cluster. Empty: the lake's only one."

@@ -7,13 +7,11 @@ then `champion` of its cluster moves to it and the former champion becomes `prev
 schedulers pull it at their next poll.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
-from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, every_dag
 from lucid_airflow.operators.approval import RequestApprovalOperator, reason_field
 from lucid_airflow.operators.release import CheckVerdictOperator, PublishReleaseOperator
 from lucid_airflow.operators.rest import RequestRestOperator
@@ -24,10 +22,7 @@ with DAG(
     description="An approved release becomes the champion, if need be after a person says so.",
     doc_md=__doc__,
     schedule=[RELEASE_VERDICT],
-    max_active_runs=1,
-    dagrun_timeout=APPROVAL_TIMEOUT + timedelta(hours=1),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "release"],
+    **every_dag("release", hours=1, approved=True),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one whose release was judged, or the only one."

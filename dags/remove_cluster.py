@@ -8,12 +8,10 @@ With the field *Its name again* empty nothing is removed: the run says what woul
 interrupted goes on when it is run again.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.removal import RemoveClusterOperator
 
 with DAG(
@@ -22,10 +20,7 @@ with DAG(
     description="All that the lake holds of one cluster goes; its releases and the pages of past runs stay.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=1),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "logs"],
+    **every_dag("logs", hours=1),
     params={
         "cluster": form_fields.another_cluster("Cluster", "The one to remove from the lake."),
         "typed_again": form_fields.another_cluster(

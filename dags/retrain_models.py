@@ -14,8 +14,6 @@ forecast, or if it answers about waits: as the form says, else as the champion d
 New measurements of GPUs train the packing model alone; the release keeps the newest versions of the others.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
@@ -33,13 +31,21 @@ from lucid_airflow.assets import (
     THROUGHPUT_TABLE,
     WAITS_MODEL,
 )
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.release import BuildReleaseOperator
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveTrainingOperator, TrainModelOperator
 from lucid_airflow.settings import retrain_schedule
 
-MODELS = ["packing", "throughput", "duration", "node_demand", "inference_load", "waits"]
+# What each training announces, and which fields of the form it goes by.
+MODELS = {
+    "packing": (PACKING_MODEL, ("packing_kind",)),
+    "throughput": (THROUGHPUT_MODEL, ("lead_bins", "utc_offset_hours")),
+    "duration": (DURATION_MODEL, ()),
+    "node_demand": (NODE_DEMAND_MODEL, ("near_bins", "utc_offset_hours")),
+    "inference_load": (INFERENCE_LOAD_MODEL, ("utc_offset_hours",)),
+    "waits": (WAITS_MODEL, ()),
+}
 
 with DAG(
     dag_id="retrain_models",
@@ -49,10 +55,7 @@ with DAG(
     schedule=retrain_schedule(
         (JOB_TABLE & THROUGHPUT_TABLE & PROFILE_TABLE) | RETRAINING_REQUEST | PROFILE_MEASUREMENTS
     ),
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=6),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "models"],
+    **every_dag("models", hours=6),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one that was announced, else the lake's only one."
@@ -60,7 +63,7 @@ with DAG(
         "models": form_fields.choices(
             "Models",
             "The release keeps the newest of the others. Empty: as announced, else all.",
-            MODELS,
+            list(MODELS),
             default=None,
         ),
         "hold_out_days": form_fields.hold_out_days(
@@ -117,71 +120,23 @@ with DAG(
         ),
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri", "training_until")}
-    train_packing = TrainModelOperator(
-        task_id="train_packing",
-        model="packing",
-        options={"packing_kind": dag.param("packing_kind")},
-        models=resolve_inputs.output["models"],
-        outlets=[PACKING_MODEL],
-        **inputs,
-    )
-    train_throughput = TrainModelOperator(
-        task_id="train_throughput",
-        model="throughput",
-        options={
-            **form_fields.answers(dag, "lead_bins", "utc_offset_hours"),
-        },
-        models=resolve_inputs.output["models"],
-        outlets=[THROUGHPUT_MODEL],
-        **inputs,
-    )
-    train_duration = TrainModelOperator(
-        task_id="train_duration",
-        model="duration",
-        models=resolve_inputs.output["models"],
-        outlets=[DURATION_MODEL],
-        **inputs,
-    )
-    train_node_demand = TrainModelOperator(
-        task_id="train_node_demand",
-        model="node_demand",
-        options={
-            **form_fields.answers(dag, "near_bins", "utc_offset_hours"),
-        },
-        models=resolve_inputs.output["models"],
-        reasons=resolve_inputs.output["reasons"],
-        outlets=[NODE_DEMAND_MODEL],
-        **inputs,
-    )
-    train_inference_load = TrainModelOperator(
-        task_id="train_inference_load",
-        model="inference_load",
-        options={"utc_offset_hours": dag.param("utc_offset_hours")},
-        models=resolve_inputs.output["models"],
-        reasons=resolve_inputs.output["reasons"],
-        outlets=[INFERENCE_LOAD_MODEL],
-        **inputs,
-    )
-    train_waits = TrainModelOperator(
-        task_id="train_waits",
-        model="waits",
-        models=resolve_inputs.output["models"],
-        reasons=resolve_inputs.output["reasons"],
-        outlets=[WAITS_MODEL],
-        **inputs,
-    )
+    train_models = {
+        model: TrainModelOperator(
+            task_id=f"train_{model}",
+            model=model,
+            options=form_fields.answers(dag, *options),
+            models=resolve_inputs.output["models"],
+            reasons=resolve_inputs.output["reasons"],
+            outlets=[asset],
+            **inputs,
+        )
+        for model, (asset, options) in MODELS.items()
+    }
     build_release = BuildReleaseOperator(
         task_id="build_release",
         hold_out_days=resolve_inputs.output["hold_out_days"],
         as_of=resolve_inputs.output["as_of"],
-        versions={
-            "packing": train_packing.output["version"],
-            "throughput": train_throughput.output["version"],
-            "duration": train_duration.output["version"],
-            "node_demand": train_node_demand.output["version"],
-            "inference_load": train_inference_load.output["version"],
-            "waits": train_waits.output["version"],
-        },
+        versions={model: training.output["version"] for model, training in train_models.items()},
         kept=resolve_inputs.output["kept"],
         reasons=resolve_inputs.output["reasons"],
         wait_answers=dag.param("wait_answers"),
@@ -193,12 +148,5 @@ with DAG(
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 
-    (
-        resolve_inputs
-        >> [
-            *(train_packing, train_throughput, train_duration),
-            *(train_node_demand, train_inference_load, train_waits),
-        ]
-        >> build_release
-    )
+    resolve_inputs >> [*train_models.values()] >> build_release
     resolve_inputs >> request_rest

@@ -5,13 +5,11 @@ follow at their next poll. The release to leave is read first, so that a task th
 roll forward again.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.release import ReadChampionOperator, RollbackReleaseOperator
 
 with DAG(
@@ -20,10 +18,7 @@ with DAG(
     description="The previous release becomes the champion again.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(minutes=30),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "release"],
+    **every_dag("release", hours=0.5),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Whose champion is left. Empty: the only one that has a release."

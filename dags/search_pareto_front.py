@@ -21,13 +21,11 @@ holds as ever. What it approves, `publish_release` publishes. The champion is le
 `rollback_release` goes back.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
-from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, every_dag
 from lucid_airflow.operators.pareto import (
     AskSimulationsOperator,
     BuildPickedReleaseOperator,
@@ -47,10 +45,7 @@ with DAG(
     description="Completion times that can be predicted: search, look, pick.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=1,
-    dagrun_timeout=APPROVAL_TIMEOUT + timedelta(hours=24),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "simulator", "release"],
+    **every_dag("simulator", "release", hours=24, approved=True),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster",
@@ -131,20 +126,18 @@ with DAG(
     plan_search = PlanSearchOperator(
         task_id="plan_search",
         **form_fields.answers(dag, "cluster", "rounds", "round_size"),
-        asked={
-            **form_fields.answers(
-                dag,
-                "preference",
-                "jobs_per_sample",
-                "samples",
-                "held_out_samples",
-                "scaling",
-                "virtual_cluster",
-                "hold_out_days",
-                "as_of",
-                "seed",
-            ),
-        },
+        asked=form_fields.answers(
+            dag,
+            "preference",
+            "jobs_per_sample",
+            "samples",
+            "held_out_samples",
+            "scaling",
+            "virtual_cluster",
+            "hold_out_days",
+            "as_of",
+            "seed",
+        ),
     )
     study_uri = plan_search.output["study_uri"]
     collect_front = CollectFrontOperator(

@@ -12,13 +12,11 @@ there beyond chance is a release built with its settings: the challenger, which 
 like any other. The champion is left alone. Tables and pictures go to the lake under `tuning/` and to MLflow.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.tune import (
     AskTrialsOperator,
     BuildTunedReleaseOperator,
@@ -35,10 +33,7 @@ with DAG(
     description="Better settings for a cluster, searched by simulation; a challenger if they are.",
     doc_md=__doc__,
     schedule=None,
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=24),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "simulator", "release"],
+    **every_dag("simulator", "release", hours=24),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "It must have a release to tune. Empty: the lake's only one."
@@ -117,21 +112,19 @@ with DAG(
     plan_tuning = PlanTuningOperator(
         task_id="plan_tuning",
         cluster=dag.param("cluster"),
-        asked={
-            **form_fields.answers(
-                dag,
-                "hold_out_days",
-                "as_of",
-                "search_days",
-                "validation_days",
-                "blocks",
-                "objective",
-                "round_size",
-                "search",
-                "job_types",
-                "seed",
-            ),
-        },
+        asked=form_fields.answers(
+            dag,
+            "hold_out_days",
+            "as_of",
+            "search_days",
+            "validation_days",
+            "blocks",
+            "objective",
+            "round_size",
+            "search",
+            "job_types",
+            "seed",
+        ),
     )
     study_uri = plan_tuning.output["study_uri"]
     propose_settings = ProposeSettingsOperator(task_id="propose_settings", study_uri=study_uri)

@@ -11,13 +11,11 @@ The gate's rules are the installation's (LUCID_GATE_RULES). *What-if rules* make
 kept in MLflow beside the verdict, and nothing is published on it.
 """
 
-from datetime import timedelta
-
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
-from lucid_airflow.dag_defaults import DEFAULT_ARGS, TAG
+from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.operators.release import AnnounceVerdictOperator, ValidateReleaseOperator
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveInputsOperator
@@ -28,10 +26,7 @@ with DAG(
     description="The gate: the held-out days replayed under the challenger and its rivals.",
     doc_md=__doc__,
     schedule=[RELEASE_CHALLENGER],
-    max_active_runs=1,
-    dagrun_timeout=timedelta(hours=12),
-    default_args=DEFAULT_ARGS,
-    tags=[TAG, "release"],
+    **every_dag("release", hours=12),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one whose release was built, else the only one."

@@ -27,10 +27,10 @@ def limits(
     as_json: JsonFlag = False,
 ) -> None:
     """Advise each job of a log on its time limit from what was known when it started."""
+    from experiments.model_quality.limit_evaluation import RISKS, evaluate_limits
     from experiments.model_quality.limit_inputs import read_limit_table
     from experiments.model_quality.limit_tables import limit_tables
     from experiments.pages import publish
-    from lucid_models.evaluation.limits import RISKS, evaluate_limits
 
     with progress_reporter() as progress:
         source = read_limit_table(str(jobs), source_format, time_zone, progress)

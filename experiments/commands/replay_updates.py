@@ -79,9 +79,9 @@ def replay_updates(
             document |= {"updates": list(found.rows), "over_time": list(found.over_time)}
             document["remarks"] += [*remarks, *found.remarks]
         if throughput is not None:
-            from lucid_models.evaluation.throughput import read_throughput_csv
+            from cluster_logs.ingest import read_throughput_file
 
-            table = read_throughput_csv(throughput)
+            table = read_throughput_file(str(throughput), time_zone="UTC")
             document["throughput"] = list(
                 replay_throughput_updates(table, intervals=chosen, test_days=test_days, progress=progress)
             )

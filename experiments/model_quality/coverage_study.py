@@ -15,11 +15,11 @@ import pandas as pd
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.queue_log_files import read_queue_log
 from cluster_logs.synthetic.generator import synthesize
+from experiments.model_quality.run_time_coverage import coverage_of_test, outside
 from experiments.pages import run_study
 from foundation.markdown import markdown_table
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import Row
-from lucid_models.evaluation.run_time_coverage import outside
 
 COLUMNS = (
     "week",
@@ -73,8 +73,8 @@ def tables(data: Path) -> Mapping[str, str]:
     made = {}
     for log in logs(data):
         test = DurationTest(log.jobs, log.train_days)
-        test.measure(None)
-        made[f"coverage_{log.name}"] = markdown_table(COLUMNS, map(_cells, test.coverage))
+        rows = coverage_of_test(test, *test.measure(None))
+        made[f"coverage_{log.name}"] = markdown_table(COLUMNS, map(_cells, rows))
     return made
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from experiments.model_quality.run_time_coverage import coverage_of_test
 from foundation.progress import Progress, silent
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
@@ -122,6 +123,7 @@ def compare_durations(
     progress(1, 1, "durations evaluated")
     p90_s = model.scorer.estimate_rows(features.to_numpy())[1]
     levels = level_rows(model.scorer.training["levels"])
+    coverage = coverage_of_test(test, model, features)
     return DurationComparison(
-        test.rows(), test.by_group(), test.estimates(p90_s), len(test.train), levels, test.coverage
+        test.rows(), test.by_group(), test.estimates(p90_s), len(test.train), levels, coverage
     )

@@ -14,12 +14,12 @@ from cluster_logs.inference_series import InferenceSeries
 from experiments.model_quality.headroom import LAST_VALUE, HeadroomOutcome, choose_headroom, headroom_outcome
 from experiments.model_quality.inference_inputs import read_load, scraped_duty_cycle, scraped_requests
 from experiments.model_quality.inference_rivals import inference_rivals
+from experiments.model_quality.inference_walk_forward import walk_forward
 from experiments.pages import run_study
 from foundation.markdown import NO_VALUE, markdown_table, number
 from lucid_models.evaluation.inference_load import OURS, evaluate_inference_load
 from lucid_models.evaluation.measures import Row
 from lucid_models.inference_load.features import WINDOW_BINS
-from lucid_models.inference_load.walk_forward import walk_forward
 
 SERVERS = 94
 # Of the series that are shorter than two days.

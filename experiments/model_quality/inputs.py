@@ -5,14 +5,13 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.ingest import read_jobs_file
+from cluster_logs.ingest import read_jobs_file, read_throughput_file
 from cluster_logs.job_table import to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.throughput import DAY_S, derive_throughput
 from experiments.model_quality.throughput_rivals import PublishedForecasts, read_published
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.throughput import read_throughput_csv
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.stretches import newest_stretch
 
@@ -45,7 +44,7 @@ def _throughput(
     source: str, source_format: str, cluster: str | None, time_zone: str | None, progress: Progress
 ) -> pd.DataFrame:
     if source_format == THROUGHPUT_FORMAT:
-        return read_throughput_csv(_file(source))
+        return read_throughput_file(_file(source), time_zone="UTC")
     if source_format == LAKE and not Path(source).is_file():
         lake = Lake(source)
         return _until_last_submission(lake.read_throughput(_only_cluster(lake, source, cluster)))

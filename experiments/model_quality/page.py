@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.ingest import read_jobs_file
+from cluster_logs.ingest import read_jobs_file, read_throughput_file
 from cluster_logs.synthetic.generator import synthesize
 from experiments.model_quality.duration_comparison import DurationComparison, compare_durations
 from experiments.model_quality.duration_rivals import add_duration_rivals
@@ -26,9 +26,6 @@ from foundation.progress import Progress, silent
 from foundation.run_manifest import commit_text, machine_text
 from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.packing import evaluate_packing
-from lucid_models.evaluation.throughput import (
-    read_throughput_csv,
-)
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
 # The public files, under the folder that holds `data`; their protocols.
@@ -91,7 +88,7 @@ def measure(data: Path, *, out_dir: Path | None = None, progress: Progress = sil
             f"{str(data)!r} lacks {', '.join(missing)}.", remedy="Name the folder of the public data."
         )
     began = time.process_time()
-    table = read_throughput_csv(data / THROUGHPUT)
+    table = read_throughput_file(str(data / THROUGHPUT), time_zone="UTC")
     throughput = compare_throughput(
         table,
         test_days=TEST_DAYS,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pandas as pd
 
@@ -24,7 +23,7 @@ class ThroughputComparison:
 
 
 def compare_throughput(
-    source: Path | str | pd.DataFrame,
+    table: pd.DataFrame,
     *,
     test_days: int = TEST_DAYS,
     leads: tuple[str, ...] = LEADS,
@@ -39,7 +38,7 @@ def compare_throughput(
     """
     comparison = ThroughputComparison()
     for test, model in measured_tests(
-        source, test_days=test_days, leads=leads, series=series, settings=settings, progress=progress
+        table, test_days=test_days, leads=leads, series=series, settings=settings, progress=progress
     ):
         if rivals is not None:
             rivals(test, model)

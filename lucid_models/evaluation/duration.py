@@ -24,7 +24,6 @@ from lucid_models.evaluation.measures import (
     predict_timed,
     r_squared,
 )
-from lucid_models.evaluation.run_time_coverage import SaidQuantiles, coverage_by_week
 from lucid_models.qssf.rolling import rolling_estimates_s
 from lucid_models.series_windows import DAY_S
 
@@ -78,7 +77,6 @@ class DurationTest:
         # A job without a GPU counts as one unit, so that CPU logs are ranked by run time x cores or run time.
         self.size = np.maximum(self.test["gpus"].to_numpy(dtype=np.float64), 1.0)
         self.said: dict[str, tuple[Floats, Floats, Row]] = {}
-        self.coverage: list[Row] = []  # of the model, by week (`run_time_coverage.coverage_by_week`)
 
     def measure(
         self, settings: DurationSettings | None, progress: Progress = silent
@@ -140,14 +138,6 @@ def _add_model(
             fit_s=fit_s,
             predict_ms=took_ms,
         )
-        if scorer is model.scorer:
-            calibrated = model.quantiles_causal(test.test, features, earlier=test.train)
-            test.coverage = coverage_by_week(
-                epoch_seconds(test.test, "submit_time"),
-                test.truth,
-                SaidQuantiles(p50, p90),
-                SaidQuantiles(*(calibrated[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))),
-            )
     return model, features
 
 

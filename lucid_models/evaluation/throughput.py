@@ -7,12 +7,10 @@ allows. Forecasts of different leads are never compared.
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from cluster_logs.ingest import read_throughput_file
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation import baselines
@@ -30,7 +28,7 @@ TEST_DAYS = 28
 
 
 def evaluate_throughput(
-    source: Path | str | pd.DataFrame,
+    table: pd.DataFrame,
     *,
     test_days: int = TEST_DAYS,
     leads: tuple[str, ...] = LEADS,
@@ -38,20 +36,19 @@ def evaluate_throughput(
 ) -> list[Row]:
     """The model and what needs no training on the last `test_days` days of a throughput table.
 
-    Rows {series, lead, model, mae, fit_s, predict_ms, bins, worse_by, ...}. `source`: a throughput table
-    (THROUGHPUT_SCHEMA) or a CSV in Helios's layout, whose times are taken as they are written. Lead gN: the
-    newest known bin lies N bins before the forecast one. Times are CPU time; `fit_s` includes making the
-    features, `predict_ms` is for all test bins from ready features. `worse_by`: how much the error exceeds
-    the model's (measures.compared, blocks of days).
+    Rows {series, lead, model, mae, fit_s, predict_ms, bins, worse_by, ...}. `table`: THROUGHPUT_SCHEMA.
+    Lead gN: the newest known bin lies N bins before the forecast one. Times are CPU time; `fit_s` includes
+    making the features, `predict_ms` is for all test bins from ready features. `worse_by`: how much the error
+    exceeds the model's (measures.compared, blocks of days).
 
     Raises BadInputError for a table that is too short or has other columns, and for an unknown lead.
     """
-    tests = measured_tests(source, test_days=test_days, leads=leads, settings=settings)
+    tests = measured_tests(table, test_days=test_days, leads=leads, settings=settings)
     return [row for test, _ in tests for row in test.result()]
 
 
 def measured_tests(
-    source: Path | str | pd.DataFrame,
+    table: pd.DataFrame,
     *,
     test_days: int,
     leads: tuple[str, ...],
@@ -60,7 +57,6 @@ def measured_tests(
     progress: Progress = silent,
 ) -> Iterator[tuple["ThroughputTest", ThroughputPredictModel]]:
     """Yield the test of each series at each lead, and the model that was fitted for it."""
-    table = source if isinstance(source, pd.DataFrame) else read_throughput_csv(source)
     work = [(name, lead) for name in series for lead in leads]
     for done, (name, lead) in enumerate(work):
         progress(done, len(work), f"throughput: {name} at lead {lead}")
@@ -82,11 +78,6 @@ def lead_bins_of(lead: str) -> int:
             remedy="Write gN: the newest known bin lies N bins before the forecast one, such as g1 or g5.",
         )
     return int(found[1])
-
-
-def read_throughput_csv(path: Path | str) -> pd.DataFrame:
-    """A throughput CSV in Helios's layout; its local times are taken as they are written."""
-    return read_throughput_file(str(path), time_zone="UTC")
 
 
 class ThroughputTest:

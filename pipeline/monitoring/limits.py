@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from foundation.errors import BadInputError
-from lucid_models.evaluation.limits import measure_advice
+from lucid_models.evaluation.limits import advised_limits, measured_by_group
 from lucid_models.limits.advisor import LimitSettings
 from lucid_models.limits.limit_table import LimitTable
 from pipeline.monitoring.data import MonitoredTables
@@ -32,7 +32,8 @@ def limit_savings(tables: MonitoredTables) -> tuple[LimitSavings, ...]:
     except BadInputError:
         return ()
     judged = table.submit_s >= tables.window.start.timestamp()
+    advised_s = advised_limits(table, "start", LimitSettings())
     return tuple(
         LimitSavings(**{name: row[name] for name in LimitSavings.__dataclass_fields__})
-        for row in measure_advice(table, judged, LimitSettings())
+        for row in measured_by_group(table, advised_s, judged)
     )

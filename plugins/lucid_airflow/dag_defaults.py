@@ -21,6 +21,18 @@ DEFAULT_ARGS: dict[str, Any] = {
 
 APPROVAL_TIMEOUT = timedelta(days=7)
 
+
+def every_dag(*tags: str, hours: float, approved: bool = False, most_runs: int = 1) -> dict[str, Any]:
+    """What every DAG is made with; a run may take `hours`, and longer where a person must have approved."""
+    longest = timedelta(hours=hours) + (APPROVAL_TIMEOUT if approved else timedelta())
+    return {
+        "max_active_runs": most_runs,
+        "dagrun_timeout": longest,
+        "default_args": DEFAULT_ARGS,
+        "tags": [TAG, *tags],
+    }
+
+
 # Every DAG; errors that name one, or a command that does the same, lead to its form.
 DAG_IDS = (
     *("ingest_logs", "characterise_cluster", "profile_workloads", "retrain_models", "validate_release"),

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cluster_logs.ingest import read_throughput_file
 from lucid_models.evaluation.baselines import throughput_baselines
-from lucid_models.evaluation.throughput import read_throughput_csv
 from lucid_models.throughput.model import ThroughputPredictModel, binned_series
 
 TEST_DAYS = 28
@@ -38,7 +38,7 @@ def best_ms(call: Callable[[], object], repeats: int = 15) -> float:
 
 
 def measure(path: Path, offset_days: int) -> list[dict[str, object]]:
-    table = read_throughput_csv(path)
+    table = read_throughput_file(str(path), time_zone="UTC")
     bin_s = int(table["bin_s"].iloc[0])
     day = 86_400 // bin_s
     table = table.iloc[: len(table) - offset_days * day]

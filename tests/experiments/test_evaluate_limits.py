@@ -30,6 +30,13 @@ def test_a_log_is_measured_too(lucid: Lucid, tmp_path: Path) -> None:
     assert said.json["rows"][0]["lowered_pct"] > 0
 
 
+def test_a_log_without_judged_days_is_refused(lucid: Lucid, tmp_path: Path) -> None:
+    write_queue_log(tmp_path)
+    said = lucid("evaluate", "limits", "--jobs", tmp_path / "jobs.csv", "--train-days", "9999")
+    assert said.code
+    assert "first 9999 days" in said.err
+
+
 def test_what_is_no_file_is_refused(lucid: Lucid) -> None:
     said = lucid("evaluate", "limits", "--jobs", "absent.csv")
     assert said.code

@@ -11,8 +11,10 @@ from cluster_logs.inference_load import LoadReading
 from cluster_logs.inference_series import InferenceSeries
 from experiments.model_quality.inference_inputs import last_days, read_load
 from experiments.model_quality.inference_rivals import inference_rivals
+from experiments.model_quality.inference_walk_forward import walk_forward
 from foundation.errors import BadInputError
 from lucid_models.evaluation.inference_load import NAIVE
+from lucid_models.inference_load.fitting import LoadSettings
 
 
 def wave(bins: int = 700) -> InferenceSeries:
@@ -64,3 +66,13 @@ def test_a_file_of_several_services_is_read_in_its_own_bins() -> None:
     series = read_load(str(Path(root) / "data/lyra/servegen_rates_10min.csv.gz"), "inference-load", load)
     assert (series.bin_s, series.usage.size, int(series.gap.sum())) == (600, 2_016, 37)
     assert series.usage.max() == 0.98
+
+
+def test_models_that_are_trained_anew_see_no_later_bin() -> None:
+    fast = LoadSettings(member="ewma", boosting=replace(LoadSettings().boosting, bags=2, max_rounds=20))
+    short = wave(800)
+    said = walk_forward(short, fast)
+    assert (said.mean[:30] == 1).all()
+    assert (said.quantiles[0.9][:30] == 1).all()
+    other = walk_forward(replace(short, usage=np.where(np.arange(800) < 500, short.usage, 0.1)), fast)
+    np.testing.assert_array_equal(said.quantiles[0.9][:501], other.quantiles[0.9][:501])

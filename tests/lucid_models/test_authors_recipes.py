@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cluster_logs.ingest import read_throughput_file
 from experiments.model_quality import authors_recipes
 from experiments.model_quality.throughput_comparison import compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
@@ -54,7 +55,7 @@ def test_on_venus_their_black_box_gives_its_known_error(
     monkeypatch.setattr("experiments.model_quality.black_boxes.available", lambda: ("lightgbm",))
     folder = reference_data / "venus"
     rows = compare_throughput(
-        folder / "cluster_throughput.csv.gz",
+        read_throughput_file(str(folder / "cluster_throughput.csv.gz"), time_zone="UTC"),
         rivals=throughput_rivals(published=read_published(folder / "lucid_september_predictions.csv")),
         leads=("g5",),
         series=("gpus",),

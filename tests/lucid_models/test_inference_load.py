@@ -20,7 +20,6 @@ from lucid_models.inference_load.fitting import LoadSettings, judged_bins
 from lucid_models.inference_load.model import InferenceLoadModel
 from lucid_models.inference_load.quantile_tracker import STEP, TrackerStart, tracked_offsets
 from lucid_models.inference_load.scorer import InferenceLoadScorer
-from lucid_models.inference_load.walk_forward import usage_forecasts, walk_forward
 from lucid_models.model_format import CorruptModelError, FormatVersionError
 from simulator.loaning.forecast import UsageForecaster
 
@@ -56,13 +55,13 @@ def test_features_read_what_their_names_say() -> None:
 
 
 def test_what_is_said_of_a_bin_is_made_of_earlier_bins(inference_load_model, load_series) -> None:
-    whole = usage_forecasts(inference_load_model.scorer, load_series)
+    whole = inference_load_model.said_before(load_series)
     assert whole.mean.size == load_series.usage.size + 1
     assert whole.mean[0] == whole.quantiles[0.9][0] == 1.0
     changed = replace(
         load_series, usage=np.where(np.arange(load_series.usage.size) < 900, load_series.usage, 0)
     )
-    other = usage_forecasts(inference_load_model.scorer, changed)
+    other = inference_load_model.said_before(changed)
     np.testing.assert_array_equal(whole.mean[:901], other.mean[:901])
     for level in whole.quantiles:
         np.testing.assert_array_equal(whole.quantiles[level][:901], other.quantiles[level][:901])
@@ -154,16 +153,6 @@ def test_judged_bins_have_a_measured_window() -> None:
     gap = np.zeros(30, dtype=bool)
     gap[12] = True
     assert np.flatnonzero(judged_bins(gap)).tolist() == [10, 11, *range(23, 30)]
-
-
-def test_models_that_are_trained_anew_see_no_later_bin(load_series) -> None:
-    fast = LoadSettings(member="ewma", boosting=replace(LoadSettings().boosting, bags=2, max_rounds=20))
-    short = load_series.first(800)
-    said = walk_forward(short, fast)
-    assert (said.mean[:30] == 1).all()
-    assert (said.quantiles[0.9][:30] == 1).all()
-    other = walk_forward(replace(short, usage=np.where(np.arange(800) < 500, short.usage, 0.1)), fast)
-    np.testing.assert_array_equal(said.quantiles[0.9][:501], other.quantiles[0.9][:501])
 
 
 def test_reasons_add_up_as_printed(inference_load_model, load_series) -> None:

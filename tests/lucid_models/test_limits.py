@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.queue_log_files import read_queue_jobs
 from foundation.errors import BadInputError
-from lucid_models.evaluation.limits import advised_limits, evaluate_limits
+from lucid_models.evaluation.limits import advised_limits, measured_by_group
 from lucid_models.limits.advisor import LimitAdvisor, LimitJob, LimitSettings
 from lucid_models.limits.limit_table import LimitTable
 from lucid_models.limits.written_limits import HOUR_S, written_limit_above, written_limit_at_most
@@ -117,18 +117,18 @@ def test_a_log_is_measured_by_group_and_every_row_is_accounted_for() -> None:
     columns["end_s"][4] = np.nan
     table = LimitTable.of(columns)
     assert table.skipped == {"no_limit": 1, "not_ended": 1}
-    rows = evaluate_limits(table, train_days=0.5, risks=(0.01,))
+    judged = table.submit_s >= table.submit_s[0] + 0.5 * 86_400
+    advised_s = advised_limits(table, "start", LimitSettings())
+    rows = measured_by_group(table, advised_s, judged)
     assert {row["group"] for row in rows} == {"all", "GPU jobs"}
     ours = rows[0]
     assert (ours["killed_pct"], ours["ratio_before"], ours["ratio_after"]) == (0.0, 24.0, 1.5)
 
 
-def test_a_log_without_limits_or_without_judged_days_is_refused() -> None:
+def test_a_log_without_limits_is_refused() -> None:
     columns = columns_of([1_800.0] * 30)
     with pytest.raises(BadInputError, match="no_limit"):
         LimitTable.of(columns | {"limit_s": np.full(30, np.nan)})
-    with pytest.raises(BadInputError, match="first 9 days"):
-        evaluate_limits(LimitTable.of(columns), train_days=9)
 
 
 def test_on_a_national_cluster_advice_kills_about_as_many_as_stated() -> None:

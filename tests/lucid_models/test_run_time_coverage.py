@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
+from experiments.model_quality.run_time_coverage import (
+    SaidQuantiles,
+    coverage_by_week,
+    coverage_of_test,
+    outside,
+)
 from lucid_models.evaluation.duration import DurationTest
-from lucid_models.evaluation.run_time_coverage import SaidQuantiles, coverage_by_week, outside
 
 
 def test_jobs_count_in_the_week_of_their_submission():
@@ -34,6 +39,6 @@ def test_weeks_outside_of_the_aim_are_named_where_jobs_are_enough(jobs, p50, p90
 
 def test_the_test_of_a_log_tells_every_week(jobs, duration_settings):
     test = DurationTest(jobs, 4)
-    test.measure(duration_settings)
-    assert sum(row["jobs"] for row in test.coverage) == len(test.test)
-    assert [row["week"] for row in test.coverage] == [1, 2]
+    rows = coverage_of_test(test, *test.measure(duration_settings))
+    assert sum(row["jobs"] for row in rows) == len(test.test)
+    assert [row["week"] for row in rows] == [1, 2]

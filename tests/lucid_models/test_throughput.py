@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster_logs.ingest import read_throughput_file
 from experiments.model_quality.throughput_comparison import compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from foundation.errors import BadInputError
@@ -249,7 +250,7 @@ def test_on_venus_jobs_at_g5_beat_lucid_and_every_naive_rival(reference_data) ->
     folder = reference_data / "venus"
     published = read_published(folder / "lucid_september_predictions.csv")
     rows = compare_throughput(
-        folder / "cluster_throughput.csv.gz",
+        read_throughput_file(str(folder / "cluster_throughput.csv.gz"), time_zone="UTC"),
         leads=("g5",),
         rivals=throughput_rivals(trained=False, published=published),
     ).rows

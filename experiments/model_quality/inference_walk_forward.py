@@ -3,25 +3,10 @@
 import numpy as np
 
 from cluster_logs.inference_series import InferenceSeries
-from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.inference_load.fitting import LEAST_BINS, LoadSettings, fit_load_scorer
-from lucid_models.inference_load.scorer import InferenceLoadScorer, SaidBefore
+from lucid_models.inference_load.scorer import SaidBefore
 from lucid_models.series_windows import DAY_S
-
-
-def usage_forecasts(scorer: InferenceLoadScorer, series: InferenceSeries) -> SaidBefore:
-    """What a scorer would have said of each bin, arrays of shape (bins + 1,).
-
-    Causal in its inputs; for figures that no training has seen, give a scorer that learned from before the
-    series, or use `walk_forward`. Raises BadInputError for bins of another length.
-    """
-    if series.bin_s != scorer.features.bin_s:
-        raise BadInputError(
-            f"The series has bins of {series.bin_s} s, the scorer's are of {scorer.features.bin_s} s.",
-            remedy="Give bins of the same length.",
-        )
-    return scorer.said_before(series.usage, round(series.start_s), series.gap)
 
 
 def walk_forward(
@@ -46,7 +31,8 @@ def walk_forward(
         if series.gap[:begin].all():
             continue
         scorer = fit_load_scorer(series.first(begin), chosen)
-        said = usage_forecasts(scorer, series.first(min(end, bins)))
+        known = series.first(min(end, bins))
+        said = scorer.said_before(known.usage, round(known.start_s), known.gap)
         mean[begin:end] = said.mean[begin:end]
         for level, values in said.quantiles.items():
             quantiles[level][begin:end] = values[begin:end]

@@ -7,8 +7,11 @@ stands beside: how many times P50 the P90 of a job is, in the median.
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
+from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import Floats, Row
 from lucid_models.series_windows import DAY_S
 
@@ -24,6 +27,18 @@ class SaidQuantiles:
 
     p50_s: Floats
     p90_s: Floats
+
+
+def coverage_of_test(test: DurationTest, model: WorkloadEstimateModel, features: pd.DataFrame) -> list[Row]:
+    """Rows of `coverage_by_week` of a test's jobs, by the model and features that measuring it gave."""
+    p50_s, p90_s, _ = model.scorer.estimate_rows(features.to_numpy())
+    calibrated = model.quantiles_causal(test.test, features, earlier=test.train)
+    return coverage_by_week(
+        epoch_seconds(test.test, "submit_time"),
+        test.truth,
+        SaidQuantiles(p50_s, p90_s),
+        SaidQuantiles(*(calibrated[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))),
+    )
 
 
 def coverage_by_week(
