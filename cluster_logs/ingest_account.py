@@ -92,10 +92,7 @@ def report_of(
     return IngestReport(
         cluster=options.cluster,
         source_format=reader.name,
-        rows_in=account.rows_in,
-        rows_kept=account.kept,
-        rows_quarantined=account.quarantined.total(),
-        rows_skipped=account.skipped.total(),
+        **account.totals(),
         reasons=account.reasons(),
         tables=tables,
         first_submit=times[0],

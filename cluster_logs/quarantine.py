@@ -179,6 +179,15 @@ class Accounting:
         """Count by reason and rule, by name."""
         return dict(sorted((self.quarantined + self.skipped).items()))
 
+    def totals(self) -> dict[str, int]:
+        """The account as reports have it: rows_in, rows_kept, rows_quarantined, rows_skipped."""
+        return {
+            "rows_in": self.rows_in,
+            "rows_kept": self.kept,
+            "rows_quarantined": self.quarantined.total(),
+            "rows_skipped": self.skipped.total(),
+        }
+
     def check(self, what: str) -> None:
         """Raise LucidError when the account of `what` does not balance: a row was lost or counted twice."""
         out = self.kept + self.quarantined.total() + self.skipped.total()

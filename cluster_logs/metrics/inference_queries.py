@@ -1,8 +1,7 @@
 """The load of inference servers from a Prometheus: PromQL that the operator gives.
 
 `usage` is a share of the servers (0 to 1), or `requests_per_s` a rate; `servers` counts them, where a query
-does. `$step` stands for the time between two values, so that `rate(requests_total[$step])` is of a whole bin.
-A value at a moment is of the step before it, and its bin starts a step earlier.
+does. A value at a moment is of the step before it, and its bin starts a step earlier.
 """
 
 import json
@@ -22,13 +21,20 @@ from cluster_logs.inference_load import (
     PROMETHEUS,
     LoadReading,
 )
-from cluster_logs.metrics.prometheus import PrometheusQuery, open_client, range_series
+from cluster_logs.metrics.prometheus import PrometheusQuery
+from cluster_logs.metrics.series_queries import (
+    MeasuredRows,
+    as_times,
+    ask_server,
+    nothing_measured,
+    parse_queries,
+)
 from cluster_logs.node_states import MAX_NODES
 from cluster_logs.quarantine import Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from cluster_logs.readers.values import Mask
-from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from foundation.progress import Progress, Work, silent
+from foundation.errors import BadInputError, UnknownNameError
+from foundation.progress import Progress, silent
 
 MEASURED = ("usage", "requests_per_s", "servers")
 
@@ -45,6 +51,9 @@ class InferenceLoadQuery:
     load: LoadReading = field(default_factory=LoadReading)
 
     def __post_init__(self) -> None:
+        for name in self.promql:
+            if name not in MEASURED:
+                raise UnknownNameError("query of a load", name, MEASURED)
         if ("usage" in self.promql) == ("requests_per_s" in self.promql):
             raise BadInputError(
                 "The load is asked for by one query of usage or of requests_per_s.",
@@ -58,64 +67,31 @@ class InferenceLoadQuery:
 
 
 def parse_load_queries(texts: Iterable[str]) -> dict[str, str]:
-    """Return the queries of `NAME=PROMQL` texts; raises UnknownNameError for a name that is none."""
-    queries: dict[str, str] = {}
-    for text in texts:
-        name, equals, asked = (part.strip() for part in text.partition("="))
-        if not equals or not asked:
-            raise BadInputError(f"{text!r} is no query of a load.", remedy='Write usage="PROMQL".')
-        if name not in MEASURED:
-            raise UnknownNameError("query of a load", name, MEASURED)
-        if name in queries:
-            raise BadInputError(f"{name!r} has two queries.", remedy="Keep one.")
-        queries[name] = asked
-    return queries
+    """Return the queries of `NAME=PROMQL` texts."""
+    return parse_queries(texts, "a load", "usage")
 
 
-@dataclass(frozen=True)
-class MeasuredLoad:
-    """Bins (INFERENCE_LOAD_ROWS_SCHEMA), refused ones (REFUSED_SCHEMA), and the account of both."""
-
-    rows: pa.Table
-    refused: pa.Table
-    accounting: Accounting
-
-
-def read_inference_load(query: InferenceLoadQuery, progress: Progress = silent) -> MeasuredLoad:
-    """Return one bin a step; a step without a value is skipped.
+def read_inference_load(query: InferenceLoadQuery, progress: Progress = silent) -> MeasuredRows:
+    """Return one bin a step (INFERENCE_LOAD_ROWS_SCHEMA); a step without a value is skipped.
 
     Raises NotFoundError when there is no value at all, BadInputError for a query of several series,
     ServiceUnavailableError as `prometheus` does.
     """
-    pieces = list(query.server.pieces())
-    total, work = len(query.promql) * len(pieces), Work("reading the load", "queries")
     columns: dict[str, list[pd.Series[float]]] = {name: [] for name in query.promql}
-    with open_client(query.server) as client:
-        for number, (name, text) in enumerate(query.promql.items()):
-            asked = text.replace("$step", query.server.window)
-            for index, piece in enumerate(pieces):
-                progress(number * len(pieces) + index, total, work)
-                answer = range_series(client, query.server, asked, piece)
-                if len(answer) > 1:
-                    raise BadInputError(
-                        f"The query of {name} gives {len(answer)} series: {asked}.",
-                        remedy="Sum or average them: sum(...), avg(...).",
-                    )
-                columns[name] += [
-                    pd.Series(one.values, index=one.time_s - query.server.step_s) for one in answer
-                ]
-    progress(total, total, work)
+    for name, asked, answer in ask_server(query.server, query.promql, "reading the load", progress):
+        if len(answer) > 1:
+            raise BadInputError(
+                f"The query of {name} gives {len(answer)} series: {asked}.",
+                remedy="Sum or average them: sum(...), avg(...).",
+            )
+        columns[name] += [pd.Series(one.values, index=one.time_s - query.server.step_s) for one in answer]
     values = pd.DataFrame({name: pd.concat(parts) for name, parts in columns.items() if parts})
     if values.empty or not set(values.columns) & {"usage", "requests_per_s"}:
-        raise NotFoundError(
-            f"{query.server.url} has no load from {query.server.start.isoformat()} to "
-            f"{query.server.end.isoformat()}: {'; '.join(query.promql.values())}.",
-            remedy="Check the range and the queries.",
-        )
+        raise nothing_measured(query.server, query.promql, "has no load", "Check the range and the queries.")
     return _measured_load(values.sort_index(), query)
 
 
-def _measured_load(values: pd.DataFrame, query: InferenceLoadQuery) -> MeasuredLoad:
+def _measured_load(values: pd.DataFrame, query: InferenceLoadQuery) -> MeasuredRows:
     """Check the values by the start of their bin; what is not there is skipped."""
     is_usage = "usage" in values
     stated = values["usage" if is_usage else "requests_per_s"].to_numpy(np.float64)
@@ -135,16 +111,15 @@ def _measured_load(values: pd.DataFrame, query: InferenceLoadQuery) -> MeasuredL
     servers = np.where(
         np.isnan(counts[kept]) & (query.load.servers is not None), query.load.servers or 0, counts[kept]
     )
-    starts_us = np.round(values.index.to_numpy(np.float64)[kept] * 1e6).astype(np.int64)
     columns = {
-        "time": pa.array(starts_us).cast(pa.timestamp("us", tz="UTC")),
+        "time": as_times(values.index.to_numpy(np.float64)[kept]),
         "usage": pa.array(usage),
         "servers": pa.array(servers, pa.float64(), from_pandas=True).cast(pa.int32()),
         "gap": pa.array((usage == 0) & query.load.zeros_are_gaps),
         "origin": pa.repeat(pa.scalar(PROMETHEUS, pa.string()), int(kept.sum())),
     }
     rows = pa.table(columns, schema=INFERENCE_LOAD_ROWS_SCHEMA)
-    return MeasuredLoad(rows, _refused(values, refused, wrong, urlsplit(query.server.url).netloc), account)
+    return MeasuredRows(rows, _refused(values, refused, wrong, urlsplit(query.server.url).netloc), account)
 
 
 def _refused(values: pd.DataFrame, refused: Mask, wrong: Mask, source: str) -> pa.Table:

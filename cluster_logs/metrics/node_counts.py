@@ -1,9 +1,7 @@
 """Counts of nodes from a Prometheus: one PromQL query a state, given by the operator or of a known exporter.
 
 A query says how many nodes are in a state (`busy`, `idle`, `down`, `asleep`, `booting`), or are there
-(`total`; default: the sum of the states). `$step` stands for the time between two counts, so that
-`last_over_time(metric[$step])` is no count where the exporter was silent; a bare metric repeats its last
-value for five minutes. Series may differ by one label, the virtual cluster's.
+(`total`; default: the sum of the states). Series may differ by one label, the virtual cluster's.
 """
 
 import json
@@ -17,12 +15,19 @@ import pyarrow as pa
 
 from cluster_logs import quarantine as q
 from cluster_logs.metrics.dcgm import Series
-from cluster_logs.metrics.prometheus import PrometheusQuery, open_client, range_series
+from cluster_logs.metrics.prometheus import PrometheusQuery
+from cluster_logs.metrics.series_queries import (
+    MeasuredRows,
+    as_times,
+    ask_server,
+    nothing_measured,
+    parse_queries,
+)
 from cluster_logs.node_states import NODE_STATE_ROWS_SCHEMA, OTHER_STATES, PROMETHEUS
 from cluster_logs.quarantine import Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA
-from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from foundation.progress import Progress, Work, silent
+from foundation.errors import BadInputError, UnknownNameError
+from foundation.progress import Progress, silent
 
 COUNTED = ("busy", "total", *OTHER_STATES)
 
@@ -67,50 +72,21 @@ class NodeCountQuery:
 
 def parse_node_queries(texts: Iterable[str]) -> dict[str, str]:
     """Return the queries of `STATE=PROMQL` texts; without any those of prometheus-slurm-exporter."""
-    queries = {}
-    for text in texts:
-        state, equals, asked = (part.strip() for part in text.partition("="))
-        if not equals or not asked:
-            raise BadInputError(f"{text!r} is no query of a state.", remedy='Write busy="PROMQL".')
-        if state in queries:
-            raise BadInputError(f"State {state!r} has two queries.", remedy="Keep one.")
-        queries[state] = asked
-    return queries or dict(SLURM_EXPORTER)
+    return parse_queries(texts, "a state", "busy") or dict(SLURM_EXPORTER)
 
 
-@dataclass(frozen=True)
-class NodeCounts:
-    """Counts (NODE_STATE_ROWS_SCHEMA), refused ones (REFUSED_SCHEMA), and the account of both."""
-
-    rows: pa.Table
-    refused: pa.Table
-    accounting: Accounting
-
-
-def read_node_counts(query: NodeCountQuery, progress: Progress = silent) -> NodeCounts:
-    """Return one count a moment and virtual cluster.
+def read_node_counts(query: NodeCountQuery, progress: Progress = silent) -> MeasuredRows:
+    """Return one count a moment and virtual cluster (NODE_STATE_ROWS_SCHEMA).
 
     A moment at which the busy nodes or all nodes are not known is skipped. Raises NotFoundError when there is
     no count at all, BadInputError for a count that is none, ServiceUnavailableError as `prometheus` does.
     """
-    pieces = list(query.server.pieces())
-    parts = []
-    with open_client(query.server) as client:
-        for number, (state, text) in enumerate(query.promql.items()):
-            asked = text.replace("$step", query.server.window)
-            for index, piece in enumerate(pieces):
-                work = Work("counting nodes", "queries")
-                progress(number * len(pieces) + index, len(query.promql) * len(pieces), work)
-                parts += _counts(range_series(client, query.server, asked, piece), state, asked, query.label)
-    progress(
-        len(query.promql) * len(pieces), len(query.promql) * len(pieces), Work("counting nodes", "queries")
-    )
+    parts: list[pd.DataFrame] = []
+    for state, asked, answer in ask_server(query.server, query.promql, "counting nodes", progress):
+        parts += _counts(answer, state, asked, query.label)
     if not parts:
-        raise NotFoundError(
-            f"{query.server.url} counts no nodes from {query.server.start.isoformat()} to "
-            f"{query.server.end.isoformat()}: {'; '.join(query.promql.values())}.",
-            remedy='Check the range and the names of the metrics: --query busy="PROMQL".',
-        )
+        remedy = 'Check the range and the names of the metrics: --query busy="PROMQL".'
+        raise nothing_measured(query.server, query.promql, "counts no nodes", remedy)
     return _node_counts(pd.concat(parts), tuple(query.promql), urlsplit(query.server.url).netloc)
 
 
@@ -135,7 +111,7 @@ def _counts(series: list[Series], state: str, asked: str, label: str | None) -> 
     return frames
 
 
-def _node_counts(counts: pd.DataFrame, states: tuple[str, ...], source: str) -> NodeCounts:
+def _node_counts(counts: pd.DataFrame, states: tuple[str, ...], source: str) -> MeasuredRows:
     """Sort the counts of single states by moment and virtual cluster; a count that is not there is no row."""
     wide = counts.dropna(subset="nodes").set_index(["time_s", "owner", "state"])["nodes"].unstack("state")
     wide = wide.reindex(columns=list(states)).reset_index()
@@ -148,7 +124,7 @@ def _node_counts(counts: pd.DataFrame, states: tuple[str, ...], source: str) -> 
     account.skipped[q.NO_VALUE] = int(unknown.sum())
     account.quarantined[q.MORE_NODES_THAN_TOTAL] = int(wrong.sum())
     account.check("counts of nodes")
-    return NodeCounts(_rows(wide[~unknown & ~wrong]), _refused(wide[wrong], source), account)
+    return MeasuredRows(_rows(wide[~unknown & ~wrong]), _refused(wide[wrong], source), account)
 
 
 def _refused(rows: pd.DataFrame, source: str) -> pa.Table:
@@ -170,7 +146,7 @@ def _rows(rows: pd.DataFrame) -> pa.Table:
     owners = [owner or None for owner in rows["owner"]]
     columns = {
         "virtual_cluster": pa.array(owners, pa.string()),
-        "time": pa.array((rows["time_s"] * 1e6).round().astype("int64")).cast(pa.timestamp("us", tz="UTC")),
+        "time": as_times(rows["time_s"]),
         "held": pa.repeat(pa.scalar(False), len(rows)),
         "origin": pa.repeat(pa.scalar(PROMETHEUS, pa.string()), len(rows)),
     }

@@ -35,6 +35,7 @@ from cluster_logs.quarantine import Accounting
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, Work, silent
 from foundation.storage import list_files, locate
+from pipeline.ingest.measured_series import RowsReport
 from pipeline.training.windows import submission_span
 
 JOB_COLUMNS = ("job_id", "submit_time", "user", "name", "job_type")
@@ -70,24 +71,16 @@ class MetricsSource:
             )
 
 
-@dataclass(frozen=True)
-class MetricsReport:
+@dataclass(frozen=True, kw_only=True)
+class MetricsReport(RowsReport):
     """What became of the source's rows, of the samples and of the jobs that they speak of."""
 
-    cluster: str
-    rows_in: int
-    rows_kept: int
-    rows_quarantined: int
-    rows_skipped: int
-    reasons: dict[str, int]
     samples: dict[str, int]  # the fates of `join.JoinReport`; they add up to "samples"
     scrape_interval_s: float
     allocations_in: int
     allocations_kept: int
     jobs: int  # that have figures now
     jobs_unknown: int  # that held GPUs and are not in the job table
-    files_changed: int
-    tables: tuple[str, ...]
 
 
 def ingest_metrics(
@@ -132,10 +125,7 @@ def ingest_metrics(
     account.check("Reading metrics")
     return MetricsReport(
         cluster=cluster,
-        rows_in=account.rows_in,
-        rows_kept=account.kept,
-        rows_quarantined=account.quarantined.total(),
-        rows_skipped=account.skipped.total(),
+        **account.totals(),
         reasons=dict(sorted((account.quarantined + account.skipped + _reasons(allocated)).items())),
         samples={name: samples[name] for name in _FATES},
         scrape_interval_s=interval_s,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_logs.log_sources import SLURM, SYNTHETIC
+from cluster_logs.quarantine import Accounting
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError
 from foundation.jsonable import to_jsonable
@@ -182,10 +183,7 @@ def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int)
     return {
         "cluster": cluster,
         "source_format": f"{SYNTHETIC}{like}",
-        "rows_in": rows,
-        "rows_kept": rows,
-        "rows_quarantined": 0,
-        "rows_skipped": 0,
+        **Accounting(rows_in=rows, kept=rows).totals(),
         "reasons": {},
         "tables": to_jsonable(tables),
         "lake_uri": lake_uri,

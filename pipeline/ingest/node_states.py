@@ -7,29 +7,39 @@ the job table lets derive where nodes were not counted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cluster_logs.derived_nodes import COLUMNS, STEP_S, ClusterSizeFrom, derive_node_states
-from cluster_logs.ingest import IngestSettings, ingest_log
 from cluster_logs.lake import Lake
 from cluster_logs.log_sources import SLURM
 from cluster_logs.metrics.node_counts import NodeCountQuery, parse_node_queries, read_node_counts
-from cluster_logs.metrics.prometheus import PrometheusQuery
+from cluster_logs.metrics.series_queries import MeasuredRows
 from cluster_logs.quarantine import Accounting
+from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from cluster_logs.slurm_nodes import SINFO, read_slurm_nodes
 from foundation.errors import BadInputError
 from foundation.input_files import read_input
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from live_scheduler.slurm.commands import call
-from pipeline.training.windows import submission_span
+from pipeline.ingest.measured_series import RecordedSeries, SeriesReport, SeriesTable, write_series
 
 MOST_BYTES = 1024 * 1024 * 1024
+
+
+TABLE = SeriesTable("node_states", "node states", "node-counts", Lake.write_node_states)
+SECONDS_OF_A_COUNT = 60.0  # between two counts that a server is asked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeStatesReport(SeriesReport):
+    """What was written; `counts`: rows of the table."""
+
+    counts: int
 
 
 @dataclass(frozen=True)
@@ -64,23 +74,6 @@ class NodeStatesSource:
             raise BadInputError(f"A step of {self.derive_step_s} s.", remedy="Use 1 to 86,400 s.")
 
 
-@dataclass(frozen=True)
-class NodeStatesReport:
-    """What became of a source's rows (moments, or jobs where counts are derived), and what was written."""
-
-    cluster: str
-    rows_in: int
-    rows_kept: int
-    rows_quarantined: int
-    rows_skipped: int
-    reasons: dict[str, int]
-    counts: int  # rows of the table
-    first: datetime | None
-    last: datetime | None
-    files_changed: int
-    tables: tuple[str, ...]
-
-
 def ingest_node_states(
     *,
     lake_uri: str,
@@ -91,85 +84,44 @@ def ingest_node_states(
 ) -> NodeStatesReport:
     """Write counts of nodes into the lake; the same twice changes nothing, unless Slurm is asked for now.
 
-    Raises NotFoundError where a server has no count, or the lake no jobs to derive from.
+    Rows are moments, or jobs where counts are derived. Raises NotFoundError where a server has no count, or
+    the lake no jobs to derive from.
     """
     lake = Lake(lake_uri, wait_s=wait_s)
-    refused: pa.Table | None = None
+    nothing = REFUSED_SCHEMA.empty_table()
     if source.prometheus is not None:
-        read = read_node_counts(source.prometheus, progress)
-        rows, account, refused = read.rows, read.accounting, read.refused
+        measured = read_node_counts(source.prometheus, progress)
     elif source.derive_step_s is not None:
         jobs = lake.iter_jobs(cluster, columns=COLUMNS)
         rows, account = derive_node_states(jobs, _sizes(lake, cluster), step_s=source.derive_step_s)
+        measured = MeasuredRows(rows, nothing, account)
     else:
         rows = _slurm_rows(source)
-        account = Accounting(rows_in=rows.num_rows, kept=rows.num_rows)
-    with lake.writing(cluster, "ingest of node states", ("node_states", "quarantine"), progress=progress):
-        changed = lake.write_node_states(cluster, rows) if rows.num_rows else 0
-        if refused is not None and refused.num_rows:
-            lake.add_quarantine(cluster, "node-counts", refused)
-    times = pc.min_max(rows.column("time")).as_py()
-    return NodeStatesReport(
-        cluster=cluster,
-        rows_in=account.rows_in,
-        rows_kept=account.kept,
-        rows_quarantined=account.quarantined.total(),
-        rows_skipped=account.skipped.total(),
-        reasons=account.reasons(),
-        counts=rows.num_rows,
-        first=times["min"],
-        last=times["max"],
-        files_changed=changed,
-        tables=(lake.table_uri("node_states", cluster),),
-    )
+        measured = MeasuredRows(rows, nothing, Accounting(rows_in=rows.num_rows, kept=rows.num_rows))
+    report = write_series(lake, cluster, TABLE, measured, progress)
+    return NodeStatesReport(**vars(report), counts=measured.rows.num_rows)
 
 
 def ingest_recorded_counts(
-    *,
-    lake_uri: str,
-    cluster: str,
-    source_format: str,
-    input_uri: str | None = None,
-    time_zone: str | None = None,
-    prometheus: NodeCountQuery | None = None,
-    progress: Progress = silent,
+    source: RecordedSeries, source_format: str, progress: Progress = silent
 ) -> dict[str, Any]:
     """As a DAG calls it: a published sequence, else a server, else Slurm now, else what jobs let derive.
 
     Raises NotFoundError or BadInputError where there is nothing to count nodes by.
     """
-    if input_uri:
-        report = ingest_log(
-            source_format="node-sequence",
-            input_uri=input_uri,
-            cluster=cluster,
-            lake_uri=lake_uri,
-            settings=IngestSettings(time_zone=time_zone),
-            progress=progress,
-        )
-        return dict(to_jsonable(report))
-    source = NodeStatesSource(derive_step_s=STEP_S)
-    if prometheus is not None:
-        source = NodeStatesSource(prometheus=prometheus)
+    if source.input_uri:
+        return dict(to_jsonable(source.ingest_file(source.input_uri, "node-sequence", progress)))
+    server = source.server(SECONDS_OF_A_COUNT)
+    if server is not None:
+        counts = NodeStatesSource(prometheus=NodeCountQuery(server, parse_node_queries(source.queries)))
     elif source_format == SLURM:
-        source = NodeStatesSource(slurm=True)
-    counted = ingest_node_states(lake_uri=lake_uri, cluster=cluster, source=source, progress=progress)
-    return dict(to_jsonable(counted))
-
-
-def query_of_range(
-    lake_uri: str,
-    cluster: str,
-    url: str,
-    queries: Sequence[str],
-    start: datetime | None = None,
-    end: datetime | None = None,
-) -> NodeCountQuery:
-    """Return the question for a count a minute of [start, end), default: as long as jobs were submitted."""
-    if start is None or end is None:
-        first, last = submission_span(lake_uri, cluster)
-        start, end = start or first, end or last + timedelta(minutes=1)
-    return NodeCountQuery(PrometheusQuery(url, start, end, 60.0), parse_node_queries(queries))
+        counts = NodeStatesSource(slurm=True)
+    else:
+        counts = NodeStatesSource(derive_step_s=STEP_S)
+    report = ingest_node_states(
+        lake_uri=source.lake_uri, cluster=source.cluster, source=counts, progress=progress
+    )
+    return dict(to_jsonable(report))
 
 
 def show_node_states(*, lake_uri: str, cluster: str) -> dict[str, Any]:

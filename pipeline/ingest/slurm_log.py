@@ -20,6 +20,7 @@ from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
 from cluster_logs.log_sources import SLURM
+from cluster_logs.quarantine import Accounting
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
@@ -130,10 +131,7 @@ def ingest_staged(
     total: dict[str, Any] = {
         "cluster": cluster,
         "source_format": SLURM,
-        "rows_in": 0,
-        "rows_kept": 0,
-        "rows_quarantined": 0,
-        "rows_skipped": 0,
+        **Accounting().totals(),
         "reasons": {},
         "tables": [],
         "first_submit": None,
@@ -154,7 +152,7 @@ def ingest_staged(
                 settings=IngestSettings(max_bad_share=1.0, mark_key=mark_key),
                 progress=progress,
             )
-            for key in ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped"):
+            for key in Accounting().totals():
                 total[key] += getattr(report, key)
             for counts in ("reasons", "notes"):
                 for name, count in getattr(report, counts).items():

@@ -49,6 +49,14 @@ def announce(context: Any, extra: Mapping[str, Any]) -> None:
         context["outlet_events"][outlet].extra = dict(extra)
 
 
+def asked_interval(context: Any, start: Any, end: Any) -> tuple[datetime | None, datetime | None]:
+    """Return the window that the form names (texts), else the run's data interval (`data_interval`)."""
+    from pipeline.training.windows import read_time
+
+    begun, ended = data_interval(context)
+    return read_time(start) or begun, read_time(end) or ended
+
+
 def data_interval(context: Any) -> tuple[datetime | None, datetime | None]:
     """Return the interval that a run by the clock is about; None and None for a run by hand.
 

@@ -54,16 +54,16 @@ def prometheus_url() -> str | None:
     return os.environ.get("LUCID_PROMETHEUS_URL") or None
 
 
-def node_queries() -> list[str] | None:
-    """Return `STATE=PROMQL` of each query that counts nodes; None: Prometheus is not asked."""
+def node_queries() -> list[str]:
+    """Return `STATE=PROMQL` of each query that counts nodes; none: Prometheus is not asked."""
     document = read_json_object("LUCID_NODE_QUERIES", example='{"busy": "PROMQL", "total": "PROMQL"}')
-    return [f"{state}={asked}" for state, asked in document.items()] if document else None
+    return [f"{state}={asked}" for state, asked in document.items()]
 
 
-def inference_queries() -> list[str] | None:
-    """Return `NAME=PROMQL` of each query of the load of inference servers; None: Prometheus is not asked."""
+def inference_queries() -> list[str]:
+    """Return `NAME=PROMQL` of each query of the load of inference servers; none: Prometheus is not asked."""
     document = read_json_object("LUCID_INFERENCE_QUERIES", example='{"usage": "PROMQL", "servers": "PROMQL"}')
-    return [f"{name}={asked}" for name, asked in document.items()] if document else None
+    return [f"{name}={asked}" for name, asked in document.items()]
 
 
 def mlflow_ui_url() -> str | None:

@@ -5,7 +5,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
-from lucid_airflow.handover import data_interval
+from lucid_airflow.handover import asked_interval
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.row_accounts import tell_rows
 
@@ -31,12 +31,11 @@ class IngestMetricsOperator(LucidOperator):
         from foundation.errors import NotFoundError
         from foundation.jsonable import to_jsonable
         from pipeline.ingest.cluster_metrics import ingest_recorded
-        from pipeline.training.windows import read_time
 
         prometheus_url = settings.prometheus_url()
         if not prometheus_url and not self.metrics_uri:
             raise AirflowSkipException("Neither LUCID_PROMETHEUS_URL nor a file of metrics is named.")
-        start, end = data_interval(context)
+        start, end = asked_interval(context, self.start, self.end)
         try:
             recorded = ingest_recorded(
                 lake_uri=self.lake_uri or settings.lake_uri(),
@@ -44,8 +43,8 @@ class IngestMetricsOperator(LucidOperator):
                 prometheus_url=prometheus_url,
                 files=[self.metrics_uri] if self.metrics_uri else [],
                 allocations=[self.allocations_uri] if self.allocations_uri else [],
-                start=read_time(self.start) or start,
-                end=read_time(self.end) or end,
+                start=start,
+                end=end,
                 progress=self.log_progress(),
             )
         except NotFoundError as error:  # these jobs were not measured; the models do without
