@@ -12,11 +12,11 @@ from typing import Any
 import pandas as pd
 
 from cluster_logs.inference_series import InferenceSeries
-from foundation.errors import BadInputError
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.inference_load.features import LEVEL, ewma
 from lucid_models.inference_load.fitting import LoadSettings, fit_load_scorer
 from lucid_models.inference_load.scorer import MEMBERS, InferenceLoadScorer, SaidBefore
+from lucid_models.scorer_model import ScorerModel, check_bin_length
 from lucid_models.series_windows import Floats
 
 # The weighted mean of the newest bin's history, which is no feature of the additive model.
@@ -24,23 +24,15 @@ AVERAGED = "weighted_mean"
 _UNIT = "share of the servers"
 
 
-class InferenceLoadModel:
+class InferenceLoadModel(ScorerModel[InferenceLoadScorer]):
     """Forecast of the usage of one cluster's inference servers."""
 
     kind = "inference_load"
+    words, fit_words = "inference load model", "fit(series)"
+    scorer_type = InferenceLoadScorer
 
     def __init__(self, settings: LoadSettings | None = None) -> None:
         self.settings = settings or LoadSettings()
-        self._scorer: InferenceLoadScorer | None = None
-
-    @property
-    def scorer(self) -> InferenceLoadScorer:
-        """What is saved and served; raises BadInputError before `fit`."""
-        if self._scorer is None:
-            raise BadInputError(
-                "The inference load model has not been fitted.", remedy="Call fit(series) first."
-            )
-        return self._scorer
 
     def fit(self, series: InferenceSeries) -> "InferenceLoadModel":
         """Learn from a series; raises BadInputError when it is too short."""
@@ -104,21 +96,5 @@ class InferenceLoadModel:
             "reason": account.sentence(),
         }
 
-    def to_data(self) -> dict[str, Any]:
-        """The saved form (model_format)."""
-        return self.scorer.to_data()
-
-    @classmethod
-    def from_data(cls, document: Mapping[str, Any]) -> "InferenceLoadModel":
-        """Read what `to_data` wrote; raises CorruptModelError."""
-        model = cls()
-        model._scorer = InferenceLoadScorer.from_data(document)
-        return model
-
     def _check(self, series: InferenceSeries) -> None:
-        if series.bin_s != self.scorer.features.bin_s:
-            raise BadInputError(
-                f"The series has bins of {series.bin_s} s, the model was trained on "
-                f"{self.scorer.features.bin_s} s.",
-                remedy="Give bins of the same length.",
-            )
+        check_bin_length(series.bin_s, self.scorer.features.bin_s, "series")

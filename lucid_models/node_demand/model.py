@@ -22,6 +22,7 @@ from lucid_models.boosting import BoostedModel, BoostingSettings, boost
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.node_demand.features import DemandFeatures, highest_after, mean_after
 from lucid_models.node_demand.scorer import QUANTILES, NodeDemandScorer
+from lucid_models.scorer_model import ScorerModel, check_bin_length
 from lucid_models.series_windows import DAY_S, WEEK_S, Floats, local_days, rolling, time_blocks
 
 BOOSTING = BoostingSettings(objective="pseudo_huber:delta=1.0", max_bins=32, learning_rate=0.02)
@@ -51,21 +52,15 @@ class DemandSettings:
             )
 
 
-class NodeDemandModel:
+class NodeDemandModel(ScorerModel[NodeDemandScorer]):
     """Forecast of the busy nodes of one cluster."""
 
     kind = "node_demand"
+    words, fit_words = "node demand model", "fit(bins)"
+    scorer_type = NodeDemandScorer
 
     def __init__(self, settings: DemandSettings | None = None) -> None:
         self.settings = settings or DemandSettings()
-        self._scorer: NodeDemandScorer | None = None
-
-    @property
-    def scorer(self) -> NodeDemandScorer:
-        """What is saved and served; raises BadInputError before `fit`."""
-        if self._scorer is None:
-            raise BadInputError("The node demand model has not been fitted.", remedy="Call fit(bins) first.")
-        return self._scorer
 
     def fit(self, bins: NodeSeries) -> "NodeDemandModel":
         """Learn from bins (`NodeSeries.bins`); four days are the least, and longer spans are read as they
@@ -163,24 +158,8 @@ class NodeDemandModel:
             "reason": account.sentence(),
         }
 
-    def to_data(self) -> dict[str, Any]:
-        """The saved form (model_format)."""
-        return self.scorer.to_data()
-
-    @classmethod
-    def from_data(cls, document: Mapping[str, Any]) -> "NodeDemandModel":
-        """Read what `to_data` wrote; raises CorruptModelError."""
-        model = cls()
-        model._scorer = NodeDemandScorer.from_data(document)
-        return model
-
     def _check_bins(self, bins: NodeSeries) -> None:
-        if round(bins.step_s) != self.scorer.features.bin_s:
-            raise BadInputError(
-                f"The series has bins of {bins.step_s:g} s, the model was trained on "
-                f"{self.scorer.features.bin_s} s.",
-                remedy="Give bins of the same length.",
-            )
+        check_bin_length(round(bins.step_s), self.scorer.features.bin_s, "series")
 
 
 def demand_outcomes(bins: NodeSeries, near_bins: int) -> dict[str, Floats]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
+from lucid_models.scorer_model import ScorerModel, check_bin_length
 from lucid_models.series_windows import DAY_S, WEEK_S, local_days, time_blocks
 from lucid_models.throughput.blend import PARTS, Blend, best_blend, held_out_bins
 from lucid_models.throughput.features import LEVEL, ThroughputFeatures
@@ -115,23 +116,15 @@ def binned_series(throughput: pd.DataFrame, series: str, missing_bins: str = "un
     return BinnedSeries(counts, first, bin_s, position.astype(np.intp))
 
 
-class ThroughputPredictModel:
+class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
     """Forecast of one series at one lead."""
 
     kind = "throughput"
+    words, fit_words = "throughput model", "fit(throughput)"
+    scorer_type = ThroughputScorer
 
     def __init__(self, settings: ThroughputSettings | None = None) -> None:
         self.settings = settings or ThroughputSettings()
-        self._scorer: ThroughputScorer | None = None
-
-    @property
-    def scorer(self) -> ThroughputScorer:
-        """What is saved and served; raises BadInputError before `fit`."""
-        if self._scorer is None:
-            raise BadInputError(
-                "The throughput model has not been fitted.", remedy="Call fit(throughput) first."
-            )
-        return self._scorer
 
     def fit(
         self,
@@ -228,20 +221,17 @@ class ThroughputPredictModel:
 
         Give the history together with the rows of interest; shape (rows of the table,).
         """
-        data = binned_series(throughput, self.scorer.series, self.settings.missing_bins)
-        self._check_bins(data)
+        data = self._binned(throughput)
         return self.scorer.predict_series(data.counts, data.first_bin_s)[data.position]
 
     def predict_next(self, history: pd.DataFrame, horizon: int) -> NDArray[np.float64]:
         """Forecast of the `horizon` bins after the table's last one, shape (horizon,)."""
-        data = binned_series(history, self.scorer.series, self.settings.missing_bins)
-        self._check_bins(data)
+        data = self._binned(history)
         return self.scorer.predict_next(data.counts, data.first_bin_s, horizon)
 
     def features_of(self, throughput: pd.DataFrame) -> pd.DataFrame:
         """The features that each row of the table is forecast from."""
-        data = binned_series(throughput, self.scorer.series, self.settings.missing_bins)
-        self._check_bins(data)
+        data = self._binned(throughput)
         matrix = self.scorer.features.matrix(data.counts, data.first_bin_s)[data.position]
         return pd.DataFrame(matrix, columns=list(self.scorer.features.names), index=throughput.index)
 
@@ -282,21 +272,7 @@ class ThroughputPredictModel:
             "reason": account.sentence(),
         }
 
-    def to_data(self) -> dict[str, Any]:
-        """The saved form (model_format)."""
-        return self.scorer.to_data()
-
-    @classmethod
-    def from_data(cls, document: Mapping[str, Any]) -> "ThroughputPredictModel":
-        """Read what `to_data` wrote; raises CorruptModelError."""
-        model = cls()
-        model._scorer = ThroughputScorer.from_data(document)
-        return model
-
-    def _check_bins(self, data: BinnedSeries) -> None:
-        if data.bin_s != self.scorer.features.bin_s:
-            raise BadInputError(
-                f"The table has bins of {data.bin_s} s, the model was trained on "
-                f"{self.scorer.features.bin_s} s.",
-                remedy="Give bins of the same length.",
-            )
+    def _binned(self, throughput: pd.DataFrame) -> BinnedSeries:
+        data = binned_series(throughput, self.scorer.series, self.settings.missing_bins)
+        check_bin_length(data.bin_s, self.scorer.features.bin_s, "table")
+        return data

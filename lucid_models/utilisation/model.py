@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
+from lucid_models.scorer_model import ScorerModel
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.margins import Margins, level_of_cost
 from lucid_models.utilisation.memory import MemoryModel, memory_terms
@@ -78,21 +79,15 @@ class UtilisationSettings:
                 )
 
 
-class UtilisationModel:
+class UtilisationModel(ScorerModel[UtilisationScorer]):
     """Predicts GPU utilisation, memory utilisation and memory of a job from its computation graph."""
 
     kind = KIND
+    words, fit_words = "utilisation model", "fit"
+    scorer_type = UtilisationScorer
 
     def __init__(self, settings: UtilisationSettings | None = None) -> None:
         self.settings = settings or UtilisationSettings()
-        self._scorer: UtilisationScorer | None = None
-
-    @property
-    def scorer(self) -> UtilisationScorer:
-        """Return what was fitted; raises BadInputError before `fit`."""
-        if self._scorer is None:
-            raise BadInputError("The utilisation model has not been fitted.", remedy="Call fit first.")
-        return self._scorer
 
     def fit(
         self, solo: "pd.DataFrame", graphs: Mapping[str, GraphFeatures] | None = None
@@ -159,17 +154,6 @@ class UtilisationModel:
     def explain_local(self, graph: GraphFeatures, amp: bool) -> dict[str, Any]:
         """Return the account of one prediction, with its reason."""
         return {**self.scorer.explain(graph, amp), "reason": self.predict([graph], [amp])[0].reason}
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the saved form."""
-        return self.scorer.to_data()
-
-    @classmethod
-    def from_data(cls, document: Mapping[str, Any]) -> "UtilisationModel":
-        """Read what `to_data` wrote; raises CorruptModelError."""
-        model = cls()
-        model._scorer = UtilisationScorer.from_data(document)
-        return model
 
     def _fit_formulas(self, rows: ProfiledGraphs) -> tuple[StepModel, MemoryModel]:
         return fit_step(rows, self.settings.prior_weight), fit_memory(rows)

@@ -1,6 +1,6 @@
 """Series of measurements into the lake: from a file, or the deployment's Prometheus where it is told how."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 class IngestSeriesOperator(LucidOperator):
     """Read a cluster's series; skipped where neither file nor server is named and nothing else tells it.
 
-    A subclass says which field of the form names the file, and which queries the deployment has.
+    A subclass says what it reads, which field names the file, and which queries the deployment has.
     """
 
-    words: ClassVar[str]
-    file_field: ClassVar[str]
+    # What is read, in words, and the field that names its file; no annotation, or they were fields too.
+    words = "the series"
+    file_field = "input_uri"
 
     cluster: Any
     lake_uri: Any = None
