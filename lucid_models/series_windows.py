@@ -9,6 +9,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from foundation.errors import BadInputError
+from lucid_models.model_format import Fields
+
 Floats = NDArray[np.float64]
 
 HOUR_S = 3_600
@@ -17,6 +20,22 @@ WEEK_S = 7 * DAY_S
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 # 1970-01-01 was a Thursday; days of the week count from Monday = 0.
 _EPOCH_DAY_OF_WEEK = 3
+
+
+def check_divides_a_day(bin_s: int, example: str = "600 s") -> None:
+    """Raise BadInputError for a length of bins (s) that a day is no multiple of."""
+    if not 1 <= bin_s <= DAY_S or DAY_S % bin_s:
+        raise BadInputError(
+            f"A bin of {bin_s} s does not divide a day.", remedy=f"Choose for example {example}."
+        )
+
+
+def read_bin_s(fields: Fields) -> int:
+    """Read the field `bin_s` of saved features; raises CorruptModelError."""
+    bin_s = fields.integer("bin_s", 1, DAY_S)
+    if DAY_S % bin_s:
+        raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")
+    return bin_s
 
 
 def values_at(values: Floats, bins: NDArray[np.intp]) -> Floats:

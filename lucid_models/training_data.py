@@ -22,6 +22,11 @@ from lucid_models.tracking_run import LoggedDataset
 SHORTEST_TAIL = timedelta(days=1)
 LONGEST_TAIL = timedelta(days=14)
 TAIL_SHARE = 0.2
+# Of each series beside jobs: what it holds in words, and how it is read.
+SERIES: Mapping[str, tuple[str, Callable[..., pd.DataFrame]]] = {
+    "node_states": ("counts of nodes", Lake.read_node_states),
+    "inference_load": ("inference load", Lake.read_inference_load),
+}
 # Days of a lake that are read first when only the newest jobs are wanted.
 _FIRST_DAYS = 64
 
@@ -119,38 +124,20 @@ def read_training_throughput(lake_uri: str, cluster: str, train_until: datetime 
     return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset, stretch.remarks)
 
 
-def read_training_nodes(lake_uri: str, cluster: str, train_until: datetime | None) -> TrainingTable:
-    """Counts of nodes before `train_until` (default: up to the last); errors as in `read_training_jobs`."""
-    return _read_series(
-        lake_uri, cluster, train_until, Lake.read_node_states, "node_states", "counts of nodes"
-    )
-
-
-def read_training_load(lake_uri: str, cluster: str, train_until: datetime | None) -> TrainingTable:
-    """The load of inference servers in bins that began before `train_until` (default: up to the last);
-    errors as in `read_training_jobs`.
-    """
-    return _read_series(
-        lake_uri, cluster, train_until, Lake.read_inference_load, "inference_load", "inference load"
-    )
-
-
-def _read_series(
-    lake_uri: str,
-    cluster: str,
-    train_until: datetime | None,
-    read: Callable[[Lake, str, datetime | None, datetime | None], pd.DataFrame],
-    name: str,
-    what: str,
+def read_training_series(
+    lake_uri: str, cluster: str, train_until: datetime | None, name: str
 ) -> TrainingTable:
-    """The rows of the lake's table `name` with times before `train_until`; `what` it holds, in words."""
+    """Rows of the table `name` (of SERIES) with times before `train_until` (default: up to the last); errors
+    as in `read_training_jobs`.
+    """
     lake = Lake(lake_uri)
     until = None if train_until is None else _utc(train_until)
+    words, read = SERIES[name]
     table = read(lake, cluster, None, until)
     if table.empty:
         raise BadInputError(
-            f"Cluster {cluster!r} has no {what} before {until}.",
-            remedy=f"Ingest more {what}, or train until a later time.",
+            f"Cluster {cluster!r} has no {words} before {until}.",
+            remedy=f"Ingest more {words}, or train until a later time.",
         )
     first, last = (_instant(table["time"].iloc[position]) for position in (0, -1))
     end = until or last + timedelta(microseconds=1)

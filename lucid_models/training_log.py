@@ -1,7 +1,7 @@
 """What is left of a training run in MLflow: metrics, data, card, explanation, and a registered version."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,6 +124,19 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
         same_version is not None,
         list(trained.card.notes),
     )
+
+
+def measures_by_model(
+    rows: Iterable[Mapping[str, Any]], ours: str, aside: Collection[str]
+) -> tuple[Metrics, dict[str, Metrics]]:
+    """Of an evaluation's rows our model's measures and its rivals', by name; columns `aside` are none."""
+    by_model: dict[str, Metrics] = {ours: {}}
+    for row in rows:
+        measures = {
+            name: float(value) for name, value in row.items() if name not in aside and value is not None
+        }
+        by_model.setdefault(str(row["model"]), {}).update(measures)
+    return by_model.pop(ours), by_model
 
 
 def log_card(

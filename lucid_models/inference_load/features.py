@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from foundation.errors import BadInputError
 from lucid_models.model_format import Fields
 from lucid_models.series_windows import (
     DAY_S,
     Floats,
+    check_divides_a_day,
     hour_and_weekday,
+    read_bin_s,
     rolling,
     rolling_mean,
     shifted,
@@ -48,10 +49,7 @@ class LoadFeatures:
     utc_offset_s: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.bin_s <= DAY_S or DAY_S % self.bin_s:
-            raise BadInputError(
-                f"A bin of {self.bin_s} s does not divide a day.", remedy="Choose for example 300 s."
-            )
+        check_divides_a_day(self.bin_s, "300 s")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,10 +105,7 @@ class LoadFeatures:
         program does not compute.
         """
         fields.check_features("inference load", FEATURES_VERSION)
-        bin_s = fields.integer("bin_s", 1, DAY_S)
-        if DAY_S % bin_s:
-            raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")
-        return cls(bin_s, fields.flag("calendar"), fields.integer("utc_offset_s", -DAY_S, DAY_S))
+        return cls(read_bin_s(fields), fields.flag("calendar"), fields.integer("utc_offset_s", -DAY_S, DAY_S))
 
 
 def ewma(usage: Floats, weight: float) -> Floats:

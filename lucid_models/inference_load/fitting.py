@@ -19,6 +19,7 @@ from lucid_models.boosting import BoostedModel, BoostingSettings, boost
 from lucid_models.inference_load.features import WINDOW_BINS, LoadFeatures, ewma
 from lucid_models.inference_load.quantile_tracker import TrackerStart
 from lucid_models.inference_load.scorer import MEMBERS, QUANTILES, InferenceLoadScorer
+from lucid_models.quantile_levels import check_rising_levels
 from lucid_models.series_windows import DAY_S, Floats, local_days, time_blocks
 
 BOOSTING = BoostingSettings(bags=8, max_bins=32, learning_rate=0.02)
@@ -46,11 +47,7 @@ class LoadSettings:
     boosting: BoostingSettings = field(default_factory=lambda: BOOSTING)
 
     def __post_init__(self) -> None:
-        inside = all(0.0 < quantile < 1.0 for quantile in self.quantiles)
-        if not self.quantiles or not inside or list(self.quantiles) != sorted(set(self.quantiles)):
-            raise BadInputError(
-                f"The quantiles {self.quantiles} do not rise between 0 and 1.", remedy="Use 0.5, 0.9, 0.99."
-            )
+        check_rising_levels(self.quantiles, "0.5, 0.9, 0.99")
 
 
 def fit_load_scorer(series: InferenceSeries, settings: LoadSettings) -> InferenceLoadScorer:

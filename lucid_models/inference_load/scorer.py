@@ -19,6 +19,7 @@ from lucid_models.inference_load.features import LoadFeatures, ewma
 from lucid_models.inference_load.quantile_tracker import MOST_SCALES, TrackerStart, tracked_offsets
 from lucid_models.inference_load.reasons import LoadAccount, account_for_load
 from lucid_models.model_format import Fields, make_document
+from lucid_models.quantile_levels import read_by_level
 from lucid_models.series_windows import Floats
 
 QUANTILES = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
@@ -149,23 +150,12 @@ class InferenceLoadScorer:
     def from_data(cls, document: Mapping[str, Any]) -> "InferenceLoadScorer":
         """Read what `to_data` wrote; raises CorruptModelError."""
         fields = Fields(document, "model").child("model")
-        quantiles = fields.numbers("quantiles", 0.0, 1.0, most=100)
-        multiples = fields.numbers("multiples", -MOST_SCALES, MOST_SCALES, most=100)
-        if (
-            quantiles.size != multiples.size
-            or (np.diff(quantiles) <= 0).any()
-            or (np.diff(multiples) < 0).any()
-        ):
-            raise fields.fail("multiples", "do not rise with the quantiles, one each")
         return cls(
             LoadFeatures.from_data(fields.child("features")),
             AdditiveScorer.from_data(fields.child("additive")),
             fields.text("member", choices=tuple(MEMBERS)),
             fields.number("ewma_weight", 0.01, 0.99),
-            TrackerStart(
-                fields.number("scale", 0.0, 1.0),
-                dict(zip(quantiles.tolist(), multiples.tolist(), strict=True)),
-            ),
+            TrackerStart(fields.number("scale", 0.0, 1.0), read_by_level(fields, "multiples", MOST_SCALES)),
             fields.details("training"),
         )
 

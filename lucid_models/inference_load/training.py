@@ -12,18 +12,17 @@ from lucid_models.evaluation.inference_load import OURS, evaluate_inference_load
 from lucid_models.inference_load.features import WINDOW_BINS
 from lucid_models.inference_load.fitting import LEAST_BINS, LoadSettings
 from lucid_models.inference_load.model import InferenceLoadModel
-from lucid_models.training_data import TrainingTable, read_training_load
+from lucid_models.training_data import TrainingTable, read_training_series
 from lucid_models.training_log import (
-    Metrics,
     TrainedModel,
     TrainReport,
     log_card,
     log_tags,
+    measures_by_model,
     register_model,
 )
 
 _EXAMPLE_BINS = 300
-_NO_MEASURES = ("model", "member", "bins")
 
 
 def train_inference_load(
@@ -43,14 +42,15 @@ def train_inference_load(
     """
     base = settings or LoadSettings()
     load_settings = replace(base, boosting=replace(base.boosting, seed=seed))
-    data = read_training_load(lake_uri, cluster, train_until)
+    data = read_training_series(lake_uri, cluster, train_until, "inference_load")
     series = ended_bins(read_inference_series(data.table), data.until.timestamp())
     progress(0, 3, "validation fit")
-    metrics, baselines = _metrics(series, data, load_settings)
+    rows = evaluate_inference_load(series, _tail_start_s(series, data), load_settings)
+    metrics, baselines = measures_by_model(rows, OURS, ("model", "member", "bins"))
     progress(1, 3, "final fit")
     model = InferenceLoadModel(load_settings).fit(series)
     progress(2, 3, "logging")
-    rows = {"bins": series.usage.size, "of_these_not_measured_and_held": int(series.gap.sum())}
+    counted = {"bins": series.usage.size, "of_these_not_measured_and_held": int(series.gap.sum())}
     trained = TrainedModel(
         kind=model.kind,
         document=model.to_data(),
@@ -58,7 +58,7 @@ def train_inference_load(
         params={**asdict(load_settings), "quantiles": list(load_settings.quantiles)},
         metrics=metrics,
         baselines=baselines,
-        card=log_card(model.kind, data, metrics, baselines, rows),
+        card=log_card(model.kind, data, metrics, baselines, counted),
         example=_example(series),
         explained={"": model.explain_global()},
         local=model.explain_local(model.features_of(series).iloc[-1]),
@@ -80,21 +80,12 @@ def ended_bins(series: InferenceSeries, until_s: float) -> InferenceSeries:
     return series.first(ended)
 
 
-def _metrics(
-    series: InferenceSeries, data: TrainingTable, settings: LoadSettings
-) -> tuple[Metrics, dict[str, Metrics]]:
-    """On the validation tail, or on the last fifth of a history that is not longer than that."""
+def _tail_start_s(series: InferenceSeries, data: TrainingTable) -> float:
+    """Where the validation tail begins, or the last fifth of a history that is not longer than that."""
     tail_s = data.tail_start.timestamp()
     if tail_s - series.start_s < (LEAST_BINS + WINDOW_BINS) * series.bin_s:
-        tail_s = float(series.times_s[series.usage.size * 4 // 5])
-    metrics: Metrics = {}
-    baselines: dict[str, Metrics] = {}
-    for row in evaluate_inference_load(series, tail_s, settings):
-        name = str(row["model"])
-        target = metrics if name == OURS else baselines.setdefault(name, {})
-        measures = {key: value for key, value in row.items() if key not in _NO_MEASURES}
-        target |= {key: float(value) for key, value in measures.items() if value is not None}
-    return metrics, baselines
+        return float(series.times_s[series.usage.size * 4 // 5])
+    return tail_s
 
 
 def _example(series: InferenceSeries) -> pd.DataFrame:

@@ -20,8 +20,10 @@ from lucid_models.series_windows import (
     DAY_S,
     WEEK_S,
     Floats,
+    check_divides_a_day,
     hour_and_weekday,
     mean_of,
+    read_bin_s,
     rolling,
     rolling_mean,
     values_at,
@@ -55,10 +57,7 @@ class DemandFeatures:
     holidays: tuple[date, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 1 <= self.bin_s <= DAY_S or DAY_S % self.bin_s:
-            raise BadInputError(
-                f"A bin of {self.bin_s} s does not divide a day.", remedy="Choose for example 600 s."
-            )
+        check_divides_a_day(self.bin_s)
         if not 1 <= self.near_bins <= 10_000:
             raise BadInputError(
                 f"A forecast of the next {self.near_bins} bins.", remedy="Choose 1 to 10000 bins."
@@ -134,16 +133,13 @@ class DemandFeatures:
         program does not compute.
         """
         fields.check_features("node demand", FEATURES_VERSION)
-        bin_s = fields.integer("bin_s", 1, DAY_S)
-        if DAY_S % bin_s:
-            raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")
         try:
             holidays = read_holidays(fields.texts("holidays", most=100_000))
         except BadInputError as error:
             raise fields.fail("holidays", f"names no days: {error}") from error
         return cls(
             fields.integer("near_bins", 1, 10_000),
-            bin_s,
+            read_bin_s(fields),
             fields.integer("utc_offset_s", -DAY_S, DAY_S),
             fields.integer("longest_s", 0, 520 * WEEK_S),
             holidays,

@@ -22,6 +22,7 @@ from lucid_models.boosting import BoostedModel, BoostingSettings, boost
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.node_demand.features import DemandFeatures, highest_after, mean_after
 from lucid_models.node_demand.scorer import QUANTILES, NodeDemandScorer
+from lucid_models.quantile_levels import check_rising_levels
 from lucid_models.scorer_model import ScorerModel, check_bin_length
 from lucid_models.series_windows import DAY_S, WEEK_S, Floats, local_days, rolling, time_blocks
 
@@ -45,11 +46,7 @@ class DemandSettings:
     boosting: BoostingSettings = BOOSTING
 
     def __post_init__(self) -> None:
-        inside = all(0.0 < quantile < 1.0 for quantile in self.quantiles)
-        if not inside or list(self.quantiles) != sorted(set(self.quantiles)):
-            raise BadInputError(
-                f"The quantiles {self.quantiles} do not rise between 0 and 1.", remedy="Use 0.5, 0.9, 0.95."
-            )
+        check_rising_levels(self.quantiles, "0.5, 0.9, 0.95")
 
 
 class NodeDemandModel(ScorerModel[NodeDemandScorer]):

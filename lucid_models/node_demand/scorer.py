@@ -18,6 +18,7 @@ from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
 from lucid_models.node_demand.features import DemandFeatures
 from lucid_models.node_demand.reasons import DemandAccount, account_for_demand
+from lucid_models.quantile_levels import read_by_level
 
 TARGETS = ("near_mean", "far_mean", "near_peak")
 QUANTILES = (0.5, 0.8, 0.9, 0.95)
@@ -123,14 +124,10 @@ class NodeDemandScorer:
         """Read what `to_data` wrote; raises CorruptModelError."""
         fields = Fields(document, "model").child("model")
         additive = fields.child("additive")
-        quantiles = fields.numbers("quantiles", 0.0, 1.0, most=100)
-        offsets = fields.numbers("peak_offsets", -MOST_NODES, MOST_NODES, most=100)
-        if quantiles.size != offsets.size or (np.diff(quantiles) <= 0).any() or (np.diff(offsets) < 0).any():
-            raise fields.fail("peak_offsets", "do not rise with the quantiles, one each")
         return cls(
             DemandFeatures.from_data(fields.child("features")),
             {target: AdditiveScorer.from_data(additive.child(target)) for target in TARGETS},
-            dict(zip(quantiles.tolist(), offsets.tolist(), strict=True)),
+            read_by_level(fields, "peak_offsets", MOST_NODES),
             fields.number("ceiling", 0.0, MOST_NODES),
             fields.details("training"),
         )

@@ -10,13 +10,13 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.node_demand import OURS, evaluate_node_demand, first_bins
 from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
-from lucid_models.training_data import TrainingTable, read_training_nodes
+from lucid_models.training_data import read_training_series
 from lucid_models.training_log import (
-    Metrics,
     TrainedModel,
     TrainReport,
     log_card,
     log_tags,
+    measures_by_model,
     register_model,
 )
 
@@ -40,14 +40,15 @@ def train_node_demand(
     """
     base = settings or DemandSettings()
     demand_settings = replace(base, boosting=replace(base.boosting, seed=seed))
-    data = read_training_nodes(lake_uri, cluster, train_until)
+    data = read_training_series(lake_uri, cluster, train_until, "node_states")
     bins = whole_bins(read_node_series(data.table).bins(), data.until.timestamp())
     progress(0, 3, "validation fit")
-    metrics, baselines = _metrics(bins, data, demand_settings)
+    rows = evaluate_node_demand(bins, data.tail_start.timestamp(), demand_settings)
+    metrics, baselines = measures_by_model(rows, OURS, ("model", "bins"))
     progress(1, 3, "final fit")
     model = NodeDemandModel(demand_settings).fit(bins)
     progress(2, 3, "logging")
-    rows = {"bins": bins.running.size, "of_these_not_counted_and_held": int(bins.held.sum())}
+    counted = {"bins": bins.running.size, "of_these_not_counted_and_held": int(bins.held.sum())}
     trained = TrainedModel(
         kind=model.kind,
         document=model.to_data(),
@@ -55,7 +56,7 @@ def train_node_demand(
         params=_params(demand_settings),
         metrics=metrics,
         baselines=baselines,
-        card=log_card(model.kind, data, metrics, baselines, rows),
+        card=log_card(model.kind, data, metrics, baselines, counted),
         example=_example(bins),
         explained=model.explain_targets(),
         local=model.explain_local(model.features_of(bins).iloc[-1]),
@@ -72,19 +73,6 @@ def whole_bins(bins: NodeSeries, until_s: float) -> NodeSeries:
     if not ended:
         raise BadInputError("No bin of node counts has ended.", remedy="Train until a later time.")
     return first_bins(bins, ended)
-
-
-def _metrics(
-    bins: NodeSeries, data: TrainingTable, settings: DemandSettings
-) -> tuple[Metrics, dict[str, Metrics]]:
-    metrics: Metrics = {}
-    baselines: dict[str, Metrics] = {}
-    for row in evaluate_node_demand(bins, data.tail_start.timestamp(), settings):
-        name = str(row["model"])
-        target = metrics if name == OURS else baselines.setdefault(name, {})
-        measures = {key: value for key, value in row.items() if key not in ("model", "bins")}
-        target |= {key: float(value) for key, value in measures.items() if value is not None}
-    return metrics, baselines
 
 
 def _params(settings: DemandSettings) -> dict[str, object]:

@@ -36,8 +36,10 @@ from lucid_models.series_windows import (
     HOUR_S,
     WEEK_S,
     Floats,
+    check_divides_a_day,
     hour_and_weekday,
     mean_of,
+    read_bin_s,
     rolling,
     rolling_mean,
     soft_mean,
@@ -80,10 +82,7 @@ class ThroughputFeatures:
     usual_silence_bins: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.bin_s <= DAY_S or DAY_S % self.bin_s:
-            raise BadInputError(
-                f"A bin of {self.bin_s} s does not divide a day.", remedy="Choose for example 600 s."
-            )
+        check_divides_a_day(self.bin_s)
         if self.lead_bins < 1:
             raise BadInputError(
                 f"A lead of {self.lead_bins} bins would read the bin to forecast.",
@@ -231,11 +230,8 @@ class ThroughputFeatures:
         fields.check_features(
             "throughput", FEATURES_VERSION if has_silences else BEFORE_SILENCES, if_absent=1
         )
-        bin_s = fields.integer("bin_s", 1, DAY_S)
-        if DAY_S % bin_s:
-            raise fields.fail("bin_s", f"is {bin_s}, which does not divide a day")
         return cls(
-            bin_s,
+            read_bin_s(fields),
             fields.integer("lead_bins", 1, 100_000),
             fields.integer("utc_offset_s", -DAY_S, DAY_S),
             fields.integer("longest_s", 0, 520 * WEEK_S),

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from foundation.progress import Progress, silent
+from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.utilisation import OURS, evaluate_utilisation
 from lucid_models.explanation.model_card import CardFacts
 from lucid_models.training_data import profile_dataset
-from lucid_models.training_log import Metrics, TrainedModel, TrainReport, register_model
+from lucid_models.training_log import TrainedModel, TrainReport, measures_by_model, register_model
 from lucid_models.utilisation.model import UtilisationModel, UtilisationSettings
 from lucid_models.utilisation.profiled_graphs import join_graphs
 
@@ -48,20 +49,10 @@ def train_utilisation(
     """
     utilisation_settings = settings or UtilisationSettings()
     rows = join_graphs(solo, graphs)
-    metrics: Metrics = {}
-    baselines: dict[str, Metrics] = {}
-    for row in evaluate_utilisation(
+    evaluated = evaluate_utilisation(
         solo, graphs, utilisation_settings, models=(OURS, *_RIVALS), progress=progress
-    ):
-        measures = {
-            f"{row['target']}_{name}": float(row[name])
-            for name in _METRICS
-            if row[name] is not None and np.isfinite(row[name])
-        }
-        if row["model"] == OURS:
-            metrics |= measures
-        else:
-            baselines.setdefault(str(row["model"]), {}).update(measures)
+    )
+    metrics, baselines = measures_by_model(map(_measures, evaluated), OURS, ("model",))
     model = UtilisationModel(utilisation_settings).fit_joined(rows)
     table = pd.DataFrame(
         {name: values for name, values in rows.columns.items() if name != "operators"} | {"amp": rows.amp}
@@ -100,3 +91,9 @@ def train_utilisation(
         tags={"simulated_profiles": str(rows.simulated).lower(), "device": rows.device},
     )
     return register_model(trained, tracking_uri, 0)
+
+
+def _measures(row: Row) -> Row:
+    """Of a row of the evaluation those measures that are logged, named TARGET_METRIC."""
+    finite = {name: row[name] for name in _METRICS if row[name] is not None and np.isfinite(row[name])}
+    return {"model": row["model"], **{f"{row['target']}_{name}": value for name, value in finite.items()}}
