@@ -179,6 +179,14 @@ class Accounting:
         """Count by reason and rule, by name."""
         return dict(sorted((self.quarantined + self.skipped).items()))
 
+    def add(self, more: "Accounting") -> None:
+        """Count the rows of another input, too."""
+        self.rows_in += more.rows_in
+        self.kept += more.kept
+        self.quarantined += more.quarantined
+        self.skipped += more.skipped
+        self.noted += more.noted
+
     def totals(self) -> dict[str, int]:
         """The account as reports have it: rows_in, rows_kept, rows_quarantined, rows_skipped."""
         return {

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_table import TIMESTAMP, conform
-from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, Refusals, is_mig, readable_uuid
+from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, is_mig, readable_uuid
+from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.quarantine import Accounting
 from foundation.errors import BadInputError
 from foundation.input_files import open_input
@@ -79,22 +80,14 @@ def read_allocations(uri: str) -> AllocationBatch:
     frame = table.select([c for c in ALLOCATION_SCHEMA.names if c in table.column_names]).to_pandas()
     if "end_time" not in frame:
         frame["end_time"] = None
-    return check_allocations(frame, source_format="allocations", source_file=name)
+    return check_allocations(frame, SourceAccount(source_format="allocations", source_file=name))
 
 
-def check_allocations(
-    frame: pd.DataFrame,
-    *,
-    source_format: str,
-    source_file: str,
-    accounting: Accounting | None = None,
-    refusals: Refusals | None = None,
-) -> AllocationBatch:
+def check_allocations(frame: pd.DataFrame, account: SourceAccount) -> AllocationBatch:
     """Sort out rows with the columns of ALLOCATION_SCHEMA, as texts or times.
 
-    `accounting` and `refusals` carry on what the caller has counted already.
+    `account` may hold what the caller has counted already.
     """
-    account, refused = accounting or Accounting(), refusals or Refusals(source_format, source_file)
     account.rows_in += len(frame)
     job = frame["job_id"].map(_text)
     uuid = frame["gpu_uuid"].map(_text)
@@ -121,8 +114,7 @@ def check_allocations(
     )
     for index in np.flatnonzero(reason != "").tolist():
         raw = json.dumps({key: _text(value) for key, value in frame.iloc[index].items()})
-        refused.add(str(reason[index]), index + 1, raw)
-        account.quarantined[str(reason[index])] += 1
+        account.refuse(str(reason[index]), index + 1, raw)
     mig = (reason == "") & uuid.map(is_mig).to_numpy(dtype=bool)
     account.skipped[q.MIG_INSTANCE] += int(mig.sum())
     keep = (reason == "") & ~mig
@@ -131,8 +123,9 @@ def check_allocations(
     account.skipped[q.EXACT_DUPLICATE] += int(repeated.sum())
     kept = kept[~repeated].sort_values(["gpu_uuid", "start_time", "job_id"], kind="stable")
     account.kept += len(kept)
-    account.check(f"Reading {source_file}")
-    return AllocationBatch(conform(kept, ALLOCATION_SCHEMA, what=source_file), account, refused.table())
+    account.check(f"Reading {account.source_file}")
+    allocations = conform(kept, ALLOCATION_SCHEMA, what=account.source_file)
+    return AllocationBatch(allocations, account, account.refused())
 
 
 def allocations_from_labels(samples: pa.Table, interval_s: float, hold_intervals: float) -> pa.Table:

@@ -23,13 +23,12 @@ from cluster_logs.metrics.gpu_samples import (
     METRICS,
     NAME,
     SAMPLE_SCHEMA,
-    Refusals,
     SampleBatch,
     is_mig,
     plausible,
     readable_uuid,
 )
-from cluster_logs.quarantine import Accounting
+from cluster_logs.metrics.source_account import SourceAccount
 from foundation.errors import BadInputError, UnknownNameError
 
 
@@ -113,22 +112,16 @@ def read_metric_names(texts: Iterable[str]) -> Mapping[str, SourceMetric]:
 
 def samples_from_series(
     series: Iterable[Series],
-    rules: SeriesRules | None = None,
-    *,
-    source_format: str,
-    source_file: str,
-    refusals: Refusals | None = None,
-    accounting: Accounting | None = None,
+    rules: SeriesRules | None,
+    account: SourceAccount,
 ) -> SampleBatch:
     """Put the metrics of each GPU and moment side by side.
 
     Where two series of one metric speak of the same GPU and moment (two jobs that share it, two scrapers),
-    the larger value counts. `refusals` and `accounting` carry on what the caller has counted already.
+    the larger value counts. `account` may hold what the caller has counted already.
     """
     series_rules = rules or SeriesRules()
     columns = {metric.name: column for column, metric in series_rules.metrics.items()}
-    refused = refusals or Refusals(source_format, source_file)
-    account = accounting or Accounting()
     gpus: dict[str, int] = {}
     jobs: dict[str, int] = {}
     hosts: dict[str, str | None] = {}
@@ -146,9 +139,9 @@ def samples_from_series(
             continue
         if not readable_uuid(uuid):
             reason = q.UNREADABLE_GPU_UUID if uuid.strip() else q.MISSING_GPU_UUID
-            _refuse(refused, account, one, np.ones(count, dtype=bool), reason, "UUID", [uuid] * count)
+            _refuse(account, one, np.ones(count, dtype=bool), reason, "UUID", [uuid] * count)
             continue
-        kept = _sift(one, column, series_rules, refused, account)
+        kept = _sift(one, column, series_rules, account)
         times = np.round(one.time_s[kept] * 1e6).astype(np.int64)
         values = np.minimum(
             one.values[kept] * series_rules.metrics[column].factor, _CEILING.get(column, np.inf)
@@ -158,8 +151,8 @@ def samples_from_series(
         hosts.setdefault(uuid, next((one.labels[key] for key in _HOST_LABELS if one.labels.get(key)), None))
         parts.append((gpus.setdefault(uuid, len(gpus)), METRICS.index(column), job_code, times, values))
         account.kept += len(times)
-    account.check(f"Reading {source_file}")
-    return SampleBatch(_wide(parts, list(gpus), list(jobs), hosts), account, refused.table())
+    account.check(f"Reading {account.source_file}")
+    return SampleBatch(_wide(parts, list(gpus), list(jobs), hosts), account, account.refused())
 
 
 _CEILING = dict.fromkeys(("gr_engine_active", "tensor_active", "dram_active"), 1.0)
@@ -180,26 +173,23 @@ def _job_of(labels: Mapping[str, str], job_label: str | None) -> str | None:
     return None
 
 
-def _sift(
-    one: Series, column: str, rules: SeriesRules, refused: Refusals, account: Accounting
-) -> NDArray[np.bool_]:
+def _sift(one: Series, column: str, rules: SeriesRules, account: SourceAccount) -> NDArray[np.bool_]:
     """Which values of a series are kept; counts the others."""
     values = one.values * rules.metrics[column].factor
     timed = np.isfinite(one.time_s) & (one.time_s * 1e6 >= FIRST_US) & (one.time_s * 1e6 < LAST_US)
-    _refuse(refused, account, one, ~timed, q.IMPLAUSIBLE_TIME, "time", one.time_s)
+    _refuse(account, one, ~timed, q.IMPLAUSIBLE_TIME, "time", one.time_s)
     with np.errstate(invalid="ignore"):
         inside = timed & (one.time_s >= rules.start_s) & (one.time_s < rules.end_s)
         silent = inside & (np.isnan(one.values) | (one.values >= _LEAST_BLANK) & ~plausible(column, values))
     account.skipped[q.OUTSIDE_WINDOW] += int((timed & ~inside).sum())
     account.skipped[q.NO_VALUE] += int(silent.sum())
     wrong = inside & ~silent & ~plausible(column, values)
-    _refuse(refused, account, one, wrong, q.IMPLAUSIBLE_METRIC, one.labels["__name__"], one.values)
+    _refuse(account, one, wrong, q.IMPLAUSIBLE_METRIC, one.labels["__name__"], one.values)
     return np.asarray(inside & ~silent & ~wrong, dtype=bool)
 
 
 def _refuse(
-    refused: Refusals,
-    account: Accounting,
+    account: SourceAccount,
     one: Series,
     which: NDArray[np.bool_],
     reason: str,
@@ -209,8 +199,7 @@ def _refuse(
     for index in np.flatnonzero(which).tolist():
         row = one.first_row + index if one.rows is None else one.rows[index]
         raw = f"{show_labels(one.labels)} {one.values[index]:g} {one.time_s[index]:.3f}"
-        refused.add(reason, row, raw, column=column, value=values[index])
-        account.quarantined[reason] += 1
+        account.refuse(reason, row, raw, column=column, value=values[index])
 
 
 def show_labels(labels: Mapping[str, str]) -> str:

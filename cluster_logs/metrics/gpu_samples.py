@@ -6,8 +6,7 @@ a reason or skipped by a named rule (`cluster_logs.quarantine`).
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -17,8 +16,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
-from cluster_logs.job_table import QUARANTINE_SCHEMA, TIMESTAMP, conform
+from cluster_logs.job_table import TIMESTAMP, conform
+from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.quarantine import Accounting
+from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from foundation.errors import BadInputError
 from foundation.input_files import open_input
 
@@ -67,33 +68,7 @@ class SampleBatch:
 
     samples: pa.Table
     accounting: Accounting
-    refused: pa.Table  # QUARANTINE_SCHEMA
-
-
-@dataclass
-class Refusals:
-    """Rows on their way to quarantine."""
-
-    source_format: str
-    source_file: str
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def add(self, reason: str, row: int, raw: str, *, column: str | None = None, value: Any = None) -> None:
-        """Take one row in; `row` counts from 1."""
-        self.rows.append(
-            {
-                "reason": reason,
-                "column": column,
-                "value": None if value is None else str(value),
-                "source_row": row,
-                "raw_row": raw,
-            }
-        )
-
-    def table(self) -> pa.Table:
-        """The rows as QUARANTINE_SCHEMA, of no cluster yet."""
-        known = {"cluster": "", "source_format": self.source_format, "source_file": self.source_file}
-        return pa.Table.from_pylist([known | row for row in self.rows], schema=QUARANTINE_SCHEMA)
+    refused: pa.Table  # REFUSED_SCHEMA
 
 
 def readable_uuid(uuid: str) -> bool:
@@ -116,12 +91,9 @@ def concat_batches(batches: Sequence[SampleBatch]) -> SampleBatch:
     """All samples by GPU and time; the accounts added up."""
     accounting = Accounting()
     for batch in batches:
-        accounting.rows_in += batch.accounting.rows_in
-        accounting.kept += batch.accounting.kept
-        accounting.quarantined += batch.accounting.quarantined
-        accounting.skipped += batch.accounting.skipped
+        accounting.add(batch.accounting)
     samples = pa.concat_tables([SAMPLE_SCHEMA.empty_table(), *(batch.samples for batch in batches)])
-    refused = pa.concat_tables([QUARANTINE_SCHEMA.empty_table(), *(batch.refused for batch in batches)])
+    refused = pa.concat_tables([REFUSED_SCHEMA.empty_table(), *(batch.refused for batch in batches)])
     return SampleBatch(samples.unify_dictionaries(), accounting, refused)
 
 
@@ -152,8 +124,7 @@ def check_sample_table(table: pa.Table, *, source_file: str) -> SampleBatch:
                 remedy=f"Give the columns {', '.join(SAMPLE_SCHEMA.names)}; metrics may be missing.",
             )
     rows = conform(table, loose, what=f"samples {source_file}")
-    accounting = Accounting(rows_in=rows.num_rows)
-    refusals = Refusals("gpu-samples", source_file)
+    account = SourceAccount(rows_in=rows.num_rows, source_format="gpu-samples", source_file=source_file)
     verdict = np.full(rows.num_rows, "", dtype=object)
     for name in METRICS:
         values = _floats(rows.column(name))
@@ -172,25 +143,24 @@ def check_sample_table(table: pa.Table, *, source_file: str) -> SampleBatch:
             reason = q.UNREADABLE_GPU_UUID if name.strip() else q.MISSING_GPU_UUID
             verdict[codes == code] = f"{reason}/gpu_uuid"
     verdict[codes < 0] = f"{q.MISSING_GPU_UUID}/gpu_uuid"
-    for said, count in pd.Series(verdict[verdict != ""]).value_counts().items():
-        reason, _, column = str(said).partition("/")
+    for given, count in pd.Series(verdict[verdict != ""]).value_counts().items():
+        reason, _, column = str(given).partition("/")
         if not column:
-            accounting.skipped[reason] += int(count)
+            account.skipped[reason] += int(count)
             continue
-        accounting.quarantined[reason] += int(count)
-        at = np.flatnonzero(verdict == said)
+        at = np.flatnonzero(verdict == given)
         for index, row in zip(at.tolist(), rows.take(pa.array(at)).to_pylist(), strict=True):
             raw = json.dumps(row, default=str)
-            refusals.add(reason, index + 1, raw, column=column, value=row[column])
+            account.refuse(reason, index + 1, raw, column=column, value=row[column])
     kept = rows.filter(pa.array(verdict == ""))
-    accounting.kept = kept.num_rows
-    accounting.check(f"Reading {source_file}")
+    account.kept = kept.num_rows
+    account.check(f"Reading {source_file}")
     order = pc.sort_indices(
         pa.table({"gpu": kept.column("gpu_uuid").cast(pa.string()), "time": kept.column("time")}),
         sort_keys=[("gpu", "ascending"), ("time", "ascending")],
     )
     samples = conform(kept.take(order), SAMPLE_SCHEMA, what=f"samples {source_file}")
-    return SampleBatch(samples, accounting, refusals.table())
+    return SampleBatch(samples, account, account.refused())
 
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:

@@ -29,10 +29,8 @@ from cluster_logs.metrics.series_queries import (
     nothing_measured,
     parse_queries,
 )
+from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.node_states import MAX_NODES
-from cluster_logs.quarantine import Accounting
-from cluster_logs.quarantine_table import REFUSED_SCHEMA
-from cluster_logs.readers.values import Mask
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 
@@ -101,10 +99,21 @@ def _measured_load(values: pd.DataFrame, query: InferenceLoadQuery) -> MeasuredR
     unknown = np.isnan(stated)
     refused = ~unknown & (wrong | wrong_count)
     kept = ~unknown & ~refused
-    account = Accounting(rows_in=len(values), kept=int(kept.sum()))
+    account = SourceAccount(
+        rows_in=len(values),
+        kept=int(kept.sum()),
+        source_format=PROMETHEUS,
+        source_file=urlsplit(query.server.url).netloc,
+    )
     account.skipped[q.NO_VALUE] = int(unknown.sum())
-    account.quarantined[q.IMPLAUSIBLE_USAGE] = int((~unknown & wrong).sum())
-    account.quarantined[q.IMPLAUSIBLE_COUNT] = int((~unknown & ~wrong & wrong_count).sum())
+    for row in np.flatnonzero(refused).tolist():
+        reason, column = (
+            (q.IMPLAUSIBLE_USAGE, "usage" if is_usage else "requests_per_s")
+            if wrong[row]
+            else (q.IMPLAUSIBLE_COUNT, "servers")
+        )
+        raw = json.dumps({"time_s": float(values.index[row]), **values.iloc[row].to_dict()})
+        account.refuse(reason, row + 1, raw, column=column, value=f"{values[column].iloc[row]:g}")
     account.check("bins of load")
     full_load = 1.0 if is_usage else query.load.full_load_per_s or 1.0
     usage = np.minimum(stated[kept] / full_load, 1.0 if is_usage else MOST_USAGE)
@@ -119,22 +128,4 @@ def _measured_load(values: pd.DataFrame, query: InferenceLoadQuery) -> MeasuredR
         "origin": pa.repeat(pa.scalar(PROMETHEUS, pa.string()), int(kept.sum())),
     }
     rows = pa.table(columns, schema=INFERENCE_LOAD_ROWS_SCHEMA)
-    return MeasuredRows(rows, _refused(values, refused, wrong, urlsplit(query.server.url).netloc), account)
-
-
-def _refused(values: pd.DataFrame, refused: Mask, wrong: Mask, source: str) -> pa.Table:
-    """Return the refused rows; where the load is not `wrong` it is the count of servers."""
-    load = "usage" if "usage" in values else "requests_per_s"
-    rows = [
-        {
-            "reason": q.IMPLAUSIBLE_USAGE if wrong[row] else q.IMPLAUSIBLE_COUNT,
-            "column": load if wrong[row] else "servers",
-            "value": f"{values[load if wrong[row] else 'servers'].iloc[row]:g}",
-            "source_format": PROMETHEUS,
-            "source_file": source,
-            "source_row": row + 1,
-            "raw_row": json.dumps({"time_s": float(values.index[row]), **values.iloc[row].to_dict()}),
-        }
-        for row in np.flatnonzero(refused).tolist()
-    ]
-    return pa.Table.from_pylist(rows, schema=REFUSED_SCHEMA)
+    return MeasuredRows(rows, account.refused(), account)

@@ -15,8 +15,8 @@ import numpy as np
 
 from cluster_logs import quarantine as q
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
-from cluster_logs.metrics.gpu_samples import Refusals, SampleBatch, read_sample_table
-from cluster_logs.quarantine import Accounting
+from cluster_logs.metrics.gpu_samples import SampleBatch, read_sample_table
+from cluster_logs.metrics.source_account import SourceAccount
 from foundation.errors import BadInputError
 from foundation.input_files import read_input
 
@@ -87,32 +87,21 @@ def _from_response(text: str, name: str, uri: str, rules: SeriesRules | None) ->
         for one in documents:
             yield from series_of_response(one, uri)
 
-    return samples_from_series(all_series(), rules, source_format="prometheus-json", source_file=name)
+    account = SourceAccount(source_format="prometheus-json", source_file=name)
+    return samples_from_series(all_series(), rules, account)
 
 
 def _from_text(text: str, name: str, rules: SeriesRules | None, scraped_at_s: float | None) -> SampleBatch:
     lines = text.splitlines()
     open_metrics = any(line.strip() == "# EOF" for line in lines[-5:])
-    refusals = Refusals("openmetrics" if open_metrics else "prometheus-text", name)
-    accounting = Accounting()
-    series = _series_of_lines(lines, 1.0 if open_metrics else 1e-3, scraped_at_s, refusals, accounting, name)
-    return samples_from_series(
-        series,
-        rules,
-        source_format=refusals.source_format,
-        source_file=name,
-        refusals=refusals,
-        accounting=accounting,
-    )
+    source_format = "openmetrics" if open_metrics else "prometheus-text"
+    account = SourceAccount(source_format=source_format, source_file=name)
+    series = _series_of_lines(lines, 1.0 if open_metrics else 1e-3, scraped_at_s, account)
+    return samples_from_series(series, rules, account)
 
 
 def _series_of_lines(
-    lines: Iterable[str],
-    unit_s: float,
-    scraped_at_s: float | None,
-    refusals: Refusals,
-    accounting: Accounting,
-    name: str,
+    lines: Iterable[str], unit_s: float, scraped_at_s: float | None, account: SourceAccount
 ) -> Iterator[Series]:
     points: dict[tuple[str, str], list[tuple[float, float, int]]] = {}
     for number, line in enumerate(lines, start=1):
@@ -125,13 +114,12 @@ def _series_of_lines(
             value = float(match["value"])
             time_s = float(match["time"]) * unit_s if match["time"] else scraped_at_s
         except ValueError:
-            refusals.add(q.UNREADABLE_LINE, number, line)
-            accounting.rows_in += 1
-            accounting.quarantined[q.UNREADABLE_LINE] += 1
+            account.rows_in += 1
+            account.refuse(q.UNREADABLE_LINE, number, line)
             continue
         if time_s is None:
             raise BadInputError(
-                f"{name}, line {number}: the sample does not say when it was taken.",
+                f"{account.source_file}, line {number}: the sample does not say when it was taken.",
                 remedy="A scrape has no times: say when it was (--at TIME).",
             )
         points.setdefault((match["name"], match["labels"] or ""), []).append((time_s, value, number))
@@ -140,10 +128,9 @@ def _series_of_lines(
         rows = [point[2] for point in samples]
         read = _labels(labels)
         if read is None:
-            accounting.rows_in += len(samples)
-            accounting.quarantined[q.UNREADABLE_LINE] += len(samples)
+            account.rows_in += len(samples)
             for time_s, value, number in samples:
-                refusals.add(q.UNREADABLE_LINE, number, f"{metric}{labels} {value:g} {time_s:g}")
+                account.refuse(q.UNREADABLE_LINE, number, f"{metric}{labels} {value:g} {time_s:g}")
             continue
         yield Series({"__name__": metric, **read}, table[:, 0], table[:, 1], rows=rows)
 

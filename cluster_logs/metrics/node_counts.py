@@ -23,9 +23,8 @@ from cluster_logs.metrics.series_queries import (
     nothing_measured,
     parse_queries,
 )
+from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.node_states import NODE_STATE_ROWS_SCHEMA, OTHER_STATES, PROMETHEUS
-from cluster_logs.quarantine import Accounting
-from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 
@@ -120,26 +119,19 @@ def _node_counts(counts: pd.DataFrame, states: tuple[str, ...], source: str) -> 
     stated = wide[[name for name in ("busy", *OTHER_STATES) if name in wide]].sum(axis=1)
     unknown = wide["busy"].isna() | wide["total"].isna()
     wrong = ~unknown & (stated > wide["total"])
-    account = Accounting(rows_in=len(wide), kept=int((~unknown & ~wrong).sum()))
-    account.skipped[q.NO_VALUE] = int(unknown.sum())
-    account.quarantined[q.MORE_NODES_THAN_TOTAL] = int(wrong.sum())
-    account.check("counts of nodes")
-    return MeasuredRows(_rows(wide[~unknown & ~wrong]), _refused(wide[wrong], source), account)
-
-
-def _refused(rows: pd.DataFrame, source: str) -> pa.Table:
-    return pa.table(
-        {
-            "reason": [q.MORE_NODES_THAN_TOTAL] * len(rows),
-            "column": ["total"] * len(rows),
-            "value": [f"{total:g}" for total in rows["total"]],
-            "source_format": [PROMETHEUS] * len(rows),
-            "source_file": [source] * len(rows),
-            "source_row": [int(row) + 1 for row in rows.index],
-            "raw_row": [json.dumps(row) for row in rows.to_dict("records")],
-        },
-        schema=REFUSED_SCHEMA,
+    account = SourceAccount(
+        rows_in=len(wide),
+        kept=int((~unknown & ~wrong).sum()),
+        source_format=PROMETHEUS,
+        source_file=source,
     )
+    account.skipped[q.NO_VALUE] = int(unknown.sum())
+    refused = wide[wrong]
+    for row, count in zip(refused.index.tolist(), refused.to_dict("records"), strict=True):
+        value = f"{count['total']:g}"
+        account.refuse(q.MORE_NODES_THAN_TOTAL, row + 1, json.dumps(count), column="total", value=value)
+    account.check("counts of nodes")
+    return MeasuredRows(_rows(wide[~unknown & ~wrong]), account.refused(), account)
 
 
 def _rows(rows: pd.DataFrame) -> pa.Table:

@@ -23,6 +23,7 @@ import httpx
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import SampleBatch, concat_batches
 from cluster_logs.metrics.metric_files import series_of_response
+from cluster_logs.metrics.source_account import SourceAccount
 from foundation.bounded_http import AnswerLimits, AnswerTooLargeError, BoundedClient, refuse_readable_secret
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from foundation.progress import Progress, Work, silent
@@ -118,7 +119,9 @@ def read_prometheus(
                 ]
             batches.append(
                 samples_from_series(
-                    series, query.rules, source_format="prometheus", source_file=urlsplit(query.url).netloc
+                    series,
+                    query.rules,
+                    SourceAccount(source_format="prometheus", source_file=urlsplit(query.url).netloc),
                 )
             )
     progress(total, total, Work("reading metrics", "queries"))

@@ -16,8 +16,7 @@ import pandas as pd
 from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.metrics.allocations import AllocationBatch, check_allocations
-from cluster_logs.metrics.gpu_samples import Refusals
-from cluster_logs.quarantine import Accounting
+from cluster_logs.metrics.source_account import SourceAccount
 from foundation.errors import BadInputError
 
 _FIELD = re.compile(r"(?<!\S)([A-Za-z/:]+)=(\S*)")
@@ -42,26 +41,23 @@ def read_scontrol(text: str, gpus: Mapping[tuple[str, int], str], *, source_file
             f"{source_file} holds no job of Slurm.",
             remedy="Save the output of `TZ=UTC scontrol show job -d` (or with --json).",
         )
-    accounting, refusals = Accounting(), Refusals("scontrol", source_file)
+    account = SourceAccount(source_format="scontrol", source_file=source_file)
     rows = []
     for number, (job_id, state, start, end, devices, raw) in enumerate(held, start=1):
         if not devices or state in _WAITING:
-            accounting.rows_in += 1
-            accounting.skipped[q.NOT_STARTED if state in _WAITING else q.NO_GPU] += 1
+            account.rows_in += 1
+            account.skipped[q.NOT_STARTED if state in _WAITING else q.NO_GPU] += 1
             continue
         for node, index in devices:
             uuid = gpus.get((node, index)) or gpus.get((node.split(".")[0], index))
             if uuid is None:
-                accounting.rows_in += 1
-                accounting.quarantined[q.UNKNOWN_GPU_INDEX] += 1
-                refusals.add(q.UNKNOWN_GPU_INDEX, number, raw, column="GRES", value=f"{node}:{index}")
+                account.rows_in += 1
+                account.refuse(q.UNKNOWN_GPU_INDEX, number, raw, column="GRES", value=f"{node}:{index}")
                 continue
             finish = None if state in _RUNNING else end
             rows.append({"job_id": job_id, "gpu_uuid": uuid, "start_time": start, "end_time": finish})
     frame = pd.DataFrame(rows, columns=["job_id", "gpu_uuid", "start_time", "end_time"], dtype=object)
-    return check_allocations(
-        frame, source_format="scontrol", source_file=source_file, accounting=accounting, refusals=refusals
-    )
+    return check_allocations(frame, account)
 
 
 def _of_text(text: str) -> Iterator[_Held]:

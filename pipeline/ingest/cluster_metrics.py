@@ -121,7 +121,7 @@ def ingest_metrics(
         with lake.writing(cluster, "an ingest of metrics", ("metrics", "quarantine"), progress=progress):
             changed += lake.write_job_metrics(cluster, rows)
             lake.add_quarantine(cluster, "metrics-samples", batch.refused)
-        _add(account, batch.accounting)
+        account.add(batch.accounting)
     account.check("Reading metrics")
     return MetricsReport(
         cluster=cluster,
@@ -273,15 +273,8 @@ def _allocations(source: MetricsSource) -> list[AllocationBatch]:
 def _sum(batches: Sequence[AllocationBatch]) -> Accounting:
     account = Accounting()
     for batch in batches:
-        _add(account, batch.accounting)
+        account.add(batch.accounting)
     return account
-
-
-def _add(account: Accounting, more: Accounting) -> None:
-    account.rows_in += more.rows_in
-    account.kept += more.kept
-    account.quarantined += more.quarantined
-    account.skipped += more.skipped
 
 
 def _reasons(account: Accounting) -> Counter[str]:

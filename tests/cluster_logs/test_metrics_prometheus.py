@@ -84,8 +84,9 @@ def test_the_jobs_utilisations_come_back(server: PrometheusServer) -> None:
         }
     )
     from cluster_logs.metrics.allocations import check_allocations
+    from cluster_logs.metrics.source_account import SourceAccount
 
-    held = check_allocations(allocations, source_format="test", source_file="test").allocations
+    held = check_allocations(allocations, SourceAccount(source_format="test", source_file="test")).allocations
     jobs = pd.DataFrame({"job_id": ["101", "102"], "submit_time": [pd.Timestamp(START)] * 2})
     found, report = join_samples(batch.samples, held, jobs, JoinSettings(warm_up_s=60))
     assert report.interval_s == STEP_S
