@@ -79,11 +79,15 @@ class Policy(ABC):
         """Return whether a method is this policy's own: one that it does not override is not called."""
         return getattr(type(self), method) is not getattr(Policy, method)
 
+    def begin_anew(self) -> None:  # noqa: B027  (most remember nothing)
+        """Forget what was remembered of another simulation: the cluster is empty."""
+
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Return the cluster with the partitions that the policy sets aside.
+        """Begin anew, and return the cluster with the partitions that the policy sets aside.
 
         `largest_job` is the GPU demand of the largest job in each virtual cluster, which must still fit.
         """
+        self.begin_anew()
         return cluster
 
     def pool_of(self, job: JobView) -> str:
@@ -202,9 +206,14 @@ def start_from_front(pool: NodePool) -> list[Start]:
     return actions
 
 
-def start_in_order(snapshot: Snapshot) -> list[Start]:
-    """Start jobs from the front of the queue of each pool in which something happened."""
-    if len(snapshot.changed) == 1:
-        (pool,) = snapshot.changed
-        return start_from_front(pool)
-    return [start for pool in snapshot.changed for start in start_from_front(pool)]
+class InOrderPolicy(Policy):
+    """Serves each queue strictly from the front, in the order of `priority`."""
+
+    in_order = True
+
+    def decide(self, snapshot: Snapshot) -> list[Start]:
+        """Start from the front of each changed queue."""
+        if len(snapshot.changed) == 1:
+            (pool,) = snapshot.changed
+            return start_from_front(pool)
+        return [start for pool in snapshot.changed for start in start_from_front(pool)]

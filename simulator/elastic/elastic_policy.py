@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 
 from foundation.checked_settings import CheckedSettings
 from simulator.actions import Action, Start
-from simulator.cluster import ClusterSpec
 from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.placing import Placing
@@ -62,7 +61,7 @@ class ElasticPolicy(Policy):
         self.oracle = rule.oracle and self.settings.sizes == "true"
         self.needs_estimates = rule.oracle and self.settings.sizes == "estimated"
         self.arrivals_never_delay = rule.arrivals_never_delay
-        self._forget()
+        self.begin_anew()
 
     @property
     @abstractmethod
@@ -74,16 +73,12 @@ class ElasticPolicy(Policy):
         """Go by estimates, and leave what runs alone."""
         return {"sizes": "estimated", "resizes": False}
 
-    def _forget(self) -> None:
+    def begin_anew(self) -> None:
+        """Forget the active jobs and when the rule is asked next."""
         self._active: dict[str, dict[JobView, PlacedJob]] = {}  # by pool, in the order of submission
         self._active_counts: dict[str, ActiveJobCount] = {}
         # When the rule is to be asked again though nothing happens, and of how many GPUs it was asked last.
         self._due: dict[str, tuple[float, int]] = {}
-
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin anew with an empty cluster."""
-        self._forget()
-        return cluster
 
     def priority(self, job: JobView) -> int:
         """Keep the order of submission: the rule ranks all active jobs itself."""
@@ -124,7 +119,7 @@ class ElasticPolicy(Policy):
 
     def resume(self, pools: Mapping[str, NodePool], history: Any) -> None:
         """Take note of jobs that run and wait already."""
-        self._forget()
+        self.begin_anew()
         if history is None:
             return
         active_counts, jobs, self._due = history

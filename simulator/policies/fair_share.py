@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 
 from foundation.errors import BadInputError
 from simulator.actions import Action
-from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
 from simulator.mechanisms.backfill import Backfill, Beliefs, Rank
+from simulator.mechanisms.backfilling_policy import BackfillingPolicy
 from simulator.mechanisms.decayed_usage import DecayedUsage
-from simulator.policy import Policy
 from simulator.snapshot import NodePool, Snapshot
 
 DAY_S = 86_400.0
@@ -41,7 +40,7 @@ class FairShareSettings:
                 raise BadInputError(f"The share of {user!r} is {share!r}.", remedy="Use a positive number.")
 
 
-class FairShare(Policy):
+class FairShare(BackfillingPolicy):
     """The user with the least decayed usage per share first, with EASY backfilling; no preemption."""
 
     needs_estimates = True
@@ -49,16 +48,16 @@ class FairShare(Policy):
 
     def __init__(self, settings: FairShareSettings | None = None) -> None:
         self.settings = settings or FairShareSettings()
-        self._forget()
+        super().__init__()
 
-    def _forget(self) -> None:
-        self._backfill = Backfill(lambda job: job.estimate_s, group_of=lambda job: job.job.user)
+    def begin_anew(self) -> None:
+        """Begin without usage."""
         self._books: dict[str, Charges] = {}
+        super().begin_anew()
 
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin anew with an empty cluster and without usage."""
-        self._forget()
-        return cluster
+    def backfill(self) -> Backfill:
+        """Believe the estimates; users are ranked when a decision is due."""
+        return Backfill(lambda job: job.estimate_s, group_of=lambda job: job.job.user)
 
     def history(self) -> "tuple[dict[str, Charges], Beliefs]":
         """Return what the users of each pool have used, and what is believed of jobs."""
@@ -71,13 +70,9 @@ class FairShare(Policy):
         self._books, beliefs = history or ({}, {})
         self._backfill.resume(pools, beliefs)
 
-    def priority(self, job: JobView) -> float:
-        """Order by submission; users are ranked when a decision is due."""
-        return job.submit_time_s
-
     def observe_end(self, job: JobView, now_s: float) -> None:
         """Stop counting a job's GPUs."""
-        self._backfill.ended(job)
+        super().observe_end(job, now_s)
         book = self._books.get(job.pool)
         if book is not None and job in book.charged:
             book.stop(job, now_s)

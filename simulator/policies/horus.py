@@ -17,7 +17,6 @@ from typing import Annotated, Any
 
 from foundation.checked_settings import Between, CheckedSettings
 from simulator.actions import Action, Colocate, Preempt, Start
-from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
 from simulator.mechanisms.gpu_sharers import GpuSharers
 from simulator.mechanisms.utilisation_queues import UtilisationQueue, UtilisationQueues
@@ -140,18 +139,14 @@ class Horus(Policy):
 
     def __init__(self, settings: HorusSettings | None = None) -> None:
         self.settings = settings or HorusSettings()
-        self._forget()
+        self.begin_anew()
 
-    def _forget(self) -> None:
+    def begin_anew(self) -> None:
+        """Forget queues, partners and failures."""
         self._queues: dict[str, UtilisationQueues] = {}
         self._sharers: dict[str, GpuSharers] = {}
         self._gained: dict[str, tuple[int, int]] = {}  # at the last decision that served the queues
         self._failed: set[JobView] = set()  # out of memory, once: they ask for all of it now
-
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin anew with an empty cluster."""
-        self._forget()
-        return cluster
 
     def history(self) -> tuple[Any, ...]:
         """Return the queue to serve next, the jobs that share, and those that ran out of memory."""

@@ -76,8 +76,9 @@ class Pcs(ElasticPolicy):
         """Weighted fair queuing as the settings say."""
         return WeightedFairQueuing(self.settings.config())
 
-    def _forget(self) -> None:
-        super()._forget()
+    def begin_anew(self) -> None:
+        """Forget the jobs, their classes and their sizes."""
+        super().begin_anew()
         config = self.settings.config()
         self._starts = FairStarts(config.weights, partial(bisect_left, config.thresholds_s), self._size_of)
 
@@ -102,7 +103,7 @@ class Pcs(ElasticPolicy):
         if self.settings.resizes:
             super().resume(pools, history)
             return
-        self._forget()
+        self.begin_anew()
         self._starts.known.update(history or {})
 
     def service_order(self, pool: NodePool) -> Mapping[JobView, Turn] | None:

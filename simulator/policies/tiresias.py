@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from foundation.errors import BadInputError
-from simulator.actions import Action
 from simulator.job_view import JobView
-from simulator.mechanisms.preemption import PreemptionSettings, preempt_to_fit, quota_walk
-from simulator.policy import Policy
+from simulator.mechanisms.preemption import PreemptionSettings
+from simulator.mechanisms.preemptive_policy import PreemptivePolicy
 from simulator.running_order import RunningKey
-from simulator.snapshot import NodePool, Snapshot
+from simulator.snapshot import NodePool
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,13 @@ class TiresiasSettings(PreemptionSettings):
             )
 
 
-class Tiresias(Policy):
+class Tiresias(PreemptivePolicy):
     """Two queues by attained service, first come first served in each; the upper queue preempts the lower."""
 
     Settings = TiresiasSettings
 
     def __init__(self, settings: TiresiasSettings | None = None) -> None:
-        self.settings = settings or TiresiasSettings()
-        self.costs = self.settings.costs()
+        super().__init__(settings)
         self.round_s = self.settings.round_s
 
     def priority(self, job: JobView) -> tuple[bool, float]:
@@ -55,26 +53,9 @@ class Tiresias(Policy):
             return (True, job.submit_time_s), None
         return (False, job.submit_time_s), job.run_since_s + threshold / job.gpus - job.attained_s
 
-    def decide(self, snapshot: Snapshot) -> list[Action]:
-        """Give the GPUs of each changed pool to the upper queue, then to the lower."""
-        now_s = snapshot.now_s
-        actions: list[Action] = []
-        for pool in snapshot.changed:
-            if not len(pool.queue):
-                continue
-            if self.settings.selection == "fit":
-                actions += preempt_to_fit(pool, now_s, _same)
-            else:
-                actions += quota_walk(pool, now_s, _same, waiting_first=False)
-        return actions
-
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """Look again when a running job of the upper queue has used up its service, if any job waits."""
         if not len(pool.queue) or pool.running_order is None:
             return None
         pool.running_order.at(now_s)
         return pool.running_order.next_change_s()
-
-
-def _same(priority: tuple[bool, float]) -> tuple[bool, float]:
-    return priority

@@ -9,13 +9,11 @@ submission; the gaps around its head go to the job that is believed to be shorte
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulator.actions import Action
-from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
 from simulator.mechanisms.backfill import Backfill, Beliefs
+from simulator.mechanisms.backfilling_policy import BackfillingPolicy
 from simulator.mechanisms.waiting_jobs import ShortestFirst
-from simulator.policy import Policy
-from simulator.snapshot import NodePool, Snapshot
+from simulator.snapshot import NodePool
 from simulator.user_history import UserHistory
 
 # What is added to a prediction that was outlived once, twice, ... (the paper's "prediction correction").
@@ -33,23 +31,23 @@ class TsafrirEasySettings:
     capped: bool = True
 
 
-class TsafrirEasy(Policy):
+class TsafrirEasy(BackfillingPolicy):
     """EASY backfilling, shortest job first in the gaps, by the mean of the user's last two jobs."""
 
     Settings = TsafrirEasySettings
 
     def __init__(self, settings: TsafrirEasySettings | None = None) -> None:
         self.settings = settings or TsafrirEasySettings()
-        self._forget()
+        super().__init__()
 
-    def _forget(self) -> None:
+    def begin_anew(self) -> None:
+        """Begin without a history."""
         self._history = UserHistory()
-        self._backfill = Backfill(self._believed_s, prolong=self._corrected_s, order=ShortestFirst)
+        super().begin_anew()
 
-    def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
-        """Begin anew with an empty cluster and without a history."""
-        self._forget()
-        return cluster
+    def backfill(self) -> Backfill:
+        """Believe the user's last jobs, and fill gaps shortest job first."""
+        return Backfill(self._believed_s, prolong=self._corrected_s, order=ShortestFirst)
 
     def history(self) -> tuple[UserHistory, Beliefs]:
         """Return what has ended, and what was believed of the jobs that run and wait."""
@@ -81,13 +79,5 @@ class TsafrirEasy(Policy):
 
     def observe_end(self, job: JobView, now_s: float) -> None:
         """Learn from a job that has ended."""
-        self._backfill.ended(job)
+        super().observe_end(job, now_s)
         self._history.ended(job.job.user, job.job.virtual_cluster, job.gpus, job.job.duration_s)
-
-    def priority(self, job: JobView) -> float:
-        """Order by submission."""
-        return job.submit_time_s
-
-    def decide(self, snapshot: Snapshot) -> list[Action]:
-        """Start from the front of each changed queue, then backfill."""
-        return [action for pool in snapshot.changed for action in self._backfill.decide(pool, snapshot.now_s)]
