@@ -7,6 +7,7 @@ import numpy as np
 from foundation.errors import BadInputError
 from foundation.human_times import human_duration
 from simulator.gate.bootstrap import PairedChange
+from simulator.gate.limits import allowed, at_most_beside, number, quantity, unmeasured
 from simulator.gate.metrics import (
     EstimateCheck,
     MeasuredWindow,
@@ -34,22 +35,17 @@ def within(change: PairedChange, margin_pct: float, floor: float, rules: GateRul
     return relative is not None and relative.high is not None and relative.high <= margin_pct
 
 
-def _at_most(
+def _beside_reference(
     name: str, unit: str, new: float, old: float, margin_pct: float, floor: float, what: str
 ) -> Constraint:
-    limit = max(old * (1.0 + margin_pct / 100.0), old + floor)
-    passed = new <= limit
-    return Constraint(
-        name,
-        unit,
-        new,
-        old,
-        limit,
-        passed,
-        f"{what}: {quantity(new, unit)} against the reference's {quantity(old, unit)}; "
-        f"{'within' if passed else 'above'} the limit of {quantity(limit, unit)} "
-        f"(+{margin_pct:g} % or +{quantity(floor, unit)}, whichever is more).",
-    )
+    comparison = f"{what}: {quantity(new, unit)} against the reference's {quantity(old, unit)}"
+    return at_most_beside(name, unit, new, old, margin_pct, floor, comparison)
+
+
+def upper_bound(change: PairedChange) -> str:
+    """Return the upper bound of a change in per cent, for a sentence."""
+    high = change.relative_pct.high if change.relative_pct else None
+    return "unknown" if high is None else f"{high:+z.1f} %"
 
 
 def proving_window(fifo: PolicyFigures, rules: GateRules) -> Constraint:
@@ -87,9 +83,7 @@ def usable_estimates(check: EstimateCheck | None) -> Constraint:
     """No estimate may be missing, infinite, zero or negative."""
     name, unit = "estimates_finite_and_positive", "jobs"
     if check is None:
-        return Constraint(
-            name, unit, None, None, 0.0, None, "Not measured: the estimates were not handed over."
-        )
+        return unmeasured(name, unit, "Not measured: the estimates were not handed over.", limit=0.0)
     bad = check.not_finite + check.not_positive
     if check.jobs == 0:
         sentence = "There are no estimates."
@@ -117,20 +111,17 @@ def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
     name = rules.objective_against(ANCHOR)
     margin_pct, floor_s = rules.margin(ANCHOR, name)
     passed = within(change, margin_pct, floor_s, rules)
-    limit = max(change.reference * (1 + margin_pct / 100), change.reference + floor_s)
-    per_cent = change.relative_pct
-    upper = f"{per_cent.high:+z.1f} %" if per_cent and per_cent.high is not None else "unknown"
     return Constraint(
         "not_worse_than_fifo",
         "s",
         change.challenger,
         change.reference,
-        limit,
+        allowed(change.reference, margin_pct, floor_s),
         passed,
         f"The {spoken(name)} is {human_duration(change.challenger)} against FIFO's "
         f"{human_duration(change.reference)}; "
-        f"the change's upper bound is {upper}, {'within' if passed else 'beyond'} the margin of "
-        f"+{margin_pct:g} % or +{human_duration(floor_s)}.",
+        f"the change's upper bound is {upper_bound(change)}, {'within' if passed else 'beyond'} "
+        f"the margin of +{margin_pct:g} % or +{human_duration(floor_s)}.",
     )
 
 
@@ -141,7 +132,7 @@ def tail_waiting(judged: PolicyFigures, other: PolicyFigures, rules: GateRules) 
     starved_old = int((old > rules.starvation_wait_s).sum())
     floor_jobs = max(1.0, np.floor(rules.starved_floor_pct / 100.0 * new.size))
     hours = rules.starvation_wait_s / 3600.0
-    p999 = _at_most(
+    p999 = _beside_reference(
         "p999_queuing_delay",
         "s",
         quantile(new, 0.999),
@@ -155,7 +146,7 @@ def tail_waiting(judged: PolicyFigures, other: PolicyFigures, rules: GateRules) 
         p999 = replace(p999, limit=None, passed=None, sentence=why)
     return [
         p999,
-        _at_most(
+        _beside_reference(
             "starved_jobs",
             "jobs",
             float(starved_new),
@@ -164,7 +155,7 @@ def tail_waiting(judged: PolicyFigures, other: PolicyFigures, rules: GateRules) 
             float(floor_jobs),
             f"Jobs that wait over {hours:g} h",
         ),
-        _at_most(
+        _beside_reference(
             "longest_wait",
             "s",
             float(new.max()),
@@ -199,15 +190,14 @@ def fairness(
         elif worst_new.groups < 2:
             why_not = f"only one {kind} submitted {rules.fairness_min_jobs} jobs or more in the window"
         if why_not or worst_new is None or worst_old is None:
-            sentence = f"Not measurable: {why_not}."
-            constraints.append(Constraint(name, "slowdown", None, None, None, None, sentence))
+            constraints.append(unmeasured(name, "slowdown", f"Not measurable: {why_not}."))
             continue
         what = (
             f"Mean slowdown of the worst-off {kind} of {worst_new.groups} "
             f"({worst_new.name!r}; under the reference {worst_old.name!r})"
         )
         constraints.append(
-            _at_most(
+            _beside_reference(
                 name,
                 "slowdown",
                 worst_new.mean_slowdown,
@@ -249,7 +239,7 @@ def decision_latency(measured_ms: float | None, rules: GateRules) -> Constraint:
     """A decision must come in time for the scheduler's next round."""
     limit, jobs = rules.decision_latency_limit_ms, rules.decision_jobs
     if measured_ms is None:
-        return Constraint(LATENCY, "ms", None, None, limit, None, "Not measured: no release was timed.")
+        return unmeasured(LATENCY, "ms", "Not measured: no release was timed.", limit)
     if not np.isfinite(measured_ms) or measured_ms < 0:
         raise BadInputError(f"A decision latency of {measured_ms!r} ms.", remedy="Measure it again.")
     passed = measured_ms <= limit
@@ -263,14 +253,3 @@ def decision_latency(measured_ms: float | None, rules: GateRules) -> Constraint:
         f"Ranking {jobs:,} queued jobs, features and inference included, took {number(measured_ms)} ms; "
         f"{'within' if passed else 'above'} the limit of {number(limit)} ms.",
     )
-
-
-def quantity(value: object, unit: str) -> str:
-    """A figure with its unit for people: times as `3.4 h`, all else as `number` says it."""
-    return human_duration(float(value)) if unit == "s" else f"{number(value)} {unit}"  # type: ignore[arg-type]
-
-
-def number(value: object) -> str:
-    """A figure for people: thousands separated, three significant digits below a hundred."""
-    figure = float(value)  # type: ignore[arg-type]
-    return f"{figure:,.0f}" if abs(figure) >= 100 or figure == int(figure) else f"{figure:.3g}"

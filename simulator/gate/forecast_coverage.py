@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from simulator.gate.constraints import number
+from simulator.gate.limits import number
 from simulator.gate.verdict import Constraint
 
 

@@ -21,7 +21,7 @@ says what follows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
@@ -33,11 +33,11 @@ from simulator.gate.constraints import (
     fairness,
     not_worse_than_fifo,
     proving_window,
-    quantity,
     tail_waiting,
     usable_estimates,
     utilisation,
 )
+from simulator.gate.limits import quantity
 from simulator.gate.metrics import (
     EstimateCheck,
     MeasuredWindow,
@@ -52,6 +52,7 @@ from simulator.gate.objective import (
     no_objective,
     objective_row,
     price_in_mean_jct,
+    relative_figures,
 )
 from simulator.gate.rules import ANCHOR, GateRules
 from simulator.gate.spoken_names import spoken
@@ -157,7 +158,6 @@ def judge(  # noqa: C901, PLR0912
     approved = bool(objective["passed"]) and all(c.passed is not False for c in constraints)
     verdict = Verdict(
         approved=approved,
-        sentence="",
         challenger=challenger,
         reference=reference,
         objective=objective,
@@ -178,14 +178,10 @@ def refuse(
     objective = no_objective(rules.objective, "the challenger could not be replayed")
     verdict = Verdict(
         approved=False,
-        sentence="",
         challenger=challenger,
         reference=ANCHOR,
         objective=objective,
         constraints=(broken,),
-        comparisons=(),
-        policies=(),
-        assumptions=(),
         rules=rules.to_data(),
         subject=dict(subject or {}),
     )
@@ -198,14 +194,11 @@ def _comparison(name: str, change: PairedChange) -> Row:
         outcome = "no clear difference"
     else:
         outcome = "better" if high < 0 else "worse"
-    per_cent = change.relative_pct
     return {
         "policy": name,
         "challenger": change.challenger,
         "other": change.reference,
-        "change_pct": per_cent.point if per_cent else None,
-        "change_low_pct": per_cent.low if per_cent else None,
-        "change_high_pct": per_cent.high if per_cent else None,
+        **relative_figures(change),
         "outcome": outcome,
     }
 
@@ -302,5 +295,4 @@ def _with_sentence(verdict: Verdict) -> Verdict:
         parts.append(f"it clearly beats {_listed(verdict.wins) or 'no policy'} and")
         parts.append(f"clearly loses to {_listed(verdict.losses) or 'none'}.")
     sentence = " ".join(parts).rstrip(";")
-    sentence = sentence if sentence.endswith(".") else sentence + "."
-    return Verdict(**{field: getattr(verdict, field) for field in Verdict.__slots__} | {"sentence": sentence})
+    return replace(verdict, sentence=sentence if sentence.endswith(".") else sentence + ".")

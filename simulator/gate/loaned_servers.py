@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from foundation.human_times import human_duration
-from simulator.gate.constraints import quantity
 from simulator.gate.forecast_coverage import forecast_coverage
+from simulator.gate.limits import at_most, at_most_beside, unmeasured
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
 
@@ -58,7 +58,7 @@ def loaned_servers(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
         sentence = f"The part of servers on loan cannot be judged: {seen.unmeasured} {_REMEDY}"
         limit_pct = rules.inference_short_limit_pct
         return [Constraint(SHORTAGES, "% of steps", None, None, limit_pct, False, sentence)]
-    short = _at_most(
+    short = at_most(
         SHORTAGES,
         "% of steps",
         seen.short_pct,
@@ -85,21 +85,21 @@ def _preemptions(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
     if seen.preemptions is None or not seen.submissions or not seen.days:
         why = seen.unmeasured or "no job was replayed with servers on loan."
         return [
-            Constraint(name, unit, None, None, limit, None, f"Not measured: {why}")
+            unmeasured(name, unit, f"Not measured: {why}", limit)
             for name, unit, limit in (
                 ("loan_preemptions", "a day", rules.loan_preemptions_per_day_limit),
                 ("loan_preemption_ratio", "% of submissions", rules.loan_preemption_ratio_limit_pct),
             )
         ]
     return [
-        _at_most(
+        at_most(
             "loan_preemptions",
             "a day",
             seen.preemptions / seen.days,
             rules.loan_preemptions_per_day_limit,
             "Jobs were preempted",
         ),
-        _at_most(
+        at_most(
             "loan_preemption_ratio",
             "% of submissions",
             100.0 * seen.preemptions / seen.submissions,
@@ -109,29 +109,18 @@ def _preemptions(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
     ]
 
 
-def _at_most(name: str, unit: str, value: float, limit: float, what: str) -> Constraint:
-    passed = value <= limit
-    word = "within" if passed else "above"
-    sentence = f"{what}: {quantity(value, unit)}, {word} the limit of {quantity(limit, unit)}."
-    return Constraint(name, unit, value, None, limit, passed, sentence)
-
-
 def _group_queuing(seen: LoanEvidence, rules: GateRules) -> Constraint:
     """No virtual cluster may wait much longer because servers come and go."""
     name, worst = "loan_worst_group_queuing", seen.worst_group
     if worst is None:
         why = seen.unmeasured or f"no virtual cluster submitted {rules.fairness_min_jobs} jobs or more."
-        return Constraint(name, "s", None, None, None, None, f"Not measured: {why}")
-    limit_s = _limit(worst.without_s, rules.loan_group_margin_pct, rules.loan_group_floor_s)
-    passed = worst.with_loans_s <= limit_s
-    sentence = (
+        return unmeasured(name, "s", f"Not measured: {why}")
+    comparison = (
         f"Mean queuing delay of the virtual cluster that loses most by loans ({worst.name!r}): "
-        f"{human_duration(worst.with_loans_s)} against {human_duration(worst.without_s)} without loans; "
-        f"{'within' if passed else 'above'} the limit of {human_duration(limit_s)} "
-        f"(+{rules.loan_group_margin_pct:g} % or +{human_duration(rules.loan_group_floor_s)}, whichever is "
-        "more)."
+        f"{human_duration(worst.with_loans_s)} against {human_duration(worst.without_s)} without loans"
     )
-    return Constraint(name, "s", worst.with_loans_s, worst.without_s, limit_s, passed, sentence)
+    margin_pct, floor_s = rules.loan_group_margin_pct, rules.loan_group_floor_s
+    return at_most_beside(name, "s", worst.with_loans_s, worst.without_s, margin_pct, floor_s, comparison)
 
 
 def _mean_jct(seen: LoanEvidence, rules: GateRules) -> Constraint:
@@ -139,22 +128,13 @@ def _mean_jct(seen: LoanEvidence, rules: GateRules) -> Constraint:
     name, new, old = "loan_mean_jct", seen.with_loans_jct_s, seen.without_jct_s
     if new is None or old is None:
         why = seen.unmeasured or "no job was replayed with servers on loan."
-        return Constraint(name, "s", None, None, None, None, f"Not measured: {why}")
-    limit_s = _limit(old, rules.margin_pct, rules.margin_floor_s)
-    passed = new <= limit_s
+        return unmeasured(name, "s", f"Not measured: {why}")
     beside = (
         f", and {human_duration(seen.champion_jct_s)} under the champion with its loans"
         if seen.champion_jct_s is not None
         else ""
     )
-    sentence = (
-        f"Mean JCT with servers on loan: {human_duration(new)} against {human_duration(old)} without"
-        f"{beside}; "
-        f"{'within' if passed else 'above'} the limit of {human_duration(limit_s)} "
-        f"(+{rules.margin_pct:g} % or +{human_duration(rules.margin_floor_s)}, whichever is more)."
+    comparison = (
+        f"Mean JCT with servers on loan: {human_duration(new)} against {human_duration(old)} without{beside}"
     )
-    return Constraint(name, "s", new, old, limit_s, passed, sentence)
-
-
-def _limit(without: float, margin_pct: float, floor: float) -> float:
-    return max(without * (1.0 + margin_pct / 100.0), without + floor)
+    return at_most_beside(name, "s", new, old, rules.margin_pct, rules.margin_floor_s, comparison)

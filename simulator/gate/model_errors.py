@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.gate.bootstrap import paired_mean_change
-from simulator.gate.constraints import number
+from simulator.gate.limits import number, unmeasured
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
 
@@ -63,7 +63,7 @@ def not_worse_than_naive(check: ModelErrors, rules: GateRules) -> Constraint:
     """
     if check.errors.size == 0:
         sentence = f"Not measured: the window holds nothing to judge the {check.model} by."
-        return Constraint(check.name, check.unit, None, None, None, None, sentence)
+        return unmeasured(check.name, check.unit, sentence)
     change = paired_mean_change(
         check.errors,
         check.naive_errors,

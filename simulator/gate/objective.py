@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from foundation.human_times import human_duration
 from simulator.gate.bootstrap import PairedChange, paired_mean_change, paired_quantile_change
-from simulator.gate.constraints import within
+from simulator.gate.constraints import upper_bound, within
+from simulator.gate.limits import allowed
 from simulator.gate.metrics import PolicyFigures
 from simulator.gate.rules import FIGURES, GateRules
 from simulator.gate.verdict import PRICE, Constraint, Row
@@ -39,12 +40,12 @@ def change_of(
 
 def objective_row(name: str, change: PairedChange, reference: str, rules: GateRules) -> Row:
     """The objective as the verdict holds it; a change and its floor carry their unit in their names."""
-    amount, per_cent = change.difference, change.relative_pct
+    amount = change.difference
     margin_pct, floor = rules.margin(reference, name)
     passed = within(change, margin_pct, floor, rules)
     unit = unit_of(name)
     suffix = "points" if unit == "%" else "s"
-    margin = f"+{margin_pct:g} % or +{floor:g} {'points' if unit == '%' else 's'}"
+    margin = f"+{margin_pct:g} % or +{floor:g} {suffix}"
     if amount.high is None or amount.blocks < rules.min_blocks:
         reason = (
             f"{amount.blocks} block(s) of one day and one virtual cluster are too little evidence "
@@ -63,9 +64,7 @@ def objective_row(name: str, change: PairedChange, reference: str, rules: GateRu
         f"change_{suffix}": amount.point,
         f"change_low_{suffix}": amount.low,
         f"change_high_{suffix}": amount.high,
-        "change_pct": per_cent.point if per_cent else None,
-        "change_low_pct": per_cent.low if per_cent else None,
-        "change_high_pct": per_cent.high if per_cent else None,
+        **relative_figures(change),
         "confidence_pct": rules.confidence_pct,
         "method": amount.method,
         "resamples": rules.resamples,
@@ -76,6 +75,16 @@ def objective_row(name: str, change: PairedChange, reference: str, rules: GateRu
         f"margin_floor_{suffix}": floor,
         "passed": passed,
         "reason": reason,
+    }
+
+
+def relative_figures(change: PairedChange) -> Row:
+    """A change with its interval in per cent of the reference; None where the reference is zero."""
+    per_cent = change.relative_pct
+    return {
+        "change_pct": per_cent.point if per_cent else None,
+        "change_low_pct": per_cent.low if per_cent else None,
+        "change_high_pct": per_cent.high if per_cent else None,
     }
 
 
@@ -95,8 +104,6 @@ def price_in_mean_jct(gain: PairedChange, cost: PairedChange, reference: str, ru
     margin_pct, floor_s = rules.margin(reference, MEAN_JCT)
     limit_pct = max(margin_pct, rules.jct_price_pct) if clear else margin_pct
     passed = within(cost, limit_pct, floor_s, rules)
-    upper = cost.relative_pct.high if cost.relative_pct else None
-    bound = f"{upper:+z.1f} %" if upper is not None else "unknown"
     why = (
         f"that a clear gain in predictability may cost (jct_price_pct {rules.jct_price_pct:g})"
         if clear
@@ -107,9 +114,9 @@ def price_in_mean_jct(gain: PairedChange, cost: PairedChange, reference: str, ru
         "s",
         cost.challenger,
         cost.reference,
-        max(cost.reference * (1 + limit_pct / 100), cost.reference + floor_s),
+        allowed(cost.reference, limit_pct, floor_s),
         passed,
         f"Mean JCT of {human_duration(cost.challenger)} against {human_duration(cost.reference)}; the "
-        f"change's upper bound is {bound}, {'within' if passed else 'beyond'} the +{limit_pct:g} % or "
-        f"+{human_duration(floor_s)} {why}.",
+        f"change's upper bound is {upper_bound(cost)}, {'within' if passed else 'beyond'} "
+        f"the +{limit_pct:g} % or +{human_duration(floor_s)} {why}.",
     )

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from foundation.csv_files import write_rows
-from foundation.markdown import markdown_text
-from simulator.gate.constraints import number, quantity
+from foundation.markdown import markdown_table, markdown_text
+from simulator.gate.limits import number, quantity
 from simulator.gate.metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
 from simulator.gate.verdict import Constraint, Verdict
 
@@ -79,9 +79,8 @@ def write_report(
 def policies_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The policies' table in Markdown."""
     shown = {key: title for key, title in COLUMNS.items() if any(row.get(key) is not None for row in rows)}
-    lines = ["| " + " | ".join(shown.values()) + " |", "|" + " --- |" * len(shown)]
-    lines += ["| " + " | ".join(_cell(row.get(key)) for key in shown) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+    cells = [[_cell(row.get(key)) for key in shown] for row in rows]
+    return markdown_table(list(shown.values()), cells, align_numbers=False) + "\n"
 
 
 def verdict_page(verdict: Verdict) -> str:
@@ -98,7 +97,7 @@ def verdict_page(verdict: Verdict) -> str:
         for c in verdict.constraints
     ]
     compared = [
-        f"| {row['policy']} | {row['outcome']} | {_change(row, str(verdict.objective['unit']))} |"
+        (row["policy"], row["outcome"], _change(row, str(verdict.objective["unit"])))
         for row in sorted(verdict.comparisons, key=lambda r: (r["outcome"] != "worse", str(r["policy"])))
     ]
     rules = ", ".join(f"{name} {value}" for name, value in verdict.rules.items())
@@ -120,7 +119,9 @@ def verdict_page(verdict: Verdict) -> str:
         parts += [
             f"## The challenger's {verdict.objective['name']} beside each policy",
             "A loss is a difference beyond the interval. SJF reads true durations, which no scheduler can.",
-            "| policy | the challenger is | change (interval) |\n| --- | --- | --- |\n" + "\n".join(compared),
+            markdown_table(
+                ("policy", "the challenger is", "change (interval)"), compared, align_numbers=False
+            ),
         ]
     if verdict.assumptions:
         parts += ["## Assumptions", "\n".join(f"- {markdown_text(said)}" for said in verdict.assumptions)]

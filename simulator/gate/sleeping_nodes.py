@@ -8,16 +8,10 @@ effect on users).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simulator.gate.constraints import quantity
 from simulator.gate.forecast_coverage import forecast_coverage
+from simulator.gate.limits import at_most, unmeasured
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
-
-_NAMES = {
-    "sleeping_nodes_wake_ups": "wake-ups a day",
-    "sleeping_nodes_short": "% of demand",
-    "sleeping_nodes_added_queuing": "s",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +32,22 @@ class SleepEvidence:
 
 def sleeping_nodes(seen: SleepEvidence, rules: GateRules) -> list[Constraint]:
     """Return the constraints of the part of sleeping nodes; those without a figure neither pass nor block."""
-    constraints = [
-        _at_most(
-            "sleeping_nodes_wake_ups", seen.wake_ups_per_day, rules.wake_ups_per_day_limit, "Nodes woke", seen
-        ),
-        _at_most("sleeping_nodes_short", seen.short_pct, rules.nodes_short_limit_pct, "Nodes lacked", seen),
-        _at_most(
-            "sleeping_nodes_added_queuing",
+    figures = (
+        ("wake_ups", "wake-ups a day", seen.wake_ups_per_day, rules.wake_ups_per_day_limit, "Nodes woke"),
+        ("short", "% of demand", seen.short_pct, rules.nodes_short_limit_pct, "Nodes lacked"),
+        (
+            "added_queuing",
+            "s",
             seen.added_queuing_s,
             rules.added_queuing_limit_s,
             "Sleeping nodes add to the mean queuing delay",
-            seen,
         ),
+    )
+    constraints = [
+        unmeasured(f"sleeping_nodes_{name}", unit, f"Not measured: {seen.unmeasured}", limit)
+        if value is None
+        else at_most(f"sleeping_nodes_{name}", unit, value, limit, what)
+        for name, unit, value, limit, what in figures
     ]
     if seen.coverage:
         limit_points = rules.coverage_margin_points
@@ -57,13 +55,3 @@ def sleeping_nodes(seen: SleepEvidence, rules: GateRules) -> list[Constraint]:
             forecast_coverage("sleeping_nodes_coverage", seen.coverage, limit_points, "the highest bin")
         )
     return constraints
-
-
-def _at_most(name: str, value: float | None, limit: float, what: str, seen: SleepEvidence) -> Constraint:
-    unit = _NAMES[name]
-    if value is None:
-        return Constraint(name, unit, None, None, limit, None, f"Not measured: {seen.unmeasured}")
-    passed = value <= limit
-    word = "within" if passed else "above"
-    sentence = f"{what}: {quantity(value, unit)}, {word} the limit of {quantity(limit, unit)}."
-    return Constraint(name, unit, value, None, limit, passed, sentence)

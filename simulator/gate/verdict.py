@@ -37,19 +37,19 @@ class Constraint:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """Approved or refused, and every figure behind it. Deterministic for the same results, rules and seed."""
 
     approved: bool
-    sentence: str
+    sentence: str = ""
     challenger: str
     reference: str
     objective: Row
     constraints: tuple[Constraint, ...]
-    comparisons: tuple[Row, ...]
-    policies: tuple[Row, ...]
-    assumptions: tuple[str, ...]
+    comparisons: tuple[Row, ...] = ()
+    policies: tuple[Row, ...] = ()
+    assumptions: tuple[str, ...] = ()
     rules: dict[str, Any]
     subject: dict[str, Any]
 

@@ -23,8 +23,8 @@ from pipeline.search.tuning.space import SYMBOLS, THRESHOLDS, Value, shown
 from pipeline.search.tuning.study import TuningStudy
 from pipeline.search.tuning.trials import WindowReplay
 from pipeline.search.tuning.windows import VALIDATION
-from simulator.gate.constraints import number
 from simulator.gate.judge import judge
+from simulator.gate.limits import number
 from simulator.gate.metrics import MeasuredWindow
 
 PROPOSAL_FILE = "proposal.json"
