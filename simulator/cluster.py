@@ -59,12 +59,7 @@ class ClusterSpec:
                     f"The node table lacks {column}.", remedy=f"It has: {', '.join(map(str, frame.columns))}."
                 )
         if gpus_per_node is None and "gpus_per_node" in frame.columns:
-            sizes = sorted({int(size) for size in frame["gpus_per_node"]})
-            if len(sizes) != 1:
-                raise BadInputError(
-                    f"The nodes have {sizes} GPUs.", remedy="Give --gpus-per-node to treat all alike."
-                )
-            gpus_per_node = sizes[0]
+            gpus_per_node = common_size(frame)
         names = [str(name) for name in frame["virtual_cluster"]]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -76,3 +71,13 @@ class ClusterSpec:
     def of_gpus(cls, gpus: int, *, virtual_cluster: str = "all") -> "ClusterSpec":
         """One node of `gpus` GPUs: a cluster without placement constraints."""
         return cls({virtual_cluster: 1}, gpus)
+
+
+def common_size(nodes: "pd.DataFrame") -> int:
+    """Return the GPUs that each node of a table has; raises BadInputError where they differ."""
+    sizes = sorted({int(size) for size in nodes["gpus_per_node"]})
+    if len(sizes) != 1:
+        raise BadInputError(
+            f"The nodes have {sizes} GPUs.", remedy="Give --gpus-per-node to treat all alike."
+        )
+    return sizes[0]

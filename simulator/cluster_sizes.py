@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
+from simulator.cluster import ClusterSpec, common_size
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.job import Job
 
@@ -33,12 +32,7 @@ def changing_cluster(
         at_start = by_time[begins == begins.min()]
     names = list(dict.fromkeys(sizes["virtual_cluster"].astype(str)))
     if gpus_per_node is None:
-        per_node = sorted({int(size) for size in sizes["gpus_per_node"]})
-        if len(per_node) != 1:
-            raise BadInputError(
-                f"The nodes have {per_node} GPUs.", remedy="Give --gpus-per-node to treat all alike."
-            )
-        gpus_per_node = per_node[0]
+        gpus_per_node = common_size(sizes)
     nodes = dict.fromkeys(names, 0)
     for name, count in zip(at_start["virtual_cluster"].astype(str), at_start["nodes"], strict=True):
         nodes[name] = int(count)

@@ -188,5 +188,15 @@ class JobView:
         return self.attained_s + (now_s - self.run_since_s)
 
 
+def outlasting(estimate_s: float, done_s: float) -> float:
+    """Return how long a job is believed to run that has run for so long: what it outlived was too short.
+
+    It is doubled until it is not (as EASY takes it); the estimate is above 0.
+    """
+    while estimate_s <= done_s:
+        estimate_s *= 2
+    return estimate_s
+
+
 _everything_of = attrgetter(*JobView.__slots__)
 _setters = [getattr(JobView, name).__set__ for name in JobView.__slots__]

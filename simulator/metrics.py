@@ -67,7 +67,7 @@ def starved(queuing_delay_s: ArrayLike, duration_s: ArrayLike) -> NDArray[np.boo
 
 
 def schedule_summary(jobs: "pd.DataFrame", *, total_gpus: float, held_gpu_s: float) -> dict[str, Any]:
-    """Summarise a table of jobs that left the cluster (`simulator.result.JOB_COLUMNS`).
+    """Summarise a table of jobs that left the cluster (`simulator.result.job_rows`).
 
     JCT, slowdown and what depends on a job's run time are of the jobs that completed; queuing and starvation
     are of all, for a job that was cancelled while it waited has waited. `held_gpu_s` is the GPU time that was

@@ -25,7 +25,7 @@ from simulator.elastic.elastic_policy import SIZES, Sizes
 from simulator.elastic.metrics import prediction_summary
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
-from simulator.job_view import JobView, RunState
+from simulator.job_view import JobView, RunState, outlasting
 from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
@@ -150,10 +150,7 @@ def _believed_s(view: JobView, now_s: float) -> float:
             f"The end of job {view.job.job_id!r} cannot be predicted: its estimate is {estimate_s!r}.",
             remedy="Give every job an estimate above 0, or predict by true run times.",
         )
-    done_s = view.job.duration_s - view.remaining_at(now_s)
-    while estimate_s <= done_s:
-        estimate_s *= 2
-    return estimate_s
+    return outlasting(estimate_s, view.job.duration_s - view.remaining_at(now_s))
 
 
 def fair_times_s(jobs: Sequence[JobView], gpus: dict[str, int]) -> NDArray[np.float64]:

@@ -13,43 +13,27 @@ from simulator.node_sleep.power_history import NodeStates
 if TYPE_CHECKING:
     import pandas as pd
 
-JOB_COLUMNS: Mapping[str, str] = {
-    "job_id": "as in the source",
-    "virtual_cluster": "",
-    "user": "null when the source does not say",
-    "gpus": "GPU demand; 0 for a CPU job",
-    "state": "completed or cancelled",
-    "submit_time_s": "seconds from the first submission",
-    "duration_s": "the true run time, alone and undisturbed",
-    "estimated_duration_s": "what the policy was told; NaN when nothing",
-    "first_start_time_s": "start of the first run, a profiling run included",
-    "end_time_s": "when it completed, or was cancelled",
-    "queuing_delay_s": "all pending time, at the profiler and after preemptions included",
-    "jct_s": "end - submission; NaN for a job that its virtual cluster has outgrown",
-    "preemptions": "times that the policy stopped it, evictions included",
-    "failures": "times that its node failed under it",
-    "colocated": "whether it ever shared its GPUs",
-    "colocated_s": "for how long",
-    "overhead_s": "GPUs held without progress: preemption, completion",
-    "lost_s": "run time thrown away: a profiling run that did not finish the job",
-    "profiled": "whether it ran on the profiler",
-    "ended_in_profiling": "whether it never reached the main cluster",
-    "resizes": "times that its GPUs changed while it ran",
-}
-
 
 @dataclass(frozen=True)
 class SimulationResult:
     """The outcome of one policy on one workload. Rows are in the workload's order for every policy."""
 
-    jobs: "pd.DataFrame"  # the columns of JOB_COLUMNS
+    jobs: "pd.DataFrame"  # the columns of `job_rows`
     summary: Mapping[str, Any]
     origin: "pd.Timestamp | None" = None  # the instant of second 0 (UTC)
     node_states: NodeStates | None = None  # of a cluster whose nodes sleep
 
 
 def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> "pd.DataFrame":
-    """Make the table of jobs that left the cluster, completed or cancelled."""
+    """Make the table of jobs that left the cluster, completed or cancelled; times are in s.
+
+    `submit_time_s` counts from second 0. `duration_s` is the true run time, alone and undisturbed, and
+    `estimated_duration_s` what the policy was told. `first_start_time_s` may be that of a profiling run.
+    `queuing_delay_s` is all pending time, at the profiler and after preemptions included; `jct_s` is NaN for
+    a job that its virtual cluster has outgrown. `preemptions` count evictions, `failures` those of its nodes.
+    `overhead_s` held GPUs without progress (preemption, completion); `lost_s` is run time that was thrown
+    away. `ended_in_profiling`: it never reached the main cluster. A CPU job has 0 `gpus`.
+    """
     import pandas as pd
 
     return pd.DataFrame(

@@ -6,12 +6,13 @@ skipped rows together are the rows that came in. Times are seconds from the firs
 from an origin that is given.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import repeat
 from math import isfinite
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -164,57 +165,27 @@ class Workload:
         users = strings_or_none(frame, "user")
         templates = job_templates(strings_or_none(frame, "job_type"), users, names)
         taken = rows.tolist()
-        # Column by column: a million jobs are made in seconds.
-        jobs = tuple(
-            Job(
-                job_id=job_id,
-                virtual_cluster=virtual_cluster,
-                user=user,
-                gpus=gpu_demand,
-                submit_time_s=submit_time_s,
-                duration_s=duration_s,
-                estimated_duration_s=estimate_s,
-                order=order,
-                profile=profile,
-                cpus=cores,
-                template=template,
-                cancel_time_s=cancel_time_s,
-                long_cold_start=cold,
-                elasticity=elasticity,
-            )
-            for (
-                job_id,
-                virtual_cluster,
-                user,
-                gpu_demand,
-                submit_time_s,
-                duration_s,
-                estimate_s,
-                order,
-                profile,
-                cores,
-                template,
-                cancel_time_s,
-                cold,
-                elasticity,
-            ) in zip(
-                frame["job_id"].astype(str).to_numpy(dtype=object)[rows].tolist(),
-                map(intern, frame["virtual_cluster"].astype(str).to_numpy(dtype=object)[rows].tolist()),
-                map(users.__getitem__, taken),
-                gpus[rows].tolist(),
-                seconds.tolist(),
-                duration[rows].tolist(),
-                estimates_of(estimated_duration_s, rows),
-                map(int, given[rows].tolist()),
-                measured,
-                map(int, np.where(needs_cpus, cpus, 0)[rows].tolist()),
-                map(templates.__getitem__, taken),
-                numbers_or_none(np.where(withdrawn[rows], seconds + duration[rows], np.nan)),
-                flags(frame, "long_cold_start")[rows].tolist(),
-                map(elastic.__getitem__, taken),
-                strict=True,
-            )
-        )
+        # In the order of Job's fields; column by column, so that a million jobs are made in seconds.
+        columns: dict[str, Iterable[Any]] = {
+            "job_id": frame["job_id"].astype(str).to_numpy(dtype=object)[rows].tolist(),
+            "virtual_cluster": map(
+                intern, frame["virtual_cluster"].astype(str).to_numpy(dtype=object)[rows].tolist()
+            ),
+            "user": map(users.__getitem__, taken),
+            "gpus": gpus[rows].tolist(),
+            "submit_time_s": seconds.tolist(),
+            "duration_s": duration[rows].tolist(),
+            "estimated_duration_s": estimates_of(estimated_duration_s, rows),
+            "order": map(int, given[rows].tolist()),
+            "profile": measured,
+            "cpus": map(int, np.where(needs_cpus, cpus, 0)[rows].tolist()),
+            "template": map(templates.__getitem__, taken),
+            "cancel_time_s": numbers_or_none(np.where(withdrawn[rows], seconds + duration[rows], np.nan)),
+            "phase": repeat(None, len(taken)),
+            "long_cold_start": flags(frame, "long_cold_start")[rows].tolist(),
+            "elasticity": map(elastic.__getitem__, taken),
+        }
+        jobs = tuple(Job(*row) for row in zip(*columns.values(), strict=True))
         return cls(jobs, skipped, zero, rows)
 
     def with_estimates(self, estimated_duration_s: np.ndarray) -> "Workload":

@@ -19,10 +19,8 @@ from cluster_logs.synthetic.run_times import SHARED, FloatArray, normal_cdf
 _SWEEP_JOBS = (2.4, 1.8, 1.15)
 _SWEEP_GAP_S = 90.0
 _WEEK_SPREAD = 0.25  # standard deviation of the logarithm of a family's activity between weeks
-_DAY_SPREAD, _DAY_MEMORY = (
-    0.10,
-    0.6,
-)  # innovations of the logarithm of the daily rate, and its autocorrelation
+# Innovations of the logarithm of the daily rate, and its autocorrelation.
+_DAY_SPREAD, _DAY_MEMORY = 0.10, 0.6
 # One forgotten job runs into the time limit every this many days (Helios: longest job 50 days).
 _RUNAWAY_EVERY_DAYS, _RUNAWAY_DAY = 30, 2
 _PATIENCE_S = 2.0 * 86_400.0
@@ -64,17 +62,8 @@ def draw_submissions(population: Population, days: int, seed: int, first_weekday
     jobs = pd.concat(parts, ignore_index=True)
     jobs = jobs[jobs.submit_s < days * 86_400]
     jobs = jobs.sort_values(["submit_s", "day", "position"], kind="stable")
-    return Submissions(
-        submit_s=jobs.submit_s.to_numpy(),
-        family=jobs.family.to_numpy(),
-        once=jobs.once.to_numpy(),
-        patience_s=jobs.patience_s.to_numpy(),
-        gpus=population.gpus[jobs.family.to_numpy()],
-        duration_s=jobs.duration_s.to_numpy(),
-        state=jobs.state.to_numpy(),
-        source_state=jobs.source_state.to_numpy(),
-        name=jobs.name.to_numpy(),
-    )
+    drawn = {field.name: jobs[field.name].to_numpy() for field in fields(Submissions) if field.name != "gpus"}
+    return Submissions(gpus=population.gpus[drawn["family"]], **drawn)
 
 
 def _draw_day(

@@ -7,7 +7,7 @@ jobs a day no freedom: it follows from the cluster's size, the load and the GPU 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from foundation.errors import UnknownNameError
@@ -110,10 +110,6 @@ _HELIOS_CLASSES = (
     ),
 )
 
-# Helios, Figure 7: 62.4 % complete; the share falls with size, except for 2 GPUs, to under a quarter from 64
-# on.
-_HELIOS_COMPLETED = {1: 0.656, 2: 0.70, 3: 0.565, 8: 0.50, 16: 0.43, 32: 0.36, 64: 0.22}
-
 # Philly (Helios, Table 2 and Figure 1): 1.75 GPUs and 28,329 s on average, at most 128 GPUs and 60 days; its
 # jobs run longer throughout, and about a third end without success.
 _PHILLY_CLASSES = (
@@ -137,57 +133,38 @@ _PHILLY_CLASSES = (
     ),
 )
 
-PROFILES: Mapping[str, ClusterProfile] = {
-    profile.name: profile
-    for profile in (
-        ClusterProfile(
-            name="helios-venus",
-            nodes=divide_nodes(133, 15, 0.8),
-            users=300,
-            classes=_HELIOS_CLASSES,
-            load=0.88,
-            longest_s=50 * DAY_S,
-            top_user_gpu_time=0.52,
-            recurring=0.90,
-            completed=_HELIOS_COMPLETED,
-            failed=0.14,
-            failed_early=0.9,
-            hours=_OFFICE_HOURS,
-            weekdays=_WEEK,
-        ),
-        ClusterProfile(
-            name="helios-saturn",
-            nodes=divide_nodes(262, 20, 0.8),
-            users=380,
-            classes=_HELIOS_CLASSES,
-            load=0.90,
-            longest_s=50 * DAY_S,
-            top_user_gpu_time=0.52,
-            recurring=0.90,
-            completed=_HELIOS_COMPLETED,
-            failed=0.14,
-            failed_early=0.9,
-            hours=_OFFICE_HOURS,
-            weekdays=_WEEK,
-        ),
-        ClusterProfile(
-            name="philly",
-            # The sizes that the Helios artifact gives Philly's virtual clusters.
-            nodes=(64, 64, 64, 32, 32, 32, 16, 16, 16, 8, 8),
-            users=319,
-            classes=_PHILLY_CLASSES,
-            load=0.75,
-            longest_s=60 * DAY_S,
-            top_user_gpu_time=0.52,
-            recurring=0.90,
-            completed={1: 0.70, 2: 0.68, 8: 0.60, 16: 0.55},
-            failed=0.17,
-            failed_early=-1.8,  # retried for days: over a third of GPU time went to failed jobs
-            hours=_OFFICE_HOURS,
-            weekdays=_WEEK,
-        ),
-    )
-}
+# `completed`: Helios, Figure 7: 62.4 % complete; the share falls with size, except for 2 GPUs, to under a
+# quarter from 64 on.
+_VENUS = ClusterProfile(
+    name="helios-venus",
+    nodes=divide_nodes(133, 15, 0.8),
+    users=300,
+    classes=_HELIOS_CLASSES,
+    load=0.88,
+    longest_s=50 * DAY_S,
+    top_user_gpu_time=0.52,
+    recurring=0.90,
+    completed={1: 0.656, 2: 0.70, 3: 0.565, 8: 0.50, 16: 0.43, 32: 0.36, 64: 0.22},
+    failed=0.14,
+    failed_early=0.9,
+    hours=_OFFICE_HOURS,
+    weekdays=_WEEK,
+)
+_SATURN = replace(_VENUS, name="helios-saturn", nodes=divide_nodes(262, 20, 0.8), users=380, load=0.90)
+_PHILLY = replace(
+    _VENUS,
+    name="philly",
+    # The sizes that the Helios artifact gives Philly's virtual clusters.
+    nodes=(64, 64, 64, 32, 32, 32, 16, 16, 16, 8, 8),
+    users=319,
+    classes=_PHILLY_CLASSES,
+    load=0.75,
+    longest_s=60 * DAY_S,
+    completed={1: 0.70, 2: 0.68, 8: 0.60, 16: 0.55},
+    failed=0.17,
+    failed_early=-1.8,  # retried for days: over a third of GPU time went to failed jobs
+)
+PROFILES: Mapping[str, ClusterProfile] = {profile.name: profile for profile in (_VENUS, _SATURN, _PHILLY)}
 
 
 def find_profile(name: str) -> ClusterProfile:

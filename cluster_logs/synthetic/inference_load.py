@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.inference_load import MEAN_USAGE, MOST_USAGE, SYNTHETIC
+from cluster_logs.inference_series import BIN_S
 
-BIN_S = 300
 _DAY_BINS = 86_400 // BIN_S
 _SWING, _PEAK_H = 0.23, 19.0
 _WEEKEND = -0.06

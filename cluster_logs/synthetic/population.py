@@ -159,9 +159,7 @@ def _draw_sizes(
         chances = liking[fitting] / liking[fitting].sum()
         drawn[here] = rng.choice(counts[fitting], size=len(here), p=chances)
     missing = [int(count) for count in counts if not (drawn == count).any()]
-    for (
-        count
-    ) in missing:  # a rare count that no family drew: the largest virtual cluster's first family takes it
+    for count in missing:  # a rare count that no family drew: one of the largest virtual cluster takes it
         drawn[np.flatnonzero(vc == 0)[missing.index(count)]] = count
     return drawn
 

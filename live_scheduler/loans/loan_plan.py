@@ -10,7 +10,7 @@ from math import inf, isfinite
 
 from foundation.errors import BadInputError
 from live_scheduler.natural_order import natural_key
-from simulator.loaning.orchestrator import LoanDemand, servers_to_lend, share_of_servers
+from simulator.loaning.orchestrator import servers_of_use, servers_to_lend, share_of_servers
 from simulator.loaning.reclaiming import LoanedServer, ReclaimChoice, choose_reclaim
 from simulator.loaning.settings import LoanSettings
 
@@ -127,7 +127,7 @@ def plan_loans(
         needed,
         len(lent),
         settings,
-        demand=None if wanted_gpus is None else _demand(lent, wanted_gpus),
+        of_use=None if wanted_gpus is None else _servers_of_use(lent, wanted_gpus),
         since_reclaim_s=since_reclaim_s,
     )
     target = max(0, min(target, limits.most_lent, len(up) - limits.least_kept))
@@ -184,11 +184,11 @@ def _with_reclaims(plan: LoanPlan, lent: Sequence[PlannedServer], settings: Loan
     )
 
 
-def _demand(lent: Sequence[PlannedServer], wanted_gpus: int) -> LoanDemand:
+def _servers_of_use(lent: Sequence[PlannedServer], wanted_gpus: int) -> int:
     in_use = [server for server in lent if server.in_use or not server.may_move]
     free_gpus = sum(max(0, server.gpus - server.used_gpus) for server in in_use)
     gpus_per_server = max((server.gpus for server in lent), default=8)
-    return LoanDemand(len(in_use), free_gpus, wanted_gpus, max(1, gpus_per_server))
+    return servers_of_use(len(in_use), free_gpus, wanted_gpus, max(1, gpus_per_server))
 
 
 def _numbers_in_words(plan: LoanPlan, need: InferenceNeed) -> str:

@@ -17,7 +17,7 @@ from simulator.elastic.active_job import ActiveJob, ActiveJobCount
 from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.placing import Placing
 from simulator.job import Job
-from simulator.job_view import JobView
+from simulator.job_view import JobView, outlasting
 from simulator.policy import Policy, RunCosts, start_from_front
 from simulator.snapshot import NodePool, Snapshot
 
@@ -234,10 +234,7 @@ class ElasticPolicy(Policy):
         left_s = view.remaining_at(now_s) * full
         # On a live cluster true run times are unknown.
         done_s = view.job.duration_s * full - left_s if isfinite(left_s) else view.attained_at(now_s) * full
-        believed_s = job.service_s
-        while believed_s <= done_s:  # an estimate that is outlived was too short, as EASY takes it
-            believed_s *= 2
-        job.remaining_s = believed_s - done_s
+        job.remaining_s = outlasting(job.service_s, done_s) - done_s
 
     def _admitted(self, view: JobView, pool: NodePool, service_s: float) -> "PlacedJob":
         active_count = self._active_counts.setdefault(pool.name, ActiveJobCount())

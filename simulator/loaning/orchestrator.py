@@ -1,6 +1,5 @@
 """How many inference servers are on loan to training: Lyra's orchestrator."""
 
-from dataclasses import dataclass
 from math import ceil, inf, isfinite
 
 import numpy as np
@@ -12,23 +11,13 @@ from simulator.loaning.settings import LoanSettings
 SLACK = 1e-9  # a share times a number of servers is whole if it is so close to a whole number
 
 
-@dataclass(frozen=True, slots=True)
-class LoanDemand:
-    """What training jobs could use of servers on loan, for `lend = demand`.
+def servers_of_use(servers_in_use: int, free_gpus: int, wanted_gpus: int, gpus_per_server: int) -> int:
+    """Return how many servers on loan training jobs could use, for `lend = demand`.
 
     `servers_in_use` of those on loan run a worker and have `free_gpus` left. `wanted_gpus` are the GPUs there
     that loanable jobs wait for: base demand of queued jobs, and flexible demand that is not met.
     """
-
-    servers_in_use: int
-    free_gpus: int
-    wanted_gpus: int
-    gpus_per_server: int = 8
-
-    def servers(self) -> int:
-        """Return how many servers on loan are of use; never fewer than are in use."""
-        short_gpus = max(0, self.wanted_gpus - self.free_gpus)
-        return self.servers_in_use + -(-short_gpus // self.gpus_per_server)
+    return servers_in_use + -(-max(0, wanted_gpus - free_gpus) // gpus_per_server)
 
 
 def share_of_servers(share: float, servers: int) -> int:
@@ -57,7 +46,7 @@ def servers_to_lend(
     on_loan: int,
     settings: LoanSettings,
     *,
-    demand: LoanDemand | None = None,
+    of_use: int | None = None,
     since_reclaim_s: float = inf,
 ) -> int:
     """Return how many of the inference `servers` should be on loan now; against `on_loan`: lend or reclaim.
@@ -66,7 +55,7 @@ def servers_to_lend(
     The headroom is never lent. With `hysteresis_servers` so many are kept back when lending, and are there
     when inference needs more; servers are taken back only once they are used up. Within `hold_s` of the last
     reclaim (`since_reclaim_s` seconds ago) nothing is lent. `lend = demand` gives back what no job uses or
-    wants, and needs `demand`.
+    wants, and needs `of_use` (`servers_of_use`).
 
     Raises BadInputError for numbers below zero and for a missing demand.
     """
@@ -78,10 +67,10 @@ def servers_to_lend(
     if since_reclaim_s >= settings.hold_s:
         target = max(target, can_lend - settings.hysteresis_servers)
     if settings.lend == "demand":
-        if demand is None:
+        if of_use is None:
             raise BadInputError(
                 "lend is 'demand', and the demand of the training jobs is not given.",
                 remedy="Give it, or use lend = 'capacity'.",
             )
-        target = min(target, demand.servers())
+        target = min(target, of_use)
     return target

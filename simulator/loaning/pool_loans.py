@@ -11,7 +11,7 @@ from math import inf
 from simulator.actions import Action, Loan, Preempt, Reclaim, Resize
 from simulator.job_view import JobView
 from simulator.loaning.inference_service import InferenceService
-from simulator.loaning.orchestrator import LoanDemand, most_to_lend, servers_to_lend
+from simulator.loaning.orchestrator import most_to_lend, servers_of_use, servers_to_lend
 from simulator.loaning.reclaiming import LoanedServer, choose_reclaim
 from simulator.loaning.settings import LoanSettings
 from simulator.snapshot import NodePool, Snapshot
@@ -128,7 +128,7 @@ class PoolLoans:
             needed,
             on_loan,
             settings,
-            demand=self._demand(borrowers, service) if settings.lend == "demand" else None,
+            of_use=self._servers_of_use(borrowers, service) if settings.lend == "demand" else None,
             since_reclaim_s=now_s - self._reclaimed_at_s,
         )
         if on_loan > most_to_lend(service.servers, needed, settings):
@@ -142,8 +142,8 @@ class PoolLoans:
     def _waiting_gpus(self, pool: NodePool, unit: int) -> int:
         return sum(self._jobs.waiting_gpus(view, unit) for view in pool.queue)
 
-    def _demand(self, borrowers: Sequence[_Borrower], service: InferenceService) -> LoanDemand:
-        """Return what jobs could use: base demand that waits, and flexible demand on loan that is not met."""
+    def _servers_of_use(self, borrowers: Sequence[_Borrower], service: InferenceService) -> int:
+        """Count what jobs could use: base demand that waits, and flexible demand on loan that is not met."""
         unit, servers = service.loaned_workers_per_worker, 0
         for borrower in borrowers:
             pool = borrower.pool
@@ -153,8 +153,8 @@ class PoolLoans:
                     wanted += max(0, view.gpus * unit - view.held_gpus)
             in_use = borrower.guests.keys() - borrower.idle()
             free = sum(pool.free.on_node(guest) for guest in in_use)
-            servers += LoanDemand(len(in_use), free, wanted, pool.free.gpus_per_node).servers()
-        return LoanDemand(servers, 0, 0)
+            servers += servers_of_use(len(in_use), free, wanted, pool.free.gpus_per_node)
+        return servers
 
     def _lend(self, borrowers: Sequence[_Borrower], wanted: int, lender: NodePool, unit: int) -> list[Action]:
         """Return who borrows, so that so many are on loan; idle guests go where GPUs are lacked."""

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from math import isfinite
 
-from simulator.job_view import JobView
+from simulator.job_view import JobView, outlasting
 from simulator.speed_up import Elasticity
 from simulator.workers import Workers
 
@@ -42,16 +42,10 @@ def base_gang(view: JobView, gpus_per_node: int) -> tuple[int, ...]:
 
 
 def believed_left_s(view: JobView, now_s: float, *, by_estimates: bool) -> float:
-    """Return how long a job would still run on all of its workers (s), in truth or by its estimate.
-
-    An estimate that a job outlives was too short, and is doubled until it is not (as EASY takes it).
-    """
+    """Return how long a job would still run on all of its workers (s), in truth or by its estimate."""
     left_s = view.remaining_at(now_s)
     if not by_estimates or view.estimate_s == view.job.duration_s:
         return left_s
     # On a live cluster true run times are unknown.
     done_s = view.job.duration_s - left_s if isfinite(left_s) else view.attained_at(now_s)
-    believed_s = max(view.estimate_s, 1e-6)
-    while believed_s <= done_s:
-        believed_s *= 2
-    return believed_s - done_s
+    return outlasting(max(view.estimate_s, 1e-6), done_s) - done_s

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.loaning.orchestrator import LoanDemand, servers_to_lend, share_of_servers
+from simulator.loaning.orchestrator import servers_of_use, servers_to_lend, share_of_servers
 from simulator.loaning.settings import LoanSettings
 
 
@@ -40,7 +40,7 @@ def test_nothing_is_lent_for_a_while_after_a_reclaim() -> None:
 
 def test_no_more_is_lent_than_jobs_can_use() -> None:
     settings = LoanSettings(lend="demand")
-    wanted = LoanDemand(servers_in_use=3, free_gpus=4, wanted_gpus=13)
-    assert servers_to_lend(50, 20, 10, settings, demand=wanted) == 5
-    assert servers_to_lend(50, 46, 10, settings, demand=wanted) == 3
-    assert servers_to_lend(50, 20, 10, settings, demand=LoanDemand(3, 12, 4)) == 3
+    of_use = servers_of_use(servers_in_use=3, free_gpus=4, wanted_gpus=13, gpus_per_server=8)
+    assert servers_to_lend(50, 20, 10, settings, of_use=of_use) == 5
+    assert servers_to_lend(50, 46, 10, settings, of_use=of_use) == 3
+    assert servers_to_lend(50, 20, 10, settings, of_use=servers_of_use(3, 12, 4, 8)) == 3
