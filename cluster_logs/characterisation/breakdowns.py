@@ -1,11 +1,11 @@
 """The same numbers by virtual cluster, user, size, state, hour of day, month and week."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
 
-from cluster_logs.characterisation.observed_log import ObservedLog
+from cluster_logs.characterisation.observed_log import ObservedLog, with_text_index
 from cluster_logs.characterisation.states import final_state
 from cluster_logs.characterisation.utilisation import occupancy, ratios
 
@@ -13,38 +13,20 @@ _HOUR_S = 3_600.0
 Key = Callable[[ObservedLog], "pd.Series[str]"]
 
 
-def by_virtual_cluster(log: ObservedLog) -> "pd.Series[str]":
-    """The virtual cluster of each GPU job."""
-    return log.gpu_jobs["virtual_cluster"]
-
-
-def by_user(log: ObservedLog) -> "pd.Series[str]":
-    """Its user."""
-    return log.gpu_jobs["user"]
-
-
-def by_size(log: ObservedLog) -> "pd.Series[str]":
-    """Its GPUs."""
-    return log.gpu_jobs["gpus"]
-
-
-def by_state(log: ObservedLog) -> "pd.Series[str]":
-    """How it ended."""
-    return final_state(log.gpu_jobs)
-
-
-def by_hour(log: ObservedLog) -> "pd.Series[str]":
-    """The hour of day of its submission."""
-    return pd.Series(log.hours, index=log.gpu_jobs.index)
-
-
-def by_month(log: ObservedLog) -> "pd.Series[str]":
-    """The month of its submission."""
-    return pd.Series(log.months_of(log.gpu_jobs), index=log.gpu_jobs.index)
+# What each GPU job is counted under.
+KEYS: Mapping[str, Key] = {
+    "virtual_cluster": lambda log: log.gpu_jobs["virtual_cluster"],
+    "user": lambda log: log.gpu_jobs["user"],
+    "size": lambda log: log.gpu_jobs["gpus"],
+    "state": lambda log: final_state(log.gpu_jobs),
+    "hour": lambda log: pd.Series(log.hours, index=log.gpu_jobs.index),
+    "month": lambda log: pd.Series(log.months_of(log.gpu_jobs), index=log.gpu_jobs.index),
+    "week": lambda log: by_week(log),
+}
 
 
 def by_week(log: ObservedLog) -> "pd.Series[str]":
-    """The ISO week of its submission."""
+    """The ISO week of each GPU job's submission."""
     return pd.Series(_weeks(log.window.local(log.gpu_jobs["submit_s"])), index=log.gpu_jobs.index)
 
 
@@ -140,6 +122,4 @@ def _weeks(local: pd.DatetimeIndex) -> "pd.Index[str]":
 
 
 def _as_text(table: pd.DataFrame) -> pd.DataFrame:
-    if not pd.api.types.is_integer_dtype(table.index.dtype):
-        table.index = pd.Index(map(str, table.index))
-    return table
+    return table if pd.api.types.is_integer_dtype(table.index.dtype) else with_text_index(table)

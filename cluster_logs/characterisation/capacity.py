@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from cluster_logs.characterisation.shares import FloatArray
 
 
 @dataclass(frozen=True)

@@ -137,13 +137,11 @@ FIGURES: tuple[Item, ...] = (
 )
 
 
-def _breakdown(
-    key: str, title: str, by: breakdowns.Key, needs: Needs, *extra: ItemPart, ends: bool = True
-) -> Item:
+def _breakdown(name: str, title: str, needs: Needs, *extra: ItemPart, ends: bool = True) -> Item:
     """The parts that every breakdown has; `needs` are those of its key."""
-    jobs: Needs = (Need.GPU_JOBS, *needs)
+    by, jobs = breakdowns.KEYS[name], (Need.GPU_JOBS, *needs)
     return Item(
-        key,
+        f"by_{name}",
         title,
         (
             ItemPart(jobs, partial(breakdowns.counts, key=by), "jobs"),
@@ -156,7 +154,7 @@ def _breakdown(
             ),
             *extra,
         ),
-        largest_first=key in ("by_virtual_cluster", "by_user"),
+        largest_first=name in ("virtual_cluster", "user"),
     )
 
 
@@ -176,22 +174,20 @@ TABLES: tuple[Item, ...] = (
     _item("table3", "JCT and queuing, as logged", ItemPart(_SCHEDULED, waiting.schedule_table)),
     _item("table4", "Queuing by duration, as logged", ItemPart(_SCHEDULED, waiting.queuing_by_duration)),
     _breakdown(
-        "by_virtual_cluster",
+        "virtual_cluster",
         "By virtual cluster",
-        breakdowns.by_virtual_cluster,
         (),
         ItemPart((Need.VIRTUAL_CLUSTER_OCCUPANCY,), virtual_clusters.utilisation_boxes, "utilisation"),
         ItemPart((Need.WAITING_GPUS,), virtual_clusters.waiting_gpus, "waiting GPUs"),
     ),
-    _breakdown("by_user", "By user", breakdowns.by_user, (Need.USERS,)),
-    _breakdown("by_size", "By GPUs", breakdowns.by_size, ()),
-    _breakdown("by_state", "By final state", breakdowns.by_state, (Need.STATES,), ends=False),
-    _breakdown("by_hour", "By hour of day of submission", breakdowns.by_hour, ()),
-    _breakdown("by_month", "By month of submission", breakdowns.by_month, ()),
+    _breakdown("user", "By user", (Need.USERS,)),
+    _breakdown("size", "By GPUs", ()),
+    _breakdown("state", "By final state", (Need.STATES,), ends=False),
+    _breakdown("hour", "By hour of day of submission", ()),
+    _breakdown("month", "By month of submission", ()),
     _breakdown(
-        "by_week",
+        "week",
         "Weeks compared",
-        breakdowns.by_week,
         (),
         ItemPart((Need.GPU_JOBS,), breakdowns.days_by_week, "days"),
         ItemPart((Need.USERS, Need.GPU_JOBS), breakdowns.users_by_week, "users"),

@@ -8,7 +8,7 @@ has at least one GPU; its duration is end - start, its queuing delay start - sub
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from cluster_logs.characterisation.capacity import Capacity
 from cluster_logs.characterisation.samples import OccupancySamples
+from cluster_logs.characterisation.shares import FloatArray
 from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 from cluster_logs.job_states import JobState
 from foundation.errors import BadInputError
 
-FloatArray = NDArray[np.float64]
 DAY_S = 86_400.0
 Measured = TypeVar("Measured")
 _LONGEST_DAYS = 7_320
@@ -84,14 +84,7 @@ class ObservedLog:
     samples: OccupancySamples | None = None
     rule: UtilisationRule = UtilisationRule.HALF_OPEN
     notes: tuple[str, ...] = ()
-    _measured: dict[str, Any] = field(default_factory=dict, repr=False)
-
-    def once(self, what: str, measure: Callable[["ObservedLog"], Measured]) -> Measured:
-        """What several figures are made of, measured at the first that asks."""
-        if what not in self._measured:
-            self._measured[what] = measure(self)
-        measured: Measured = self._measured[what]
-        return measured
+    measured: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False)  # `measured_once`
 
     @property
     def known_capacity(self) -> Capacity:
@@ -122,6 +115,24 @@ class ObservedLog:
     def months_of(self, jobs: pd.DataFrame) -> pd.Index:
         """The month in which each job was submitted, such as `2020-04`."""
         return month_names(self.window.local(jobs["submit_s"]))
+
+
+def measured_once(measure: Callable[[ObservedLog], Measured]) -> Callable[[ObservedLog], Measured]:
+    """Have what several figures of a log are made of measured at the first that asks."""
+
+    @wraps(measure)
+    def remembered(log: ObservedLog) -> Measured:
+        if measure not in log.measured:
+            log.measured[measure] = measure(log)
+        result: Measured = log.measured[measure]
+        return result
+
+    return remembered
+
+
+def with_text_index(frame: pd.DataFrame, name: str | None = None) -> pd.DataFrame:
+    """Return the frame with the texts of its index, under a name."""
+    return frame.set_axis(pd.Index(map(str, frame.index), name=name), axis=0)
 
 
 def month_names(times: pd.DatetimeIndex) -> pd.Index:

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from cluster_logs.characterisation.observed_log import FloatArray, ObservedLog
-from cluster_logs.characterisation.shares import cumulative_pct, share_pct
+from cluster_logs.characterisation.observed_log import ObservedLog
+from cluster_logs.characterisation.shares import FloatArray, cumulative_pct, share_pct
 
 STEPS_GPUS = (1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64)
 LARGE_GPUS = 8

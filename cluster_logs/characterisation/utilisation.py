@@ -12,12 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.characterisation.observed_log import (
-    FloatArray,
     ObservedLog,
     Window,
+    measured_once,
     month_names,
+    with_text_index,
 )
 from cluster_logs.characterisation.samples import OccupancySamples
+from cluster_logs.characterisation.shares import FloatArray
 from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 
 MINUTE_S = 60.0
@@ -87,12 +89,9 @@ def gpus_in_use(jobs: pd.DataFrame, minutes_s: FloatArray, rule: UtilisationRule
     return held_by_minute(start_s, end_s, gpus, minutes_s, rule)
 
 
+@measured_once
 def occupancy(log: ObservedLog) -> Occupancy:
     """The whole cluster: as it was sampled, else by its jobs' starts and ends."""
-    return log.once("occupancy", _occupancy)
-
-
-def _occupancy(log: ObservedLog) -> Occupancy:
     if log.samples is not None:
         return _sampled(log, log.samples)
     minutes_s = minutes_of(log.window)
@@ -181,12 +180,9 @@ def _where_any(held: Occupancy) -> Occupancy:
     return held if some.all() else Occupancy(held.times_s[some], held.busy[some], held.total[some], held.unit)
 
 
+@measured_once
 def _by_size(log: ObservedLog) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Minutes, and the utilisation by single-GPU and by other jobs at each."""
-    return log.once("occupancy by size", _measured_by_size)
-
-
-def _measured_by_size(log: ObservedLog) -> tuple[FloatArray, FloatArray, FloatArray]:
     minutes_s, running = minutes_of(log.window), log.running
     total = log.known_capacity.at(minutes_s)
     some = total > 0
@@ -203,6 +199,4 @@ def _by_month(log: ObservedLog, times_s: FloatArray, columns: dict[str, FloatArr
     means = {
         name: 100 * pd.Series(used).groupby(months, observed=True).mean() for name, used in columns.items()
     }
-    frame = pd.DataFrame(means)
-    frame.index = pd.Index(map(str, frame.index), name="month")
-    return frame
+    return with_text_index(pd.DataFrame(means), "month")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from cluster_logs.characterisation.observed_log import FloatArray, ObservedLog
-from cluster_logs.characterisation.shares import gini, lorenz_curve
+from cluster_logs.characterisation.observed_log import ObservedLog, measured_once, with_text_index
+from cluster_logs.characterisation.shares import FloatArray, gini, lorenz_curve
 from cluster_logs.characterisation.utilisation import gpus_in_use, minutes_of
 
 LARGEST = 10
@@ -22,14 +22,11 @@ def largest_virtual_clusters(log: ObservedLog) -> "pd.Series[int]":
     return _sizes(log).sort_values(ascending=False, kind="stable").head(LARGEST)
 
 
+@measured_once
 def utilisation_boxes(log: ObservedLog) -> pd.DataFrame:
     """The box of per-minute utilisation of each virtual cluster: quartiles, whiskers at 1.5 times their
     distance, mean.
     """
-    return log.once("boxes", _measured_boxes)
-
-
-def _measured_boxes(log: ObservedLog) -> pd.DataFrame:
     rows = {name: {"gpus": float(gpus), **_box(used)} for name, gpus, used in _used_by_minute(log)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("virtual_cluster")
 
@@ -67,10 +64,9 @@ def waiting_gpus(log: ObservedLog) -> pd.DataFrame:
         )
         asked_s = (jobs["gpus"] * (ends - begins)).groupby(jobs["virtual_cluster"], observed=True).sum()
         mean = asked_s / (60 * minutes)
-        mean.index = pd.Index(map(str, mean.index))
     else:
         mean = samples.mean()
-    return pd.DataFrame({"mean_waiting_gpus": mean}).rename_axis("virtual_cluster")
+    return with_text_index(pd.DataFrame({"mean_waiting_gpus": mean}), "virtual_cluster")
 
 
 def lorenz_of_virtual_clusters(log: ObservedLog) -> pd.DataFrame:
@@ -117,8 +113,8 @@ def _sizes(log: ObservedLog) -> "pd.Series[int]":
 
 
 def _of_largest(log: ObservedLog, frame: pd.DataFrame) -> pd.DataFrame:
-    frame.index = pd.Index(map(str, frame.index), name="virtual_cluster")
-    return frame.reindex(largest_virtual_clusters(log).index).rename_axis("virtual_cluster")
+    named = with_text_index(frame)
+    return named.reindex(largest_virtual_clusters(log).index).rename_axis("virtual_cluster")
 
 
 def _gpu_time(log: ObservedLog) -> "pd.Series[float]":

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cluster_logs.characterisation.observed_log import FloatArray, ObservedLog
-from cluster_logs.characterisation.shares import share_pct
+from cluster_logs.characterisation.observed_log import ObservedLog, measured_once
+from cluster_logs.characterisation.shares import FloatArray, share_pct
 from cluster_logs.characterisation.sizes import size_class
 from cluster_logs.characterisation.utilisation import held_by_group, minutes_of
 
@@ -21,35 +21,28 @@ _ROWS = 100
 
 
 def schedule_table(log: ObservedLog) -> pd.DataFrame:
-    """Table 3 for the schedule that the log holds."""
-    return schedule_row(AS_LOGGED, log.gpu_jobs)
-
-
-def schedule_row(scheme: str, jobs: pd.DataFrame) -> pd.DataFrame:
-    """A row of table 3: mean JCT, mean queuing delay and queuing jobs, of jobs with duration_s, queue_s."""
-    known = jobs.dropna(subset=["duration_s", "queue_s"])
+    """Table 3 for the schedule that the log holds: mean JCT, mean queuing delay and queuing jobs."""
+    jobs = log.gpu_jobs.dropna(subset=["duration_s", "queue_s"])
     row = {
-        "jobs": len(known),
-        "mean_jct_s": (known["duration_s"] + known["queue_s"]).mean(),
-        "mean_queuing_delay_s": known["queue_s"].mean(),
-        "queuing_jobs": int((known["queue_s"] > 0).sum()),
+        "jobs": len(jobs),
+        "mean_jct_s": (jobs["duration_s"] + jobs["queue_s"]).mean(),
+        "mean_queuing_delay_s": jobs["queue_s"].mean(),
+        "queuing_jobs": int((jobs["queue_s"] > 0).sum()),
     }
-    return pd.DataFrame([row], index=pd.Index([scheme], name="scheme"))
+    return pd.DataFrame([row], index=pd.Index([AS_LOGGED], name="scheme"))
 
 
 def queuing_by_duration(log: ObservedLog) -> pd.DataFrame:
-    """Table 4's groups of jobs: how long short, middle and long ones queue in the log's own schedule."""
-    return queuing_of_duration_classes(log.gpu_jobs)
+    """Table 4's groups of jobs: how long short, middle and long ones queue in the log's own schedule.
 
-
-def queuing_of_duration_classes(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Jobs, mean queuing delay and share of all queuing: below 15 min, 15 min to 6 h, above 6 h."""
-    known = jobs.dropna(subset=["duration_s", "queue_s"])
-    run_s = known["duration_s"].to_numpy()
+    Jobs, mean queuing delay and share of all queuing: below 15 min, 15 min to 6 h, above 6 h.
+    """
+    jobs = log.gpu_jobs.dropna(subset=["duration_s", "queue_s"])
+    run_s = jobs["duration_s"].to_numpy()
     codes = (run_s >= SHORT_S).astype(int) + (run_s > LONG_S)
-    grouped = known["queue_s"].groupby(codes)
+    grouped = jobs["queue_s"].groupby(codes)
     table = pd.DataFrame({"jobs": grouped.size(), "mean_queuing_delay_s": grouped.mean()})
-    table["queuing_pct"] = 100 * grouped.sum() / (known["queue_s"].sum() or np.nan)
+    table["queuing_pct"] = 100 * grouped.sum() / (jobs["queue_s"].sum() or np.nan)
     table = table.reindex(range(3))
     table["jobs"] = table["jobs"].fillna(0).astype(int)
     table.index = pd.Index(DURATION_CLASSES, name="duration")
@@ -77,7 +70,7 @@ def waits_behind_users(log: ObservedLog) -> pd.DataFrame:
     to nobody while no GPU is held. Users beyond the eight that hold and wait most in a virtual cluster are
     taken together. The pairs with most waiting, at most 100.
     """
-    return log.once("waits behind users", _waits_behind_users).head(_ROWS).set_index("virtual_cluster")
+    return _waits_behind_users(log).head(_ROWS).set_index("virtual_cluster")
 
 
 def waits_behind_sizes(log: ObservedLog) -> pd.DataFrame:
@@ -94,7 +87,7 @@ def behind_others_statistics(log: ObservedLog) -> dict[str, float]:
 
     Users that are taken together count as others.
     """
-    pairs = log.once("waits behind users", _waits_behind_users)
+    pairs = _waits_behind_users(log)
     hours, total = pairs["waited_h"], float(pairs["waited_h"].sum())
     own = (pairs["waiting_user"] == pairs["holding_user"]) & (pairs["holding_user"] != OTHERS)
     nobody = pairs["holding_user"] == NOBODY
@@ -105,6 +98,7 @@ def behind_others_statistics(log: ObservedLog) -> dict[str, float]:
     }
 
 
+@measured_once
 def _waits_behind_users(log: ObservedLog) -> pd.DataFrame:
     return _who_waits(log, log.running["user"], "user")
 

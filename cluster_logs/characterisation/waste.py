@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cluster_logs.characterisation.observed_log import FloatArray, ObservedLog
-from cluster_logs.characterisation.shares import share_pct
+from cluster_logs.characterisation.observed_log import ObservedLog, with_text_index
+from cluster_logs.characterisation.shares import FloatArray, share_pct
 from cluster_logs.characterisation.states import SHORT_FAILURE_S, final_state
 from cluster_logs.characterisation.utilisation import gpus_in_use, held_by_minute, minutes_of
 
@@ -47,8 +47,11 @@ def lost_by_user(log: ObservedLog) -> pd.DataFrame:
     in_vain = jobs["gpu_time_s"][lost].groupby(jobs["user"][lost], observed=True).sum()
     table = pd.DataFrame({"lost_gpu_time_s": in_vain, "gpu_time_s": held}).fillna(0.0)
     table["lost_pct"] = 100 * table["lost_gpu_time_s"] / table["gpu_time_s"].where(table["gpu_time_s"] > 0)
-    table.index = pd.Index(map(str, table.index), name="user")
-    return table.sort_values("lost_gpu_time_s", ascending=False, kind="stable").head(_MOST_USERS)
+    return (
+        with_text_index(table, "user")
+        .sort_values("lost_gpu_time_s", ascending=False, kind="stable")
+        .head(_MOST_USERS)
+    )
 
 
 def waste_statistics(log: ObservedLog) -> dict[str, float]:
@@ -73,8 +76,9 @@ def unused_limits(log: ObservedLog) -> pd.DataFrame:
         }
     )
     table["unused_pct"] = 100 * (1 - table["used_gpu_time_s"] / table["allowed_gpu_time_s"])
-    table.index = pd.Index(map(str, table.index), name="virtual_cluster")
-    return table.sort_values("allowed_gpu_time_s", ascending=False, kind="stable")
+    return with_text_index(table, "virtual_cluster").sort_values(
+        "allowed_gpu_time_s", ascending=False, kind="stable"
+    )
 
 
 def limit_statistics(log: ObservedLog) -> dict[str, float]:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from cluster_logs.characterisation.capacity import Capacity, capacity_of
 from cluster_logs.characterisation.observed_log import (
     JOB_COLUMNS,
-    FloatArray,
     ObservedLog,
     Window,
     as_columns,
@@ -20,6 +19,7 @@ from cluster_logs.characterisation.observed_log import (
     running_in,
 )
 from cluster_logs.characterisation.samples import OccupancySamples
+from cluster_logs.characterisation.shares import FloatArray
 from cluster_logs.characterisation.utilisation_rule import UtilisationRule
 from cluster_logs.ingest import read_jobs_file, read_throughput_file
 from cluster_logs.job_table import JOB_SCHEMA, to_frame
