@@ -86,19 +86,13 @@ def jct_cdf(results: Mapping[str, SimulationResult]) -> Figure:
 def queuing_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the share of jobs (%) that waited for no longer than a queuing delay (s; linear up to 1 s)."""
     waited = {name: result.jobs["queuing_delay_s"].to_numpy() for name, result in results.items()}
-    figure = _cdf(waited, "queuing delay (s)")
-    figure.axes[0].set_xscale("symlog", linthresh=1.0)
-    figure.axes[0].set_xlim(left=0)
-    return figure
+    return _linear_up_to_1(_cdf(waited, "queuing delay (s)"))
 
 
 def pred_err_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the share of jobs (%) whose end was at most so far from what was predicted (Pred_err, %)."""
     errors = {name: finite_errors_pct(result.jobs) for name, result in results.items()}
-    figure = _cdf(errors, "prediction error (% of the predicted completion time)")
-    figure.axes[0].set_xscale("symlog", linthresh=1.0)
-    figure.axes[0].set_xlim(left=0)
-    return figure
+    return _linear_up_to_1(_cdf(errors, "prediction error (% of the predicted completion time)"))
 
 
 def jct_against_pred_err(results: Mapping[str, SimulationResult]) -> Figure:
@@ -135,6 +129,13 @@ def _cdf(values_of: Mapping[str, np.ndarray], label: str) -> Figure:
     axes.set_ylim(0, 100)
     axes.grid(visible=True, alpha=0.3)
     _name_lines(axes)
+    return figure
+
+
+def _linear_up_to_1(figure: Figure) -> Figure:
+    """Have its axis of values begin at 0, linear up to 1 and logarithmic beyond."""
+    figure.axes[0].set_xscale("symlog", linthresh=1.0)
+    figure.axes[0].set_xlim(left=0)
     return figure
 
 

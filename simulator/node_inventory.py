@@ -73,7 +73,6 @@ class NodeInventory:
         self.set_aside = {
             name: nodes - prepared.virtual_clusters[name] for name, nodes in given.virtual_clusters.items()
         }
-        self.resized: set[str] = set()  # virtual clusters whose size has changed
         self.failures = 0  # so far
         self._gpus = prepared.total_gpus
         self._changed_s = 0.0
@@ -97,7 +96,6 @@ class NodeInventory:
         pool = self._pools[change.virtual_cluster]
         if isinstance(change, SizeChange):
             nodes = max(0, change.nodes - self.set_aside[pool.name])
-            self.resized.add(pool.name)
             affected = [pool]
             if cpu_pool(pool.name) in self._pools:
                 affected.append(self._pools[cpu_pool(pool.name)])

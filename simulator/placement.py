@@ -24,10 +24,13 @@ Remainder = Literal["fullest", "freest"]
 
 def exchanged(before: Placement, after: Placement) -> tuple[Placement, Placement]:
     """Return the GPUs that are given up and those that are newly taken, going from one place to another."""
-    held, wanted = dict(before), dict(after)
-    given = tuple((node, n - wanted.get(node, 0)) for node, n in before if n > wanted.get(node, 0))
-    taken = tuple((node, n - held.get(node, 0)) for node, n in after if n > held.get(node, 0))
-    return given, taken
+    return without(before, after), without(after, before)
+
+
+def without(placement: Placement, other: Placement) -> Placement:
+    """Return the GPUs of a placement that another does not have."""
+    held = dict(other)
+    return tuple((node, gpus - held.get(node, 0)) for node, gpus in placement if gpus > held.get(node, 0))
 
 
 class FreeGpus:

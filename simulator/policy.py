@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+from foundation.checked_settings import CheckedSettings
 from foundation.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
@@ -34,7 +35,7 @@ class RankByColumns(Protocol):
 
 
 @dataclass(frozen=True)
-class RunCosts:
+class RunCosts(CheckedSettings):
     """Seconds that a policy's mechanisms cost a job. The GPUs are held meanwhile."""
 
     preemption_s: float = 0.0  # checkpoint and restore of a job on one node
@@ -43,11 +44,6 @@ class RunCosts:
     preemption_single_gpu_s: float | None = None  # of a job on one GPU; None: as on one node
     resize_s: float = 0.0  # checkpoint and restore when an elastic job gets other GPUs while it runs
     restart_s: float = 0.0  # at the next start of a job that was preempted and did not keep its progress
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and not 0 <= value < float("inf"):
-                raise BadInputError(f"{name} is {value!r} s.", remedy="Use 0 s or more.")
 
     def preemption_of(self, gpus: int, gpus_per_node: int) -> float:
         """Return the overhead that one preemption costs a job of this size."""

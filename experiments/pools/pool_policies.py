@@ -16,28 +16,19 @@ from simulator.policy import Policy
 class PoolAfs(Afs):
     """AFS-L in a pool."""
 
-    @property
-    def rule(self) -> AllocationRule:
-        """The tournament for each GPU."""
-        return QuickAfsL()
+    rule: AllocationRule = QuickAfsL()
 
 
 class PoolSrsf(Srsf):
     """SRSF in a pool."""
 
-    @property
-    def rule(self) -> AllocationRule:
-        """Shortest remaining service first."""
-        return QuickSrsf()
+    rule: AllocationRule = QuickSrsf()
 
 
 class PoolElasticFifo(ElasticFifo):
     """Elastic FIFO in a pool."""
 
-    @property
-    def rule(self) -> AllocationRule:
-        """Serve from the front."""
-        return QuickElasticFifo()
+    rule: AllocationRule = QuickElasticFifo()
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class ElasticSimulation:
         if callable(predict):
             self._predictor = predict
         elif predict and not rule.arrivals_never_delay:
-            self._predictor = predict_end_s
+            self._predictor = ElasticSimulation.predict_end_s
         self._progress = progress or silent
         self._wake_s = inf  # when the rule has to be asked although nothing happens
         for job in workload.jobs:
@@ -157,7 +157,7 @@ class ElasticSimulation:
         return True
 
     def predict_end_s(self, job: ActiveJob) -> float:
-        """Return when an active job will have ended if nothing more is submitted."""
+        """Return when an active job will have ended if nothing more is submitted: JCTpred, the quick way."""
         end_s = self._allocator.predict_end_s(job, self.now_s)
         return play_forward(self, job) if end_s is None else end_s
 
@@ -183,11 +183,6 @@ class ElasticSimulation:
             heapify(self._ends)
         wake_s = self._allocator.next_change_s(now)
         self._wake_s = inf if wake_s is None else to_microsecond(wake_s)
-
-
-def predict_end_s(simulation: ElasticSimulation, job: ActiveJob) -> float:
-    """Return when a job will have ended if nothing more is submitted: JCTpred, the quick way."""
-    return simulation.predict_end_s(job)
 
 
 def play_forward(simulation: ElasticSimulation, job: ActiveJob) -> float:

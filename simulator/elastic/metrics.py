@@ -39,13 +39,18 @@ def unfairness(jct_s: Floats, fair_time_s: Floats) -> Floats:
     return excess
 
 
+def errors_of_jobs_pct(jobs: "pd.DataFrame") -> Floats:
+    """Return Pred_err of each job of a table, shape (jobs,); NaN without a prediction, or where infinite."""
+    if "predicted_end_time_s" not in jobs:
+        return np.full(len(jobs), np.nan)
+    predicted = (jobs["predicted_end_time_s"] - jobs["submit_time_s"]).to_numpy(dtype=np.float64)
+    errors = prediction_error_pct(predicted, jobs["jct_s"].to_numpy(dtype=np.float64))
+    return np.where(np.isfinite(errors), errors, np.nan)
+
+
 def finite_errors_pct(jobs: "pd.DataFrame") -> Floats:
     """Return Pred_err of the completed jobs of a table; none of jobs without a prediction."""
-    if "predicted_end_time_s" not in jobs:
-        return np.zeros(0)
-    done = jobs[jobs["state"] == "completed"]
-    predicted = (done["predicted_end_time_s"] - done["submit_time_s"]).to_numpy(dtype=np.float64)
-    errors = prediction_error_pct(predicted, done["jct_s"].to_numpy(dtype=np.float64))
+    errors = errors_of_jobs_pct(jobs[jobs["state"] == "completed"])
     return errors[np.isfinite(errors)]
 
 

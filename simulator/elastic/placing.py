@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from simulator.actions import Action, Preempt, Resize, Start
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus, Placement
+from simulator.placement import FreeGpus, Placement, without
 from simulator.snapshot import NodePool
 
 
@@ -53,7 +53,7 @@ class Placing:
             elif gpus < held and _may_change(view):
                 kept = shrunk(placement, gpus)
                 self.actions.append(Resize(view, kept))
-                plan.give(_without(placement, kept))
+                plan.give(without(placement, kept))
             elif gpus > held and _may_change(view):
                 grows.append((view, placement, gpus))
         wide = []
@@ -88,7 +88,7 @@ class Placing:
         return placement
 
     def _grow(self, view: JobView, before: Placement, after: Placement, plan: FreeGpus) -> None:
-        plan.take(_without(after, before))
+        plan.take(without(after, before))
         self.actions.append(Resize(view, after))
 
     def _worth_while(self, wanted: Mapping[JobView, int], free: int) -> Mapping[JobView, int]:
@@ -135,13 +135,6 @@ def shrunk(placement: Placement, gpus: int) -> Placement:
 
 def _may_change(view: JobView) -> bool:
     return view.elastic is not None and view.partner is None and view.shareable and view.run_limit_s is None
-
-
-def _without(placement: Placement, other: Placement) -> Placement:
-    """Return the GPUs of a placement that another does not have."""
-    held = dict(other)
-    parts = ((node, gpus - held.get(node, 0)) for node, gpus in placement)
-    return tuple((node, gpus) for node, gpus in parts if gpus > 0)
 
 
 def _in_place(placement: Placement, more: int, plan: FreeGpus) -> Placement | None:

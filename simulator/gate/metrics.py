@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
-from simulator.elastic.metrics import prediction_error_pct
+from simulator.elastic.metrics import errors_of_jobs_pct
 from simulator.metrics import bounded_slowdown
 
 _NEEDED = (
@@ -165,18 +165,8 @@ def _figures(table: pd.DataFrame) -> PolicyFigures:
         finished=np.isfinite(end) & np.isfinite(jct) & np.isfinite(wait) & np.isfinite(start),
         preemptions=int(table["preemptions"].sum()) if "preemptions" in table else None,
         colocated_jobs=int(table["colocated"].astype(bool).sum()) if "colocated" in table else None,
-        pred_err_pct=_prediction_errors(table, jct),
+        pred_err_pct=errors_of_jobs_pct(table),
     )
-
-
-def _prediction_errors(table: pd.DataFrame, jct: Floats) -> Floats:
-    if "predicted_end_time_s" not in table:
-        return np.full(jct.size, np.nan)
-    predicted = table["predicted_end_time_s"].to_numpy(np.float64) - table["submit_time_s"].to_numpy(
-        np.float64
-    )
-    error = prediction_error_pct(predicted, jct)
-    return np.where(np.isfinite(error), error, np.nan)
 
 
 def _true_duration_s(tables: Mapping[str, pd.DataFrame]) -> Floats:

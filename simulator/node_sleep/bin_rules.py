@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
+from simulator.node_sleep.falling_demand import has_fallen, stays_low
 from simulator.node_sleep.settings import SleepSettings
 
 WARM_UP_BINS = 6  # bins at the beginning in which all but the buffer sleeps, without a rule
@@ -105,12 +106,6 @@ def artifact_decisions(
 
 def _may_shrink(settings: SleepSettings, known: Floats, forecast: NearAndFar | None, at: int) -> bool:
     """Return whether demand has fallen, stays low and does not rise again; `known` ends with bin `at`."""
-    newest = float(known[-1])
-    if len(known) <= settings.past_bins:
-        return False
-    if float(known[-1 - settings.past_bins : -1].mean()) - newest < settings.past_threshold:
-        return False
-    if forecast is None:
-        return True
-    near, far = forecast(at)
-    return newest - near >= settings.forecast_threshold and near >= far
+    return has_fallen(settings, known) and (
+        forecast is None or stays_low(settings, float(known[-1]), *forecast(at))
+    )

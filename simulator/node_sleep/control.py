@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
+from simulator.node_sleep.falling_demand import has_fallen, stays_low
 from simulator.node_sleep.settings import SleepSettings as SleepSettings
 
 BIN_S = 600
@@ -161,9 +162,7 @@ class BufferControl:
 class ForecastControl(BufferControl):
     """Control "forecast": Helios' rule, on finished bins and a forecast that is made of them.
 
-    Nodes sleep only if the newest bin lies below the mean of the ones before by `past_threshold`, if the
-    forecast of the next `near_bins` bins lies below it by `forecast_threshold`, and if demand does not rise
-    again after them.
+    Nodes sleep only if demand has fallen, stays low and does not rise again (`falling_demand`).
     """
 
     def __init__(
@@ -173,15 +172,10 @@ class ForecastControl(BufferControl):
         self._forecaster = forecaster
 
     def _may_shrink(self, seen: SleepObservation, busy: NDArray[np.float64]) -> bool:
-        settings = self._settings
-        if len(busy) <= settings.past_bins:
-            return False
-        newest = float(busy[-1])
-        if float(busy[-1 - settings.past_bins : -1].mean()) - newest < settings.past_threshold:
+        if not has_fallen(self._settings, busy):
             return False
         forecast = self._forecaster.forecast(busy, (seen.now_s // BIN_S - 1) * BIN_S)
-        falls = newest - forecast.near_mean >= settings.forecast_threshold
-        return falls and forecast.near_mean >= forecast.far_mean
+        return stays_low(self._settings, float(busy[-1]), forecast.near_mean, forecast.far_mean)
 
 
 def open_control(
@@ -204,8 +198,13 @@ def open_control(
             "The control 'helios-artifact' reads the future.",
             remedy="Replay a series with it, or use 'forecast' or 'buffer'.",
         )
+    return ForecastControl(settings, needed(forecaster), quiet_until_s=quiet_until_s)
+
+
+def needed(forecaster: NodeForecaster | None) -> NodeForecaster:
+    """Return the forecaster of the control "forecast"; raises BadInputError where there is none."""
     if forecaster is None:
         raise BadInputError(
             "The control 'forecast' has no forecaster.", remedy="Train one, or use the control 'buffer'."
         )
-    return ForecastControl(settings, forecaster, quiet_until_s=quiet_until_s)
+    return forecaster

@@ -1,20 +1,20 @@
 """A node series replayed under a control: in minutes with nodes that boot, or in bins as the artifact is."""
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
 from foundation.errors import BadInputError
-from simulator.node_sleep.bin_rules import artifact_decisions, bin_decisions
+from simulator.node_sleep.bin_rules import NearAndFar, artifact_decisions, bin_decisions
 from simulator.node_sleep.control import (
     BIN_S,
     NodeForecaster,
     SleepControl,
     SleepObservation,
     SleepSettings,
+    needed,
     open_control,
 )
 from simulator.node_sleep.demand_window import DemandWindow
@@ -168,9 +168,8 @@ def replay_bins(
                 )
             decisions = artifact_decisions(settings, running, total, published_forecast)
         else:
-            decisions = bin_decisions(
-                settings, running, total, _asked(window, settings, forecaster), bins_before=before
-            )
+            asked = None if settings.control == "buffer" else _means_of(needed(forecaster), window)
+            decisions = bin_decisions(settings, running, total, asked, bins_before=before)
         active, change = decisions.active, decisions.change
     lacking = np.concatenate(([0.0], np.maximum(0.0, running[1:] - active[:-1])))
     return SleepTimeline(
@@ -186,19 +185,10 @@ def replay_bins(
     )
 
 
-def _asked(
-    window: DemandWindow, settings: SleepSettings, forecaster: NodeForecaster | None
-) -> Callable[[int], tuple[float, float]] | None:
-    if settings.control == "buffer":
-        return None
-    if forecaster is None:
-        raise BadInputError(
-            "The control 'forecast' has no forecaster.", remedy="Train one, or use the control 'buffer'."
-        )
-
+def _means_of(forecaster: NodeForecaster, window: DemandWindow) -> NearAndFar:
     def near_and_far(at: int) -> tuple[float, float]:
-        known = window.bins.running[: window.bins_before + at + 1]
-        said = forecaster.forecast(known, window.start_s + at * BIN_S)
-        return said.near_mean, said.far_mean
+        busy = window.bins.running[: window.bins_before + at + 1]
+        forecast = forecaster.forecast(busy, window.start_s + at * BIN_S)
+        return forecast.near_mean, forecast.far_mean
 
     return near_and_far

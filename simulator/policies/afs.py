@@ -8,7 +8,4 @@ from simulator.elastic.rules.afs import AfsL
 class Afs(ElasticPolicy):
     """Apathetic future share, for jobs whose sizes are known: the best mean JCT among PCS' rivals."""
 
-    @property
-    def rule(self) -> AllocationRule:
-        """The tournament for each GPU."""
-        return AfsL()
+    rule: AllocationRule = AfsL()

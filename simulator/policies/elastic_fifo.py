@@ -2,15 +2,11 @@
 
 from simulator.elastic.allocation import AllocationRule
 from simulator.elastic.elastic_policy import ElasticPolicy
-from simulator.elastic.rules import elastic_fifo
+from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
 
 
 class ElasticFifo(ElasticPolicy):
     """First come first served over elastic jobs: the last one served gets what is left, if it is of use."""
 
     oracle = False
-
-    @property
-    def rule(self) -> AllocationRule:
-        """Serve from the front."""
-        return elastic_fifo.ElasticFifoRule()
+    rule: AllocationRule = ElasticFifoRule()

@@ -16,7 +16,7 @@ from simulator.worker_scaling.genetic_allocation import (
     search_allocation,
 )
 from simulator.worker_scaling.goodput import drawn_goodputs
-from simulator.worker_scaling.job_workers import workers_of
+from simulator.worker_scaling.job_workers import widest_first, workers_of
 from simulator.worker_scaling.scalable_job import ScalableJob
 from simulator.worker_scaling.server_pools import ServerPool
 from simulator.worker_scaling.settings import Order, WorkerSettings
@@ -88,7 +88,7 @@ class Pollux(WorkerPolicy):
         counts = search_allocation(demands, free_gpus + held_gpus, self._search, rng)
         workers = dict(zip(views, counts, strict=True))
         self._extra = {view: max(0, count - workers_of(view).least) for view, count in workers.items()}
-        for view in sorted((view for view in waiting if workers[view]), key=_widest_first):
+        for view in sorted((view for view in waiting if workers[view]), key=widest_first):
             draft.start(view, ServerPool.TRAINING)
 
     def extra_workers(self, jobs: Sequence[ScalableJob], capacity_gpus: int) -> Sequence[int]:
@@ -118,9 +118,3 @@ def _first_in_line(queue: Iterable[JobView], free_gpus: int) -> list[JobView]:
         if asked_gpus > LOOKAHEAD * free_gpus:
             break
     return first
-
-
-def _widest_first(view: JobView) -> tuple[int, int, int]:
-    """Best fit decreasing (Lyra, section 5.3): most GPUs a worker, then most workers."""
-    workers = workers_of(view)
-    return (-workers.gpus_each, -workers.least, view.index)

@@ -8,7 +8,4 @@ from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
 class Srsf(ElasticPolicy):
     """Jobs are served in the order of GPUs x remaining run time; it reads true sizes."""
 
-    @property
-    def rule(self) -> AllocationRule:
-        """Shortest remaining service first."""
-        return ShortestRemainingServiceFirst()
+    rule: AllocationRule = ShortestRemainingServiceFirst()

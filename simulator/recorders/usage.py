@@ -24,10 +24,6 @@ class Usage:
     waiting_jobs: NDArray[np.float64]
     waiting_gpus: NDArray[np.float64]
 
-    def binned(self, values: NDArray[np.float64], edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean of one of the step functions over each bin between the edges (s, ascending)."""
-        return binned(self.at_s, values, edges_s)
-
 
 def binned(
     at_s: NDArray[np.float64], values: NDArray[np.float64], edges_s: NDArray[np.float64]

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from simulator.elastic.placing import shrunk
 from simulator.job_view import JobView
-from simulator.placement import Placement
+from simulator.placement import Placement, without
 from simulator.snapshot import NodePool
 from simulator.worker_scaling.job_workers import base_gang, workers_of
 from simulator.worker_scaling.server_pools import ServerPool
@@ -50,19 +50,12 @@ def flexible_of(view: JobView) -> Placement:
     """
     if view.job.workers is not None or view.job.elasticity is None or view.placement is None:
         return view.flexible
-    kept = dict(shrunk(view.placement, view.min_gpus))
-    rest = ((node, gpus - kept.get(node, 0)) for node, gpus in view.placement)
-    return tuple((node, gpus) for node, gpus in rest if gpus)
+    return without(view.placement, shrunk(view.placement, view.min_gpus))
 
 
 def base_of(view: JobView) -> dict[int, int]:
     """Return the GPUs by server of a running job's base workers."""
-    base = dict(view.placement or ())
-    for node, gpus in flexible_of(view):
-        base[node] -= gpus
-        if not base[node]:
-            del base[node]
-    return base
+    return dict(without(view.placement or (), flexible_of(view)))
 
 
 class Draft:

@@ -1,7 +1,7 @@
 """From a draft to the actions that make a pool so, in an order in which each finds free what it takes."""
 
 from simulator.actions import Resize, Start
-from simulator.placement import FreeGpus, Placement, exchanged
+from simulator.placement import FreeGpus, Placement, exchanged, without
 from simulator.worker_scaling.draft import Draft, DraftedJob
 
 
@@ -63,12 +63,7 @@ def _resize(job: DraftedJob) -> _Change:
 def _in_two(change: _Change, free: FreeGpus, done: list[Start | Resize]) -> _Change:
     """Have a job give up what it gives up; return the rest of its step."""
     view = change.action.job
-    given = dict(change.gives)
-
-    def without(part: Placement) -> Placement:
-        rest = ((node, gpus - given.get(node, 0)) for node, gpus in part)
-        return tuple((node, gpus) for node, gpus in rest if gpus > 0)
-
-    done.append(Resize(view, without(view.placement or ()), flexible=without(view.flexible)))
+    kept, flexible = without(view.placement or (), change.gives), without(view.flexible, change.gives)
+    done.append(Resize(view, kept, flexible=flexible))
     free.give(change.gives)
     return _Change(change.action, (), change.takes)

@@ -29,6 +29,12 @@ def _implied(gpus: int, elasticity: Elasticity | None) -> Workers:
     )
 
 
+def widest_first(view: JobView) -> tuple[int, int, int]:
+    """Order by best fit decreasing (Lyra, section 5.3): most GPUs a worker, then most workers."""
+    workers = workers_of(view)
+    return (-workers.gpus_each, -workers.least, view.index)
+
+
 def base_gang(view: JobView, gpus_per_node: int) -> tuple[int, ...]:
     """Return the GPUs of each of a job's base workers, largest first.
 

@@ -18,7 +18,7 @@ from simulator.snapshot import NodePool, Snapshot
 from simulator.worker_scaling.base_demand import BaseRoom, pools_of
 from simulator.worker_scaling.draft import Draft, DraftedJob
 from simulator.worker_scaling.draft_actions import actions_of
-from simulator.worker_scaling.job_workers import believed_left_s, workers_of
+from simulator.worker_scaling.job_workers import believed_left_s, widest_first, workers_of
 from simulator.worker_scaling.scalable_job import ScalableJob
 from simulator.worker_scaling.server_pools import ServerPool
 from simulator.worker_scaling.settings import WorkerSettings
@@ -129,7 +129,7 @@ class WorkerPolicy(Policy):
                 ):
                     break
             return
-        for view, pool in sorted(self._chosen(draft), key=_widest_first):
+        for view, pool in sorted(self._chosen(draft), key=lambda start: widest_first(start[0])):
             if not draft.start(view, pool):
                 any(draft.start(view, other) for other in self.pools_of(view) if other is not pool)
         if draft.loans:
@@ -190,8 +190,3 @@ def _mixes(view: JobView) -> bool:
     """Whether a job may run on both kinds of servers at once, and on those on loan only so."""
     workers = view.job.workers
     return workers is not None and workers.heterogeneous and not workers.loanable
-
-
-def _widest_first(start: tuple[JobView, ServerPool]) -> tuple[int, int, int]:
-    workers = workers_of(start[0])
-    return (-workers.gpus_each, -workers.least, start[0].index)

@@ -10,7 +10,7 @@ from simulator.figures import draw_figures, usage_over_time
 from simulator.policies.registry import load_policy
 from simulator.recorders.recorder_group import together
 from simulator.recorders.timeline import TimelineRecorder
-from simulator.recorders.usage import Usage, UsageRecorder
+from simulator.recorders.usage import Usage, UsageRecorder, binned
 from simulator.recorders.waiting import WaitRecorder
 from simulator.replay import simulate
 from simulator.scenario import Scenario
@@ -43,9 +43,9 @@ def test_areas_are_held_and_waited_time(policy):
 def test_means_over_bins():
     usage = Usage(np.array([0.0, 10.0, 30.0]), np.array([4.0, 2.0, 1.0]), np.zeros(3), np.zeros(3))
     edges = np.array([0.0, 5.0, 20.0, 40.0, 50.0])
-    assert usage.binned(usage.gpus_in_use, edges).tolist() == pytest.approx([4.0, 40 / 15, 1.5, 1.0])
+    assert binned(usage.at_s, usage.gpus_in_use, edges).tolist() == pytest.approx([4.0, 40 / 15, 1.5, 1.0])
     empty = Usage(np.empty(0), np.empty(0), np.empty(0), np.empty(0))
-    assert empty.binned(empty.gpus_in_use, edges).tolist() == [0, 0, 0, 0]
+    assert binned(empty.at_s, empty.gpus_in_use, edges).tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import Pool
 from simulator.elastic.configurations import configuration_to_json
 from simulator.elastic.elastic_policy import ElasticPolicy
-from simulator.elastic.engine import ElasticSimulation, predict_end_s
+from simulator.elastic.engine import ElasticSimulation
 from simulator.elastic.pareto.objectives import metric_values
 from simulator.elastic.rules.wfq import WfqConfig
 from simulator.job import Job
@@ -132,7 +132,7 @@ def replay(
         return found
 
     def each_nth(simulation: ElasticSimulation, job: ActiveJob) -> float:
-        return nan if job.index % every else predict_end_s(simulation, job)
+        return nan if job.index % every else simulation.predict_end_s(job)
 
     simulation = ElasticSimulation(
         trace.workload,
