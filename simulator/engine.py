@@ -104,7 +104,7 @@ class Simulation:
         self._loans = loan_recorder_of(scenario, self.pools, self.jobs, self.now_s)
         watching = [each for each in (recorder, self._fleet, self._loans) if each is not None]
         self._recorder = together(watching)
-        told = progress or silent
+        report_progress = progress or silent
         self._lifecycle = JobLifecycle(
             self.name,
             scenario,
@@ -113,7 +113,7 @@ class Simulation:
             self._agenda,
             unplaceable=self._unplaceable,
             recorder=self._recorder,
-            progress=lambda completed: told(completed, len(self.jobs), self.name),
+            progress=lambda completed: report_progress(completed, len(self.jobs), self.name),
         )
         self._lifecycle.now_s = self.now_s
         self._taker = ActionTaker(self._lifecycle, policy.costs, self.cluster.gpus_per_node, placed_workers)

@@ -50,7 +50,7 @@ class InitialState:
 
     `running` are the jobs that run, in the order of their starts, and `waiting` those that wait, in the order
     in which they began to: views that say in which pool (`JobView.pool`), on which GPUs (`placement`), beside
-    whom (`partner`), for how long already (`attained_s`, as of `run_since_s`) and for how much longer
+    which job (`partner`), for how long already (`attained_s`, as of `run_since_s`) and for how much longer
     (`remaining_s`, at full speed). `JobView.index` orders all of them by submission.
 
     `nodes` describes pools; one that is not named has the nodes that the cluster says, all on offer.
@@ -225,8 +225,8 @@ def pool_with(pools: Mapping[str, NodePool], view: JobView) -> NodePool:
     return pool
 
 
-def _take(pool: NodePool, placement: Placement, who: str) -> None:
+def _take(pool: NodePool, placement: Placement, holder: str) -> None:
     try:
         pool.free.take(placement)
     except (ValueError, IndexError) as error:
-        raise BadInputError(f"In {pool.name!r} {who} holds GPUs that are not there: {error}.") from error
+        raise BadInputError(f"In {pool.name!r} {holder} holds GPUs that are not there: {error}.") from error

@@ -92,7 +92,7 @@ class JobLifecycle:
         if self.recorder is not None:
             self.recorder.queued(self.now_s, view, pool)
             if waits_its_turn and pool not in self.changed:
-                # A policy that goes by the order need not be asked: whoever is ahead still comes first.
+                # A policy that goes by the order need not be asked: the job ahead still comes first.
                 self.recorder.decided(self.now_s, (pool,))
 
     def waits_on(self, view: JobView, pool: NodePool) -> None:

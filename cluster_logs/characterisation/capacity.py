@@ -37,8 +37,8 @@ class Capacity:
 
     def only(self, virtual_clusters: Iterable[str]) -> "Capacity | None":
         """The capacity of some of them; None where none is known."""
-        chosen = [name for name in virtual_clusters if name in self.gpus]
-        return _known_rows(self.gpus[chosen], self.nodes[chosen])
+        known_names = [name for name in virtual_clusters if name in self.gpus]
+        return _known_rows(self.gpus[known_names], self.nodes[known_names])
 
     def nodes_on(self, second: float) -> int:
         """Nodes of the whole cluster at one instant."""
@@ -76,5 +76,5 @@ def capacity_of(nodes: pd.DataFrame) -> Capacity | None:
 
 
 def _known_rows(gpus: pd.DataFrame, nodes: pd.DataFrame) -> Capacity | None:
-    known = (gpus.sum(axis=1) > 0).to_numpy()
-    return Capacity(gpus[known], nodes[known]) if known.any() else None
+    not_a_gap = (gpus.sum(axis=1) > 0).to_numpy()
+    return Capacity(gpus[not_a_gap], nodes[not_a_gap]) if not_a_gap.any() else None

@@ -47,8 +47,8 @@ def states_by_size(log: ObservedLog) -> pd.DataFrame:
     ended, gpus = final_state(jobs), jobs["gpus"].to_numpy()
     rows = {}
     for size in SIZES_GPUS:
-        chosen = gpus >= size if size == SIZES_GPUS[-1] else gpus == size
-        rows[f">= {size}" if size == SIZES_GPUS[-1] else str(size)] = _job_shares(ended[chosen])
+        of_size = gpus >= size if size == SIZES_GPUS[-1] else gpus == size
+        rows[f">= {size}" if size == SIZES_GPUS[-1] else str(size)] = _job_shares(ended[of_size])
     frame = pd.DataFrame(rows).T.add_suffix("_pct")
     frame.columns = pd.Index(map(str, frame.columns))
     return frame.rename_axis("gpus")

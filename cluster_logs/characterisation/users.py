@@ -1,6 +1,6 @@
 """How users share the cluster and its queues (Helios, figures 8 and 9).
 
-Users are all that submitted a job, on CPUs or GPUs; who has none of what is shared holds nothing of it.
+Users are all that submitted a job, on CPUs or GPUs; one without any of what is shared holds nothing of it.
 """
 
 import numpy as np

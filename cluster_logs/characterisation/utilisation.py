@@ -188,8 +188,8 @@ def _by_size(log: ObservedLog) -> tuple[FloatArray, FloatArray, FloatArray]:
     some = total > 0
     alone = (running["gpus"] == 1).to_numpy()
     parts = (
-        np.minimum(gpus_in_use(running[chosen], minutes_s, log.rule)[some] / total[some], 1.0)
-        for chosen in (alone, ~alone)
+        np.minimum(gpus_in_use(running[of_size], minutes_s, log.rule)[some] / total[some], 1.0)
+        for of_size in (alone, ~alone)
     )
     return minutes_s[some], *parts  # type: ignore[return-value]
 

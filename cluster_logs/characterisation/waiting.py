@@ -67,7 +67,7 @@ def waits_behind_users(log: ObservedLog) -> pd.DataFrame:
     """Whose jobs waited while whose held the GPUs of the same virtual cluster.
 
     At each full minute the waiting jobs of a user are charged to those that hold GPUs, by their GPUs' share;
-    to nobody while no GPU is held. Users beyond the eight that hold and wait most in a virtual cluster are
+    to none while no GPU is held. Users beyond the eight that hold and wait most in a virtual cluster are
     taken together. The pairs with most waiting, at most 100.
     """
     return _waits_behind_users(log).head(_ROWS).set_index("virtual_cluster")
@@ -90,11 +90,11 @@ def behind_others_statistics(log: ObservedLog) -> dict[str, float]:
     pairs = _waits_behind_users(log)
     hours, total = pairs["waited_h"], float(pairs["waited_h"].sum())
     own = (pairs["waiting_user"] == pairs["holding_user"]) & (pairs["holding_user"] != OTHERS)
-    nobody = pairs["holding_user"] == NOBODY
+    idle = pairs["holding_user"] == NOBODY
     return {
-        "behind_others_pct": share_pct(hours[~own & ~nobody].sum(), total),
+        "behind_others_pct": share_pct(hours[~own & ~idle].sum(), total),
         "behind_own_pct": share_pct(hours[own].sum(), total),
-        "behind_idle_gpus_pct": share_pct(hours[nobody].sum(), total),
+        "behind_idle_gpus_pct": share_pct(hours[idle].sum(), total),
     }
 
 
@@ -131,12 +131,12 @@ def _pairs(
         return
     weight = gpus * (end_s - start_s) / max(1.0, float((gpus * (end_s - start_s)).sum()))
     weight += (start_s - submit_s) / float((start_s - submit_s).sum())
-    known = codes >= 0
-    totals = np.bincount(codes[known], weight[known], len(names))
+    named = codes >= 0
+    totals = np.bincount(codes[named], weight[named], len(names))
     largest = np.argsort(-totals, kind="stable")[: min(_LARGEST_GROUPS, int((totals > 0).sum()))]
     slot_of = np.full(len(names) + 1, len(largest))  # the last: all others, and jobs of no known user
     slot_of[largest] = np.arange(len(largest))
-    slots, told = slot_of[codes], [*(names[code] for code in largest), OTHERS]
+    slots, group_names = slot_of[codes], [*(names[code] for code in largest), OTHERS]
     held = held_by_group(start_s, end_s, gpus, slots, minutes_s, log.rule)
     in_use = held.sum(axis=0)
     idle = in_use <= 0
@@ -145,6 +145,6 @@ def _pairs(
         submit_s[delayed], start_s[delayed], np.ones(int(delayed.sum())), slots[delayed], minutes_s
     )
     hours = np.hstack([waiting @ held.T, waiting[:, idle].sum(axis=1, keepdims=True)]) / 60
-    holders = [*told[: len(held)], NOBODY]
+    holders = [*group_names[: len(held)], NOBODY]
     for row, column in zip(*np.nonzero(hours > 0), strict=True):
-        yield told[row], holders[column], float(hours[row, column])
+        yield group_names[row], holders[column], float(hours[row, column])

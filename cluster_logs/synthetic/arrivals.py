@@ -126,9 +126,9 @@ def _draw_day(
     if day % _RUNAWAY_EVERY_DAYS == _RUNAWAY_DAY:
         lone = np.flatnonzero(gpus == 1)
         if len(lone):
-            chosen = lone[rng.integers(len(lone))]
-            duration_s[chosen], patience_s[chosen] = profile.longest_s, np.inf
-            state[chosen], source_state[chosen] = "FAILED", "TIMEOUT"
+            runaway = lone[rng.integers(len(lone))]
+            duration_s[runaway], patience_s[runaway] = profile.longest_s, np.inf
+            state[runaway], source_state[runaway] = "FAILED", "TIMEOUT"
     return pd.DataFrame(
         {
             "submit_s": submit_s,

@@ -128,7 +128,7 @@ def _queue_all(population: Population, submissions: Submissions) -> IntArray:
     owner = population.virtual_cluster[submissions.family]
     for index, nodes in enumerate(population.profile.nodes):
         here = np.flatnonzero(owner == index)
-        found = start_times(
+        start_s = start_times(
             submissions.submit_s[here].tolist(),
             submissions.duration_s[here].astype(np.int64).tolist(),
             submissions.gpus[here].tolist(),
@@ -136,7 +136,7 @@ def _queue_all(population: Population, submissions: Submissions) -> IntArray:
             gpus_per_node=GPUS_PER_NODE,
             patience_s=submissions.patience_s[here].tolist(),
         )
-        starts[here] = [-1 if start is None else start for start in found]
+        starts[here] = [-1 if start is None else start for start in start_s]
     return starts
 
 

@@ -126,8 +126,8 @@ class ElasticPolicy(Policy):
         for name, pool in pools.items():
             if name in active_counts:
                 self._active_counts[name] = ActiveJobCount(*active_counts[name])
-            known = {view: jobs[view] for view in _in_order(pool) if view in jobs}
-            for view, (service_s, events, active_count) in known.items():
+            remembered = {view: jobs[view] for view in _in_order(pool) if view in jobs}
+            for view, (service_s, events, active_count) in remembered.items():
                 job = self._admitted(view, pool, service_s)
                 job.count_before = (events, active_count)
 
@@ -201,7 +201,7 @@ class ElasticPolicy(Policy):
         self, now_s: float, pool: NodePool, views: Sequence[JobView]
     ) -> "dict[JobView, PlacedJob]":
         """Let the rule's view of the pool's jobs show what is so now."""
-        known = self._active.get(pool.name, {})
+        before_by_view = self._active.get(pool.name, {})
         active_count = self._active_counts.setdefault(pool.name, ActiveJobCount())
         active_count.events += 1
         active_count.jobs += len(views)
@@ -209,7 +209,7 @@ class ElasticPolicy(Policy):
         jobs: dict[JobView, PlacedJob] = {}
         self._active[pool.name] = jobs
         for view in views:
-            job = known.get(view)
+            job = before_by_view.get(view)
             if job is None:
                 job = self._admitted(view, pool, self._size_of(view))
                 job.count_before = before
@@ -238,10 +238,10 @@ class ElasticPolicy(Policy):
 
     def _admitted(self, view: JobView, pool: NodePool, service_s: float) -> "PlacedJob":
         active_count = self._active_counts.setdefault(pool.name, ActiveJobCount())
-        known = view.job
-        if not isfinite(known.duration_s):  # a live cluster: what is believed is all that there is
-            known = replace(known, duration_s=service_s / view.gpus)
-        job = PlacedJob(known, view.index, active_count)
+        truth_or_belief = view.job
+        if not isfinite(truth_or_belief.duration_s):  # a live cluster: what is believed is all that there is
+            truth_or_belief = replace(truth_or_belief, duration_s=service_s / view.gpus)
+        job = PlacedJob(truth_or_belief, view.index, active_count)
         job.service_s = service_s
         if not self.settings.resizes:
             job.min_gpus = job.demand

@@ -60,9 +60,9 @@ class FairStarts:
         """Start waiting jobs on all of their GPUs; what runs is left alone."""
         kept = self._brought_up_to(pool)
         held = [0] * len(self._weights)
-        known = self.known
+        class_and_size = self.known
         for view in pool.running:  # each holds all that it asks for
-            seen = known.get(view) or self._admitted(view)
+            seen = class_and_size.get(view) or self._admitted(view)
             held[seen[0]] += view.gpus
         gpus = pool.free.total + sum(held)
         demands = [own + asked for own, asked in zip(held, kept.line.asked, strict=True)]
@@ -103,8 +103,8 @@ class FairStarts:
         return kept
 
     def _admitted(self, view: JobView) -> tuple[int, float]:
-        known = self.known.get(view)
-        if known is None:
+        class_and_size = self.known.get(view)
+        if class_and_size is None:
             size_s = self._size_of(view)
-            known = self.known[view] = self._class_of(size_s), size_s
-        return known
+            class_and_size = self.known[view] = self._class_of(size_s), size_s
+        return class_and_size

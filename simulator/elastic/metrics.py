@@ -67,14 +67,14 @@ def prediction_summary(jobs: "pd.DataFrame") -> Mapping[str, float | int]:
         predicted = (done["predicted_end_time_s"] - done["submit_time_s"]).to_numpy(dtype=np.float64)
         errors = finite_errors_pct(done)
         late = jct - predicted
-        known = late[np.isfinite(late)]
+        finite_late = late[np.isfinite(late)]
         summary |= {
             "predicted_jobs": int(np.isfinite(predicted).sum()),
             "mean_pred_err_pct": mean(errors),
             **{f"{label}_pred_err_pct": percentile(errors, at) for label, at in PERCENTILES.items()},
             "max_pred_err_pct": float(errors.max()) if len(errors) else 0.0,
             # Rounding to a microsecond is no lateness.
-            "later_than_predicted_pct": 100 * mean((known > 1e-3).astype(np.float64)),
+            "later_than_predicted_pct": 100 * mean((finite_late > 1e-3).astype(np.float64)),
         }
     if "fair_time_s" in done:
         fair = done["fair_time_s"].to_numpy(dtype=np.float64)

@@ -64,14 +64,14 @@ class Placing:
             else:
                 self._grow(view, placement, grown, plan)
         for view in starts:
-            found = self._found(view, wanted[view], plan)
-            if found is None:
+            start_on = self._found(view, wanted[view], plan)
+            if start_on is None:
                 self.kept_out.add(view)
                 if self._strict:
                     break
             else:
-                plan.take(found)
-                self.actions.append(Start(view, found))
+                plan.take(start_on)
+                self.actions.append(Start(view, start_on))
         for view, placement, gpus in wide:
             grown = _scattered(placement, gpus - view.held_gpus, plan)
             if grown != placement:

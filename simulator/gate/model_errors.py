@@ -76,19 +76,19 @@ def not_worse_than_naive(check: ModelErrors, rules: GateRules) -> Constraint:
     margin_pct = 0.0 if check.must_win else rules.naive_margin_pct
     limit = change.reference * (1 + margin_pct / 100.0)
     low, high = change.difference.low, change.difference.high
-    said = (
+    comparison = (
         f"{check.measure[0].upper()}{check.measure[1:]} of the {check.model}: {number(change.challenger)} "
         f"{check.unit}; of {check.naive}: {number(change.reference)} {check.unit}"
     )
     passed: bool | None = None
     if low is None or high is None:
-        sentence = f"Not measured: {said}, but one day shows nothing of how days differ."
+        sentence = f"Not measured: {comparison}, but one day shows nothing of how days differ."
     elif check.must_win:
         passed = high < 0
         word = "clearly better" if passed else "not clearly better, as it must be"
-        sentence = f"{said}: {word} ({low:+.3g} to {high:+.3g})."
+        sentence = f"{comparison}: {word} ({low:+.3g} to {high:+.3g})."
     else:
         passed = low <= 0 and change.challenger <= limit
         word = "clearly better" if high < 0 else "clearly worse" if low > 0 else "no clear difference"
-        sentence = f"{said}: {word} ({low:+.3g} to {high:+.3g}); at most +{margin_pct:g} % is allowed."
+        sentence = f"{comparison}: {word} ({low:+.3g} to {high:+.3g}); at most +{margin_pct:g} % is allowed."
     return Constraint(check.name, check.unit, change.challenger, change.reference, limit, passed, sentence)

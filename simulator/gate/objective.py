@@ -28,10 +28,10 @@ def change_of(
     """The change of a figure from `other` to `judged`; None where no job has it under both."""
     column, share = FIGURES[name]
     new, old = getattr(judged, column), getattr(other, column)
-    known = np.isfinite(new) & np.isfinite(old)
-    if not known.any():
+    measured = np.isfinite(new) & np.isfinite(old)
+    if not measured.any():
         return None
-    new, old, block = new[known], old[known], blocks[known]
+    new, old, block = new[measured], old[measured], blocks[measured]
     sure = {"confidence_pct": rules.confidence_pct, "resamples": rules.resamples, "seed": rules.seed}
     if share is None:
         return paired_mean_change(new, old, block, method=rules.interval, **sure)  # type: ignore[arg-type]

@@ -124,7 +124,8 @@ def verdict_page(verdict: Verdict) -> str:
             ),
         ]
     if verdict.assumptions:
-        parts += ["## Assumptions", "\n".join(f"- {markdown_text(said)}" for said in verdict.assumptions)]
+        assumptions = (f"- {markdown_text(assumption)}" for assumption in verdict.assumptions)
+        parts += ["## Assumptions", "\n".join(assumptions)]
     parts += ["## Rules", rules]
     return "\n\n".join(parts) + "\n"
 

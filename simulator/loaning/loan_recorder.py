@@ -2,7 +2,7 @@
 
 Usage is that of the time in which jobs are submitted, as with sleeping nodes: what follows the last
 submission is no cluster's life. A GPU counts as used until the decision after its job has ended: before that
-nobody can have it. Reclaims and scaling operations are counted to the end.
+no other can have it. Reclaims and scaling operations are counted to the end.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

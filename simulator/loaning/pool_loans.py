@@ -157,7 +157,7 @@ class PoolLoans:
         return servers
 
     def _lend(self, borrowers: Sequence[_Borrower], wanted: int, lender: NodePool, unit: int) -> list[Action]:
-        """Return who borrows, so that so many are on loan; idle guests go where GPUs are lacked."""
+        """Return which pools borrow, so that so many are on loan; idle guests go where GPUs are lacked."""
         size = lender.free.gpus_per_node
         idle = {borrower.pool: borrower.idle() for borrower in borrowers}
         lacked = {}

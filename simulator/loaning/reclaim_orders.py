@@ -94,7 +94,7 @@ class _Search:
                     if other not in self._left_idle[beside]:
                         self._left_idle[beside].add(other)
                         stale.add(beside)
-            else:  # nobody leaves it idle now: it is
+            else:  # no preemption leaves it idle now: it is
                 for beside in changed:
                     if beside != other:
                         self._left_idle[beside].discard(other)

@@ -1,6 +1,6 @@
-"""Which servers on loan go back to inference, and whom that preempts (Lyra, section 4).
+"""Which servers on loan go back to inference, and which jobs that preempts (Lyra, section 4).
 
-Idle servers first, then those with flexible workers only, whose jobs run on with fewer: nobody is preempted.
+Idle servers first, then those with flexible workers only, whose jobs run on with fewer: none is preempted.
 What else is picked preempts the jobs that have base workers there, and a rule says which:
 
     exact      the fewest jobs preempted (`exact_reclaim`), by a solver; `greedy` where it is missing or late
@@ -109,7 +109,7 @@ def _jobs(server: LoanedServer[JobT]) -> list[JobT]:
 def _harmless_first(
     in_order: Sequence[LoanedServer[JobT]], count: int, rule: str, limit_s: float | None
 ) -> tuple[list[LoanedServer[JobT]], bool]:
-    """Return the picks of a rule that knows who is preempted, and whether no others preempt fewer jobs."""
+    """Return the picks of a rule that looks at jobs, and whether no others preempt fewer of them."""
     harmless = sorted(
         (server for server in in_order if not _jobs(server)), key=lambda server: (server.used_gpus, server.id)
     )[:count]

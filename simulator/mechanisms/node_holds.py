@@ -59,8 +59,8 @@ def choose_nodes(job: JobView, pool: NodePool, now_s: float, taken: set[int]) ->
     )
     if len(ready) < len(needs):
         return None
-    chosen = ready[: len(needs)]
-    return Hold(job, tuple(node for _, node in chosen), chosen[-1][0], now_s)
+    soonest = ready[: len(needs)]
+    return Hold(job, tuple(node for _, node in soonest), soonest[-1][0], now_s)
 
 
 def _free_at_s(free: int, needed: int, leaving: list[tuple[float, int]], now_s: float) -> float:

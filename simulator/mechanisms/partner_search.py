@@ -172,8 +172,8 @@ class PartnerSearch:
                 until_s = inf
         if not self._measured.knows(job, job.queued_since_s):
             return None
-        found, loss = self._cheapest(job, kinds, price * job.gpus)
-        partner = None if found is None else offers[found][0]
+        kind, loss = self._cheapest(job, kinds, price * job.gpus)
+        partner = None if kind is None else offers[kind][0]
         if in_need and (partner is None or loss):
             if partner is not None:
                 until_s = min(until_s, self._due_s(job, partner, loss))
@@ -183,9 +183,9 @@ class PartnerSearch:
                 self._refused[job] = (self._look, until_s)
                 self.due_s = min(until_s, self.due_s)
                 return None
-        if found is None or partner is None:
+        if kind is None or partner is None:
             return None
-        self._strike_out(offers, found, partner)
+        self._strike_out(offers, kind, partner)
         if partner.state is not RunState.RUNNING or partner.partner is not None or partner.unstable:
             self._running = WRONG
             return None
@@ -198,11 +198,11 @@ class PartnerSearch:
         if job.profile is None:
             return None, 0.0
         offers = self._offers[job.gpus]
-        known = self._pairs.known(job)
+        known_losses = self._pairs.known(job)
         memory_mib = self._settings.gpu_memory_mib - job.profile.gpu_mem_mib
         best: str | None = None
         for kind in kinds:
-            loss = known.get(kind)
+            loss = known_losses.get(kind)
             if loss is not None and (loss > most or (loss == most and best is not None)):
                 continue
             if kind not in offers:

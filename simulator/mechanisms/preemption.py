@@ -105,18 +105,18 @@ def _fit(pool: NodePool, walk: QueueWalk, now_s: float, limit_of: Callable[[Any]
             limit = limit_of(priority)
             if victims is None:
                 victims = order.after(limit, now_s)
-            chosen, placement = _make_room(plan, gpus, limit, victims)
+            victims_needed, placement = _make_room(plan, gpus, limit, victims)
             if placement is None:
                 # Later jobs have no higher priority, hence no more victims: as large a demand cannot fit.
                 walk.below = gpus
                 continue
             if plan is pool.free:
                 plan = pool.plan()
-            for i in chosen:
+            for i in victims_needed:
                 victim = victims[i][2]
                 actions.append(Preempt(victim))
                 plan.give(_placement(victim))
-            for i in sorted(chosen, reverse=True):
+            for i in sorted(victims_needed, reverse=True):
                 del victims[i]
         elif plan is pool.free:
             plan = pool.plan()
@@ -148,13 +148,13 @@ def _make_room(
             fits = fits or had >= gpus
         if fits:
             # Where consolidated placement would put it: the fullest node that fits, the lowest on ties.
-            _, chosen = min((free[node], node) for node, _ in _placement(job) if free[node] >= gpus)
+            _, fullest = min((free[node], node) for node, _ in _placement(job) if free[node] >= gpus)
             needed = [
                 at
                 for at in range(len(victims) - 1, i - 1, -1)
-                if any(node == chosen for node, _ in _placement(victims[at][2]))
+                if any(node == fullest for node, _ in _placement(victims[at][2]))
             ]
-            return needed, ((chosen, gpus),)
+            return needed, ((fullest, gpus),)
     return [], None
 
 
@@ -213,7 +213,7 @@ def quota_walk(
     ends = [0]  # GPUs of the last 0, 1, 2 ... running jobs, as far as they were needed
     count = len(running)
     settled = 0  # running jobs before it have been looked at
-    chosen: list[JobView] = []
+    with_share: list[JobView] = []
     preempted: list[JobView] = []
     walk = pool.queue.walk()
     for priority, _, job in walk:
@@ -231,7 +231,7 @@ def quota_walk(
             quota = slack + ends[after]
         if gpus <= quota:
             slack -= gpus
-            chosen.append(job)
+            with_share.append(job)
         elif quota:
             walk.below = gpus  # the quota only falls
         else:
@@ -245,7 +245,7 @@ def quota_walk(
         for job in preempted:
             actions.append(Preempt(job))
             plan.give(_placement(job))
-    for job in chosen:
+    for job in with_share:
         placement = plan.find(job.gpus)
         if placement is not None:
             if plan is pool.free:

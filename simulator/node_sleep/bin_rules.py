@@ -57,7 +57,7 @@ def bin_decisions(
         )
     if not all(np.isfinite(values).all() for values in (busy, all_nodes, before)):
         raise BadInputError("A bin has no number of nodes.", remedy="Hold the last value in gaps.")
-    known = np.concatenate((before, busy))
+    demand = np.concatenate((before, busy))
     offset, buffer_nodes = len(before), settings.buffer_nodes
     active = np.zeros(len(busy), dtype=np.int64)
     change = np.zeros(len(busy), dtype=np.int64)
@@ -71,8 +71,8 @@ def bin_decisions(
             change[at] = awake - previous
             quiet_until = at + settings.keep_bins
         awake = min(awake, floor(all_nodes[at]))
-        if at >= quiet_until and _may_shrink(settings, known[: offset + at + 1], forecast, at):
-            highest = known[max(0, offset + at + 1 - settings.peak_bins) : offset + at + 1].max()
+        if at >= quiet_until and _may_shrink(settings, demand[: offset + at + 1], forecast, at):
+            highest = demand[max(0, offset + at + 1 - settings.peak_bins) : offset + at + 1].max()
             smaller = min(awake, int(highest) + buffer_nodes)
             if awake - smaller >= settings.least_nodes:
                 awake = smaller
@@ -104,8 +104,8 @@ def artifact_decisions(
     )
 
 
-def _may_shrink(settings: SleepSettings, known: Floats, forecast: NearAndFar | None, at: int) -> bool:
-    """Return whether demand has fallen, stays low and does not rise again; `known` ends with bin `at`."""
-    return has_fallen(settings, known) and (
-        forecast is None or stays_low(settings, float(known[-1]), *forecast(at))
+def _may_shrink(settings: SleepSettings, demand: Floats, forecast: NearAndFar | None, at: int) -> bool:
+    """Return whether demand has fallen, stays low and does not rise again; `demand` ends with bin `at`."""
+    return has_fallen(settings, demand) and (
+        forecast is None or stays_low(settings, float(demand[-1]), *forecast(at))
     )

@@ -80,21 +80,21 @@ def choose_settings(
         return SettingsChoice(buffer.settings, buffer, None, weeks, _with_excess(reason, buffer))
     forecast, _ = _best(replay, forecasts, limits)
     is_better = _rank(forecast, limits) > _rank(buffer, limits)
-    chosen = forecast if is_better else buffer
+    better = forecast if is_better else buffer
     used = "the forecast is used" if is_better else "a buffer is enough, and is used"
     reason = (
         f"{past} forecast put {forecast.asleep_mean:.1f} nodes to sleep, the best buffer "
         f"{buffer.asleep_mean:.1f}: {used}."
     )
-    return SettingsChoice(chosen.settings, buffer, forecast, weeks, _with_excess(reason, chosen))
+    return SettingsChoice(better.settings, buffer, forecast, weeks, _with_excess(reason, better))
 
 
-def _with_excess(reason: str, chosen: TriedSettings) -> str:
-    if chosen.within_limits:
+def _with_excess(reason: str, tried: TriedSettings) -> str:
+    if tried.within_limits:
         return reason
     return (
-        f"{reason} Nothing tried kept the limits: in the median week it cost {chosen.wake_ups_per_day:.2f} "
-        f"wake-ups and {chosen.node_minutes_short_per_day:.0f} node-minutes short a day."
+        f"{reason} Nothing tried kept the limits: in the median week it cost {tried.wake_ups_per_day:.2f} "
+        f"wake-ups and {tried.node_minutes_short_per_day:.0f} node-minutes short a day."
     )
 
 

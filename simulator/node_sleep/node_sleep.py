@@ -42,7 +42,7 @@ class NodeSleep:
         open_control(self.settings, self.forecaster)
 
     def with_sure_boots(self) -> "NodeSleep":
-        """Return the same without failures, which nobody knows beforehand."""
+        """Return the same without failures, which are not known beforehand."""
         return replace(self, boot_failure_share=0.0)
 
     @classmethod

@@ -153,7 +153,7 @@ def replay_bins(
     """Replay a window by the artifact's rules (`simulator.node_sleep.bin_rules`): nodes wake at once.
 
     `published_forecast` has busy nodes a bin of the window, for "helios-artifact", which reads it as the
-    artifact does. "forecast" asks the forecaster with the bins up to the present one; "buffer" asks nobody.
+    artifact does. "forecast" asks the forecaster with the bins up to the present one; "buffer" asks none.
     """
     running = window.bins.running[window.bins_before :]
     total = window.bins.total[window.bins_before :]

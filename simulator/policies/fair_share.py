@@ -26,7 +26,7 @@ class FairShareSettings:
     """Settings of fair share.
 
     `half_life_s`: after so long, usage counts half (Slurm's PriorityDecayHalfLife, 7 days by default).
-    `shares`: the shares of users who have others than 1, by name.
+    `shares`: the shares of users that have others than 1, by name.
     """
 
     half_life_s: float = 7 * DAY_S

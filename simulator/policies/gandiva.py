@@ -1,4 +1,4 @@
-"""Gandiva's growth: elastic jobs take what is free where they are while nobody waits (OSDI '18)."""
+"""Gandiva's growth: elastic jobs take what is free where they are while no job waits (OSDI '18)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ class GandivaSettings(WorkerSettings):
 
 
 class Gandiva(WorkerPolicy):
-    """Jobs start in order; while nobody waits, those that run grow where they are, one worker at a time."""
+    """Jobs start in order; while no job waits, those that run grow where they are, one worker at a time."""
 
     Settings = GandivaSettings
 
     def scale_out(self, draft: Draft, now_s: float) -> None:
         """Let jobs grow in the order of their starts, round after round.
 
-        All workers that came so are dropped once somebody waits, if only until now.
+        All workers that came so are dropped once a job waits, if only until now.
         """
         waited = len(draft.nodes.queue)
         if waited > len(draft.starting):

@@ -16,7 +16,7 @@ from simulator.worker_scaling.worker_policy import WorkerPolicy
 
 @dataclass(frozen=True)
 class OpportunisticSettings(WorkerSettings):
-    """Inference takes its servers back from the highest id down, whoever runs there.
+    """Inference takes its servers back from the highest id down, whatever runs there.
 
     `most_preemptions`: a job that was preempted so often waits for training servers. Without such a guard
     a job that runs longer than any lull of inference never ends.

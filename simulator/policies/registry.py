@@ -105,8 +105,8 @@ def load_policy(
         if settings:
             raise BadInputError(f"Policy {name!r} has no settings, but got {', '.join(sorted(settings))}.")
         return policy()
-    known = [field.name for field in fields(settings_class)]
+    names = [field.name for field in fields(settings_class)]
     for key in settings:
-        if key not in known:
-            raise UnknownNameError(f"setting of policy {name!r}:", key, known)
+        if key not in names:
+            raise UnknownNameError(f"setting of policy {name!r}:", key, names)
     return policy(settings_class(**settings))

@@ -72,8 +72,8 @@ class TsafrirEasy(BackfillingPolicy):
         return mine if request_s is None else min(mine, request_s)
 
     def _corrected_s(self, job: JobView, belief_s: float, times: int) -> float:
-        known = min(times, len(CORRECTIONS_S) - 2)
-        longer_s = belief_s + CORRECTIONS_S[known + 1] - CORRECTIONS_S[known]
+        step = min(times, len(CORRECTIONS_S) - 2)
+        longer_s = belief_s + CORRECTIONS_S[step + 1] - CORRECTIONS_S[step]
         request_s = self._request_s(job)
         return longer_s if request_s is None or request_s <= belief_s else min(longer_s, request_s)
 

@@ -49,17 +49,17 @@ def explain_wait(row: Mapping[str, Any]) -> list[str]:
     gpus = int(row["gpus"])
     unit = "GPUs" if gpus else "CPU cores"
     size = f"{gpus} GPU{'s' if gpus != 1 else ''}" if gpus else "a CPU job"
-    who = f"{row['job_id']} ({size}, virtual cluster {row['virtual_cluster']})"
+    job = f"{row['job_id']} ({size}, virtual cluster {row['virtual_cluster']})"
     ran = row["first_start_time_s"] == row["first_start_time_s"]
     waited_s = float(row["queuing_delay_s"])
     if row["state"] == RunState.PENDING.value:
-        return [f"{who} still waits: its virtual cluster has become too small for it."]
+        return [f"{job} still waits: its virtual cluster has become too small for it."]
     if not row["waits"]:
-        return [f"{who} was withdrawn at its submission."]
+        return [f"{job} was withdrawn at its submission."]
     if not waited_s:
-        return [f"{who} did not wait."]
+        return [f"{job} did not wait."]
     lines = [
-        f"{who} waited {in_words(waited_s)}"
+        f"{job} waited {in_words(waited_s)}"
         + (f", in {row['waits']} spells" if row["waits"] > 1 else "")
         + ("." if ran else ", and was withdrawn before it started.")
     ]

@@ -360,7 +360,7 @@ class IndolentPacking:
                 needed_estimate_s = job.estimate_s / settings.priority_ratio_max
         best: Entry | None = None
         best_gap_s = inf
-        chosen: list[Entry] = []
+        best_entries: list[Entry] = []
         for entries in equal.alone[: capacity + 1]:
             if not entries:
                 continue
@@ -388,11 +388,11 @@ class IndolentPacking:
                         and (not needed_estimate_s or other.estimate_s >= needed_estimate_s)
                         and (rule is None or rule.allows(job, other, apathetic=capacity < DEFAULT_CAPACITY))
                     ):
-                        best, best_gap_s, chosen = entry, gap_s, entries
+                        best, best_gap_s, best_entries = entry, gap_s, entries
                         break
                     i += step
         if best is None:
             return None
-        del chosen[bisect_left(chosen, best)]
+        del best_entries[bisect_left(best_entries, best)]
         memory.forget((best,))
         return best[3]

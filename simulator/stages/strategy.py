@@ -61,7 +61,7 @@ class SharingStrategy:
     def _throughput(self, forecast: ThroughputForecast, now_s: float) -> Throughput:
         """Look the load up once a bin."""
         bin_ = now_s // forecast.bin_s
-        known = self._known
-        if known is None or known[0] is not forecast or known[1] != bin_:
-            known = self._known = (forecast, bin_, forecast.at(now_s))
-        return known[2]
+        looked_up = self._known
+        if looked_up is None or looked_up[0] is not forecast or looked_up[1] != bin_:
+            looked_up = self._known = (forecast, bin_, forecast.at(now_s))
+        return looked_up[2]

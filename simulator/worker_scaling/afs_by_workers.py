@@ -1,4 +1,4 @@
-"""AFS over workers, as Lyra's authors compare it: one worker at a time to whoever gains most by its GPUs."""
+"""AFS over workers, as Lyra's authors compare it: one at a time to the job that gains most by its GPUs."""
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heapreplace

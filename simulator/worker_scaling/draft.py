@@ -1,7 +1,7 @@
 """A pool on paper: base workers as they are, flexible ones taken off, and what is placed anew.
 
-The servers of one pool, own and on loan, while a policy decides: who starts, and which elastic job gets how
-many flexible workers. What comes out of it are actions (`simulator.worker_scaling.draft_actions`).
+The servers of one pool, own and on loan, while a policy decides which jobs start, and which elastic job
+gets how many flexible workers. What comes out of it are actions (`simulator.worker_scaling.draft_actions`).
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What policies over workers share: a clock, loans, who starts and where; a policy says who scales out.
+"""What policies over workers share: a clock, loans, where jobs start; a policy says which scale out.
 
 One decision, as in Lyra (sections 4 and 5): at multiples of `period_s` servers are lent or taken back. Then,
 in a pool in which something happened, flexible workers are taken off on paper, waiting jobs get their base

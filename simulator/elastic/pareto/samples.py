@@ -63,15 +63,15 @@ def draw_sample(collected: Sequence[Job], spec: SampleSpec, purpose: Purpose, nu
     submit = np.array([job.submit_time_s for job in collected])
     sizes = np.array([(job.elasticity or rigid(job)).service_s for job in collected])
     rng = np.random.default_rng([spec.seed, _PURPOSES[purpose], number])
-    chosen, times = _arrivals(submit, spec.jobs, spec.ways[number % len(spec.ways)], rng)
+    arriving, times = _arrivals(submit, spec.jobs, spec.ways[number % len(spec.ways)], rng)
     times -= times[0]
-    if times[-1] and sizes.sum() and sizes[chosen].sum():
-        wanted_s = (submit[-1] - submit[0]) * sizes[chosen].sum() / sizes.sum()
+    if times[-1] and sizes.sum() and sizes[arriving].sum():
+        wanted_s = (submit[-1] - submit[0]) * sizes[arriving].sum() / sizes.sum()
         times *= wanted_s / times[-1]
     return Workload(
         tuple(
             replace(collected[row], job_id=str(i), submit_time_s=time, order=i)
-            for i, (row, time) in enumerate(zip(chosen.tolist(), times.round(6).tolist(), strict=True))
+            for i, (row, time) in enumerate(zip(arriving.tolist(), times.round(6).tolist(), strict=True))
         ),
         {},
     )
@@ -83,8 +83,8 @@ def _arrivals(
     """Return which jobs arrive and when (s, ascending); shapes (count,)."""
     jobs = len(submit)
     if way == "resampled":
-        chosen = np.sort(rng.integers(0, jobs, count))
-        return chosen, submit[chosen].copy()
+        rows = np.sort(rng.integers(0, jobs, count))
+        return rows, submit[rows].copy()
     gaps = np.diff(submit, prepend=submit[0])
     arrivals: Any
     if way == "shuffled":

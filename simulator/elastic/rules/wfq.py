@@ -69,14 +69,14 @@ class WeightedFairQueuing(AllocationRule):
         """Put a job into its size class, where it stays, and note how many GPUs it uses how efficiently."""
         job.size_class = bisect_left(self.config.thresholds_s, job.service_s)
         key = (job.speed_up, job.demand)
-        known = self._caps.get(key)
-        if known is None:
+        levels = self._caps.get(key)
+        if levels is None:
             caps = tuple(
                 float(job.speed_up.efficient_gpus(job.demand, zeta) if zeta > 0 else job.demand)
                 for zeta in self._efficiencies
             )
-            known = self._caps[key] = caps, tuple(job.speed_up.at(cap) for cap in caps)
-        job.caps, job.cap_rates = known
+            levels = self._caps[key] = caps, tuple(job.speed_up.at(cap) for cap in caps)
+        job.caps, job.cap_rates = levels
 
     def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
         """Split the pool over classes, then each class' share over its jobs."""
