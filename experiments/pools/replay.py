@@ -82,7 +82,7 @@ def replay_in_pools(
 
 
 def _table(ended: Sequence[ActiveJob], *, predict: bool) -> "pd.DataFrame":
-    """Make the table of jobs (`simulator.result.JOB_COLUMNS`), with what was predicted and what is fair."""
+    """Make the table of jobs (`simulator.result.job_rows`), with what was predicted and what is fair."""
     import pandas as pd
 
     count = len(ended)
