@@ -57,6 +57,7 @@ class OnlineState:
             if job_id not in state.flights:
                 self._submitted(event)
             state.observe_start(job_id, event.at_s)
+            self._calibration.started(job_id, event.at_s)
         elif event.kind is JobEventKind.REQUEUED:
             self._submitted(event)
         else:
@@ -67,7 +68,7 @@ class OnlineState:
             if len(self._ended) > _ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
             self._calibration.ended(
-                job_id, None if event.kind is JobEventKind.WITHDRAWN else event.duration_s
+                job_id, event.at_s, None if event.kind is JobEventKind.WITHDRAWN else event.duration_s
             )
             if event.kind is JobEventKind.WITHDRAWN:
                 state.observe_withdrawal(job_id)
@@ -114,7 +115,7 @@ class OnlineState:
         return estimates_s
 
     def quantiles(self, jobs: Sequence[Mapping[str, Any]], at_s: float) -> tuple[Floats, Floats]:
-        """P50 and P90 (s) of jobs as known at `at_s`, calibrated by jobs that ended, shape (jobs,) each."""
+        """P50 and P90 (s) of jobs as known at `at_s`, calibrated by jobs that started, shape (jobs,) each."""
         if not jobs:
             return np.empty(0), np.empty(0)
         self._calibration.catch_up()

@@ -1,158 +1,223 @@
-"""Quantiles of run times that stay calibrated while habits change: offsets that follow their own misses.
+"""Quantiles of run times that stay calibrated while habits change: offsets that started jobs tell.
 
-A quantile q of a job's log run time is what the model says plus an offset: one of all jobs and one of the
-job's virtual cluster (Mondrian conformal prediction; Vovk et al. 2005, section 4.5). When a job ends, the
-offset of q is raised by STEP x q if the run was longer than the quantile would be now, and lowered by
-STEP x (1 - q) if not: quantile tracking (Gibbs and Candes, NeurIPS 2021; Angelopoulos et al., NeurIPS 2023).
-Half of a step is everybody's: a virtual cluster with few jobs keeps to the whole log's offset, for each of
-its own jobs moves it by STEP / 2 at most.
+A quantile q of a job's log run time is what the model says plus an offset: the quantile q of the residuals of
+the jobs of its virtual cluster that started lately, those that still run among them (`residual_hazards`: by
+how far they have run beyond what was said, they are known to be no shorter). Learning from ended jobs alone
+would hear of the short ones first. A virtual cluster with few jobs is drawn to all jobs' offset (Mondrian
+conformal prediction; Vovk et al. 2005, section 4.5), and all jobs' to none.
 
-A run time is known only at the job's end, so what the model said at the submission (its score) is kept until
-then. Point estimates, which order queues, do not read the offsets.
+The jobs that a user has in flight were answered with the same knowledge and are mostly alike: the k-th of
+them weighs k^-CROWDING of a job, as far as others have jobs in flight that speak instead.
+
+Point estimates, which order queues, do not read the offsets.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.model_format import Fields
+from lucid_models.duration.residual_hazards import EXPECTED, LEVELS, SHORTEST_S, offsets_from, place_of
+from lucid_models.duration.residual_news import ResidualNews, RunningJob, RunningJobs
 
 Floats = NDArray[np.float64]
 
-LEVELS = (0.5, 0.9)
-# Of log run time: twenty misses of P90 in a row, a few dozen jobs after a change, raise it 2.5 times.
-STEP = 0.05
-# The part of each step that all jobs share.
-SHARED = 0.5
+CROWDING = 0.75
+# Running jobs are looked at by the first event of every so many seconds of Unix time.
+LOOK_EVERY_S = 600.0
+NEVER_S = -1e15
 # The least recently seen go first, and the jobs that were submitted first.
-MAX_VIRTUAL_CLUSTERS = 10_000
+MAX_VIRTUAL_CLUSTERS = 2_000
 MAX_AWAITED = 200_000
-_UP = tuple(STEP * level for level in LEVELS)
-_DOWN = tuple(STEP * (level - 1.0) for level in LEVELS)
 
 
-class QuantileOffsets:
-    """Offsets of log run time, one a level of LEVELS: of all jobs, and what virtual clusters add to them."""
+@dataclass(frozen=True, slots=True)
+class AwaitedJob:
+    """A job that has not ended, with its quantiles of LEVELS as said at its submission, without offsets, in
+    log seconds; `user`: "" if unknown.
+    """
 
-    def __init__(self) -> None:
-        self.of_all = [0.0] * len(LEVELS)
-        self.by_cluster: dict[str, list[float]] = {}
-
-    def of(self, virtual_cluster: str) -> tuple[float, ...]:
-        """Offsets of a job of this virtual cluster; of a new one those of all jobs."""
-        own = self.by_cluster.get(virtual_cluster)
-        if own is None:
-            return tuple(self.of_all)
-        return tuple(every + one for every, one in zip(self.of_all, own, strict=True))
-
-    def of_jobs(self, virtual_clusters: Sequence[str]) -> Floats:
-        """Offsets of jobs by their virtual clusters, shape (jobs, levels)."""
-        offsets = {name: self.of(name) for name in set(virtual_clusters)}
-        return np.array([offsets[name] for name in virtual_clusters]).reshape(-1, len(LEVELS))
-
-    def learn(self, virtual_cluster: str, beyond: Sequence[float]) -> None:
-        """A job ended: `beyond` is by how much its log run time exceeds each quantile without its offset."""
-        own = self.by_cluster.pop(virtual_cluster, None) or [0.0] * len(LEVELS)
-        self.by_cluster[virtual_cluster] = own
-        for level, (excess, offset) in enumerate(zip(beyond, self.of(virtual_cluster), strict=True)):
-            step = _UP[level] if excess > offset else _DOWN[level]
-            self.of_all[level] += SHARED * step
-            own[level] += (1.0 - SHARED) * step
-        if len(self.by_cluster) > MAX_VIRTUAL_CLUSTERS:
-            del self.by_cluster[next(iter(self.by_cluster))]
-
-    def copy(self) -> "QuantileOffsets":
-        """An independent copy."""
-        twin = QuantileOffsets()
-        twin.of_all = list(self.of_all)
-        twin.by_cluster = {name: list(own) for name, own in self.by_cluster.items()}
-        return twin
-
-    def to_data(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "of_all": list(self.of_all),
-            "virtual_clusters": list(self.by_cluster),
-            "offsets": [offset for own in self.by_cluster.values() for offset in own],
-        }
-
-    @classmethod
-    def from_data(cls, fields: Fields) -> "QuantileOffsets":
-        """Read what `to_data` wrote; raises CorruptModelError."""
-        offsets = cls()
-        of_all = fields.numbers("of_all", -1e3, 1e3, most=len(LEVELS))
-        names = fields.texts("virtual_clusters", most=MAX_VIRTUAL_CLUSTERS, unique=True)
-        own = fields.numbers("offsets", -1e3, 1e3, most=MAX_VIRTUAL_CLUSTERS * len(LEVELS))
-        if of_all.size != len(LEVELS) or own.size != len(names) * len(LEVELS):
-            raise fields.fail("offsets", "does not hold one number a level and virtual cluster")
-        offsets.of_all = of_all.tolist()
-        offsets.by_cluster = dict(zip(names, own.reshape(-1, len(LEVELS)).tolist(), strict=True))
-        return offsets
+    virtual_cluster: str
+    user: str
+    said: tuple[float, ...]
+    weight: float
 
 
 class RunTimeCalibration:
-    """The offsets now, and of each job that has not ended what was said at its submission.
+    """The offsets now, and of each job that has not ended what was said at its submission."""
 
-    What was said are the quantiles of LEVELS without offsets, in log seconds.
-    """
+    def __init__(self) -> None:
+        self.of_all = ResidualNews()
+        self.of_clusters: list[ResidualNews] = []
+        # Places in `of_clusters`, the least recently seen first.
+        self.clusters: dict[str, int] = {}
+        self.awaited: dict[str, AwaitedJob] = {}
+        self.running = RunningJobs()
+        self.looked_s = NEVER_S
+        # Of all jobs, as of the last look; what virtual clusters are drawn to.
+        self.usual_hazards: Floats = EXPECTED
+        self._in_flight: dict[str, int] = {}
+        self._offsets: dict[int, tuple[float, ...]] = {}
 
-    def __init__(self, offsets: QuantileOffsets | None = None) -> None:
-        self.offsets = offsets or QuantileOffsets()
-        self.awaited: dict[str, tuple[str, tuple[float, ...]]] = {}
+    def offsets(self, virtual_cluster: str) -> tuple[float, ...]:
+        """Offsets of log run time of a job of this virtual cluster, one a level; of a new one those of all
+        jobs.
+        """
+        place = self.clusters.get(virtual_cluster, -1)
+        offsets = self._offsets.get(place)
+        if offsets is None:
+            usual = self.usual_hazards
+            offsets = offsets_from(usual if place < 0 else self.of_clusters[place].hazards(usual))
+            self._offsets[place] = offsets
+        return offsets
 
-    def submitted(self, job_id: str, virtual_cluster: str, said: Sequence[float]) -> None:
-        """A job was submitted (again), and its quantiles were said to be these."""
-        self.awaited.pop(job_id, None)
-        self.awaited[job_id] = (virtual_cluster, tuple(said))
-        if len(self.awaited) > MAX_AWAITED:
-            del self.awaited[next(iter(self.awaited))]
+    def offsets_of_jobs(self, virtual_clusters: Sequence[str]) -> Floats:
+        """Offsets of jobs by their virtual clusters, shape (jobs, levels)."""
+        offsets = {name: self.offsets(name) for name in set(virtual_clusters)}
+        return np.array([offsets[name] for name in virtual_clusters]).reshape(-1, len(LEVELS))
 
-    def ended(self, job_id: str, duration_s: float) -> None:
-        """A job ended; of one that was not seen being submitted nothing is learned."""
-        awaited = self.awaited.pop(job_id, None)
-        if awaited is None:
+    def submitted(
+        self, job_id: str, at_s: float, virtual_cluster: str, user: str, said: Sequence[float]
+    ) -> None:
+        """A job was submitted (again) at `at_s` (Unix time), and its quantiles were said to be these."""
+        self.look(at_s)
+        self.withdrawn(job_id)
+        mine = 1
+        if user:
+            mine = self._in_flight.get(user, 0) + 1
+        others = len(self.awaited) + 1 - mine
+        weight = min(mine, 1 + others) ** -CROWDING
+        self.await_end(job_id, AwaitedJob(virtual_cluster, user, tuple(said), weight))
+
+    def started(self, job_id: str, at_s: float) -> None:
+        """A job started; that it did so before, and a job that was not seen being submitted, are passed
+        over.
+        """
+        self.look(at_s)
+        job = self.awaited.get(job_id)
+        if job is None or job_id in self.running:
             return
-        virtual_cluster, said = awaited
-        logarithm = math.log(max(duration_s, 1.0))
-        self.offsets.learn(virtual_cluster, [logarithm - each for each in said])
+        place = self._place_of(job.virtual_cluster)
+        own = self.of_clusters[place]
+        self.of_all.start(job.weight)
+        own.start(job.weight)
+        self._offsets.pop(place, None)
+        clocks = self.of_all.clock, own.clock
+        self.running.add(job_id, RunningJob(at_s, job.said, job.weight, *clocks, place))
+
+    def ended(self, job_id: str, at_s: float, duration_s: float) -> None:
+        """A job ended; of one that was not seen being submitted nothing is learned."""
+        self.look(at_s)
+        if job_id not in self.awaited:
+            return
+        self.started(job_id, at_s)  # if nobody saw it start
+        job = self._stop(job_id)
+        self._forget(job_id)
+        logarithm = math.log(max(duration_s, SHORTEST_S))
+        places = [place_of(logarithm - said) for said in job.said]
+        for news, clock in self._told_by(job):
+            weight = news.weight_now(job.weight, clock)
+            for level, place in enumerate(places):
+                news.ended[level, place] += weight
 
     def withdrawn(self, job_id: str) -> None:
         """A job will not run (again)."""
-        self.awaited.pop(job_id, None)
+        if job_id in self.running:
+            self._stop(job_id)
+        if job_id in self.awaited:
+            self._forget(job_id)
+
+    def look(self, at_s: float) -> None:
+        """Take in how long jobs have run, if it is time to (LOOK_EVERY_S)."""
+        if at_s // LOOK_EVERY_S <= self.looked_s // LOOK_EVERY_S:
+            return
+        self.looked_s = at_s
+        self.running.count_passed(at_s, self.of_all, self.of_clusters)
+        self.usual_hazards = self.of_all.hazards(EXPECTED)
+        self._offsets = {}
+
+    def await_end(self, job_id: str, job: AwaitedJob) -> None:
+        """Note a job that is in flight; the one that was submitted first is forgotten if there are too
+        many.
+        """
+        self.awaited[job_id] = job
+        if job.user:
+            self._in_flight[job.user] = self._in_flight.get(job.user, 0) + 1
+        if len(self.awaited) > MAX_AWAITED:
+            self.withdrawn(next(iter(self.awaited)))
+
+    def know_cluster(self, virtual_cluster: str, news: ResidualNews) -> None:
+        """Take a virtual cluster as known, the most recently seen one."""
+        if len(self.clusters) < MAX_VIRTUAL_CLUSTERS:
+            self.clusters[virtual_cluster] = len(self.of_clusters)
+            self.of_clusters.append(news)
+            return
+        place = self.clusters.pop(next(iter(self.clusters)))
+        self.running.forget_place(place)
+        self._offsets.pop(place, None)
+        self.clusters[virtual_cluster] = place
+        self.of_clusters[place] = news
 
     def copy(self) -> "RunTimeCalibration":
         """An independent copy."""
-        twin = RunTimeCalibration(self.offsets.copy())
-        twin.awaited = dict(self.awaited)
+        twin = RunTimeCalibration()
+        twin.of_all = self.of_all.copy()
+        twin.of_clusters = [news.copy() for news in self.of_clusters]
+        twin.clusters, twin.awaited = dict(self.clusters), dict(self.awaited)
+        twin.running, twin.looked_s = self.running.copy(), self.looked_s
+        twin.usual_hazards = self.usual_hazards
+        twin._in_flight, twin._offsets = dict(self._in_flight), dict(self._offsets)
         return twin
 
-    def to_data(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "offsets": self.offsets.to_data(),
-            "awaited": list(self.awaited),
-            "awaited_virtual_clusters": [name for name, _ in self.awaited.values()],
-            "awaited_quantiles": [each for _, said in self.awaited.values() for each in said],
-        }
+    def _place_of(self, virtual_cluster: str) -> int:
+        place = self.clusters.pop(virtual_cluster, None)
+        if place is None:
+            self.know_cluster(virtual_cluster, ResidualNews())
+            return self.clusters[virtual_cluster]
+        self.clusters[virtual_cluster] = place
+        return place
 
-    @classmethod
-    def from_data(cls, fields: Fields) -> "RunTimeCalibration":
-        """Read what `to_data` wrote; raises CorruptModelError."""
-        calibration = cls(QuantileOffsets.from_data(fields.child("offsets")))
-        jobs = fields.texts("awaited", most=MAX_AWAITED, unique=True)
-        names = fields.texts("awaited_virtual_clusters", most=MAX_AWAITED)
-        said = fields.numbers("awaited_quantiles", -1e3, 1e3, most=MAX_AWAITED * len(LEVELS))
-        if len(names) != len(jobs) or said.size != len(jobs) * len(LEVELS):
-            raise fields.fail("awaited", "does not match its virtual clusters and quantiles")
-        for job_id, name, each in zip(jobs, names, said.reshape(-1, len(LEVELS)).tolist(), strict=True):
-            calibration.submitted(job_id, name, each)
-        return calibration
+    def _told_by(self, job: RunningJob) -> list[tuple[ResidualNews, float]]:
+        """Whom a job's residual is told to, with the clock of its start there."""
+        told = [(self.of_all, job.clock_of_all)]
+        if job.place >= 0:
+            told.append((self.of_clusters[job.place], job.clock))
+        return told
+
+    def _stop(self, job_id: str) -> RunningJob:
+        """A job runs no longer: what it had passed at the last look counts no more."""
+        job = self.running.remove(job_id)
+        elapsed_s = self.looked_s - job.start_s
+        if elapsed_s >= SHORTEST_S:
+            places = [place_of(math.log(elapsed_s) - said) - 1 for said in job.said]
+            for news, clock in self._told_by(job):
+                weight = news.weight_now(job.weight, clock)
+                for level, place in enumerate(places):
+                    if place >= 0:
+                        news.passed[level, place] = max(news.passed[level, place] - weight, 0.0)
+        self._offsets.pop(job.place, None)
+        return job
+
+    def _forget(self, job_id: str) -> None:
+        user = self.awaited.pop(job_id).user
+        if user and self._in_flight[user] > 1:
+            self._in_flight[user] -= 1
+        else:
+            self._in_flight.pop(user, None)
 
 
 def virtual_cluster_of(job: Mapping[str, Any]) -> str:
     """The virtual cluster that a job is calibrated with; jobs without one are together."""
-    name = job.get("virtual_cluster")
+    return _text(job.get("virtual_cluster"))
+
+
+def user_of(job: Mapping[str, Any]) -> str:
+    """The user whose jobs in flight crowd a job; "" if unknown."""
+    return _text(job.get("user"))
+
+
+def _text(name: Any) -> str:
     return "" if name is None or name != name else str(name)

@@ -21,8 +21,8 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, affordable, boost
-from lucid_models.duration.calibrated_replay import calibrate_causally
-from lucid_models.duration.calibration import LEVELS, RunTimeCalibration
+from lucid_models.duration.calibrated_replay import calibrate_causally, offsets_at_submissions
+from lucid_models.duration.calibration import RunTimeCalibration
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
@@ -30,6 +30,7 @@ from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
 from lucid_models.duration.levels import NAIVE, with_naive_estimate
 from lucid_models.duration.log_head import HeadSettings, TaughtJobs, learn_log_head
+from lucid_models.duration.residual_hazards import LEVELS
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
 from lucid_models.duration.tables import (
     by_submission,
@@ -233,7 +234,7 @@ class WorkloadEstimateModel:
     def quantiles_causal(
         self, jobs: pd.DataFrame, features: pd.DataFrame, *, earlier: pd.DataFrame | None = None
     ) -> pd.DataFrame:
-        """Columns p50_s and p90_s, calibrated (`calibration`) by what had ended by each job's submission;
+        """Columns p50_s and p90_s, calibrated (`calibration`) by what was known at each job's submission;
         p50_offset and p90_offset, the offsets of log run time in them.
 
         `features` are those of `features_causal` for the same `jobs` and `earlier`.
@@ -244,7 +245,7 @@ class WorkloadEstimateModel:
         order = submission_order(jobs)
         said = np.full((len(table), len(LEVELS)), np.nan)
         said[fresh] = scorer.residuals.of(scorer.log_head.score(features.to_numpy()[order]))
-        offsets = calibrate_causally(scorer.calibration.copy(), job_stream(table, state), said)
+        offsets = offsets_at_submissions(scorer.calibration.copy(), job_stream(table, state), said)
         p50, p90 = scorer.calibrated_seconds(said[fresh], offsets[fresh])
         columns = {
             "p50_s": p50,

@@ -18,6 +18,7 @@ from lucid_models.duration.calibration import RunTimeCalibration, virtual_cluste
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_keys import MIN_DURATION_S
 from lucid_models.duration.reasons import account_for_duration, duration_reasons
+from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
 from lucid_models.explanation.additive import explain_additive_row
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
 
@@ -30,7 +31,7 @@ FEW_JOBS = 16
 class DurationEstimate:
     """Run time of one job in seconds: half of such jobs end within `p50_s`, nine in ten within `p90_s`.
 
-    `p90_s` is calibrated by the jobs that ended (`calibration`); `p50_s`, which orders queues, is not.
+    `p90_s` is calibrated by the jobs that started (`calibration`); `p50_s`, which orders queues, is not.
     """
 
     p50_s: float
@@ -149,7 +150,7 @@ class DurationScorer:
     def quantiles(
         self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """P50 and P90 of jobs in seconds, calibrated by the jobs of their virtual clusters that ended.
+        """P50 and P90 of jobs in seconds, calibrated by the jobs of their virtual clusters that started.
 
         Shape (jobs,) each. Queues are ordered by the point estimates of `estimate` and `predict` instead.
         """
@@ -197,7 +198,7 @@ class DurationScorer:
                 "residuals": self.residuals.to_data(),
                 "ceiling_s": self.ceiling_s,
                 "training": self.training,
-                "calibration": self.calibration.to_data(),
+                "calibration": calibration_to_data(self.calibration),
             },
         )
 
@@ -217,7 +218,7 @@ class DurationScorer:
             fields.number("ceiling_s", MIN_DURATION_S, MAX_DURATION_S),
             fields.details("training"),
             # Models that were saved before there was one have none.
-            RunTimeCalibration.from_data(fields.child("calibration")) if fields.has("calibration") else None,
+            read_calibration(fields.child("calibration")) if fields.has("calibration") else None,
         )
 
     def _mean(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -226,7 +227,7 @@ class DurationScorer:
     def _calibrated(
         self, jobs: Sequence[Mapping[str, Any]], score: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        offsets = self.calibration.offsets.of_jobs([virtual_cluster_of(job) for job in jobs])
+        offsets = self.calibration.offsets_of_jobs([virtual_cluster_of(job) for job in jobs])
         return self.calibrated_seconds(self.residuals.of(score), offsets)
 
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:

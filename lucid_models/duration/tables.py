@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
-from lucid_models.duration.calibration import virtual_cluster_of
+from lucid_models.duration.calibration import user_of, virtual_cluster_of
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS, MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.job_replay import JobStream
@@ -51,6 +51,7 @@ def job_stream(jobs: pd.DataFrame, state: DurationFeatureState) -> JobStream:
         end,
         duration,
         [virtual_cluster_of(job) for job in mappings],
+        [user_of(job) for job in mappings],
     )
 
 

@@ -1,7 +1,7 @@
 """Virtual clusters whose run times have moved since the release learned, told by the calibration's offsets
 and the naive estimate.
 
-Both follow what ends job by job (`lucid_models.duration.calibration`, `log_head`), so a change of habits
+Both follow what happens job by job (`lucid_models.duration.calibration`, `log_head`), so a change of habits
 shows on the day on which it comes; a later day counts too, for statistics that have learned the new habit let
 the offset come back.
 """
@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lucid_models.duration.calibration import LEVELS, QuantileOffsets, virtual_cluster_of
+from lucid_models.duration.calibration import RunTimeCalibration, virtual_cluster_of
+from lucid_models.duration.residual_hazards import LEVELS
 from pipeline.monitoring.data import DAY_S
 
 # Single jobs move an offset to and fro; a day's median beyond this factor was never seen on quiet logs.
@@ -38,16 +39,16 @@ def moved_run_times(
     jobs: pd.DataFrame,
     submit_s: NDArray[np.float64],
     p90_moved: NDArray[np.float64],
-    learned: QuantileOffsets,
+    learned: RunTimeCalibration,
     least_jobs: int,
 ) -> tuple[MovedRunTimes, ...]:
     """By name, from how far log P90 had moved at submissions, shape (jobs,).
 
-    `learned`: the offsets of the release. Days on which fewer than `least_jobs` jobs were submitted to a
+    `learned`: the calibration of the release. Days on which fewer than `least_jobs` jobs were submitted to a
     virtual cluster decide nothing.
     """
     names = [virtual_cluster_of({"virtual_cluster": name}) for name in jobs["virtual_cluster"]]
-    base = np.array([learned.of(name)[_P90] for name in names])
+    base = np.array([learned.offsets(name)[_P90] for name in names])
     table = pd.DataFrame({"name": names, "day": submit_s // DAY_S, "moved": p90_moved - base})
     days = table.groupby(["name", "day"])["moved"].agg(["median", "size"]).reset_index()
     days = days[(days["size"] >= least_jobs) & (days["median"].abs() >= np.log(LEAST_FACTOR))]

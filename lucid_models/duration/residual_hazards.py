@@ -1,0 +1,88 @@
+"""How far run times end beyond what was said of them, when some have not ended: hazards of residuals by bin.
+
+A residual is by how much a log run time exceeds a quantile that was said of it. A job that still runs has
+none, but has passed some of the bins: it counts among those at risk there, as in the estimate of Kaplan and
+Meier (J. Am. Stat. Assoc. 53, 1958). A bin's hazard is the share of those at risk that ended in it; where few
+were, it is drawn to another hazard by PRIOR_JOBS.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LEVELS = (0.5, 0.9)
+BINS = 64
+BIN_WIDTH = 0.25  # of log run time
+LOWEST = -0.5 * BINS * BIN_WIDTH
+# So many jobs at risk speak for a hazard as loudly as what it is drawn to.
+PRIOR_JOBS = 15.0
+# Run times below this are not told apart.
+SHORTEST_S = 1.0
+SHAPE = (len(LEVELS), BINS)
+_EDGES = LOWEST + BIN_WIDTH * np.arange(BINS + 1)
+
+
+def place_of(residual: float) -> int:
+    """The bin of a residual; the outermost bins have no outer edge."""
+    return min(max(math.floor((residual - LOWEST) / BIN_WIDTH), 0), BINS - 1)
+
+
+def places_passed(elapsed_s: Floats, said: Floats) -> NDArray[np.intp]:
+    """The last bin that a run has passed whole, shape (jobs, levels); -1: none.
+
+    `elapsed_s`: how long each job has run, shape (jobs,); `said`: its quantiles of log run time.
+    """
+    beyond = np.log(np.maximum(elapsed_s, SHORTEST_S))[:, None] - said
+    places = np.clip(np.floor((beyond - LOWEST) / BIN_WIDTH), 0, BINS - 1).astype(np.intp) - 1
+    places[elapsed_s < SHORTEST_S] = -1
+    return places
+
+
+def ends_expected(offsets: tuple[float, ...], jobs: float) -> Floats:
+    """How many of so many jobs end in each bin, shape SHAPE, if `offsets` are right: logistic residuals of
+    scale 1 whose quantiles of LEVELS lie there.
+    """
+    centres = np.array(offsets) - np.log(np.array(LEVELS) / (1.0 - np.array(LEVELS)))
+    surviving = 1.0 / (1.0 + np.exp(_EDGES[None, :] - centres[:, None]))
+    surviving[:, 0], surviving[:, -1] = 1.0, 0.0
+    ends: Floats = -jobs * np.diff(surviving, axis=1)
+    return ends
+
+
+def hazards(ended: Floats, passed: Floats, prior: Floats) -> Floats:
+    """Hazards by level and bin, from where jobs ended and from the last bins that running jobs have passed,
+    shape SHAPE each.
+    """
+    at_risk = np.cumsum((ended + passed)[:, ::-1], axis=1)[:, ::-1]
+    of_bins: Floats = (ended + PRIOR_JOBS * prior) / (at_risk + PRIOR_JOBS)
+    return of_bins
+
+
+def offsets_from(of_bins: Floats) -> tuple[float, ...]:
+    """The quantile of LEVELS of the residuals that have these hazards."""
+    surviving = np.cumprod(1.0 - of_bins, axis=1)
+    quantiles = []
+    for level, after in zip(LEVELS, surviving, strict=True):
+        # Rounding must not lose a quantile at an edge.
+        place = int((after <= 1.0 - level + 1e-12).argmax())
+        if after[place] > 1.0 - level + 1e-12:
+            quantiles.append(float(_EDGES[-1]))
+            continue
+        before = float(after[place - 1]) if place else 1.0
+        part = (before - (1.0 - level)) / (before - float(after[place]))
+        quantiles.append(float(_EDGES[place]) + BIN_WIDTH * min(part, 1.0))
+    return tuple(quantiles)
+
+
+def _expected_hazards() -> Floats:
+    ends = ends_expected((0.0,) * len(LEVELS), 1.0)
+    at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
+    of_bins: Floats = ends / at_risk
+    return of_bins
+
+
+# What is believed before any job has ended: the quantiles are as said.
+EXPECTED = _expected_hazards()
