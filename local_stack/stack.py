@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psutil
 
@@ -198,18 +198,22 @@ def _start(config: StackConfig, tell: Say) -> None:
         ),
     )
     with (config.log_dir / "supervisor.log").open("ab") as log:
-        subprocess.Popen(
-            (sys.executable, "-m", "local_stack.supervisor", str(config.run_dir)),
-            cwd=config.state_dir,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            umask=PRIVATE_UMASK,
-        )
+        command = (sys.executable, "-m", "local_stack.supervisor", str(config.run_dir))
+        subprocess.Popen(command, **_surroundings(config, environment, log), start_new_session=True)
     if not prepared:
         _prepare_database(config, environment, tell)
+
+
+def _surroundings(config: StackConfig, environment: Mapping[str, str], log: BinaryIO) -> dict[str, Any]:
+    """Where a process of the stack runs: in its folder, told nothing, all that it says in its log."""
+    return {
+        "cwd": config.state_dir,
+        "env": environment,
+        "stdin": subprocess.DEVNULL,
+        "stdout": log,
+        "stderr": subprocess.STDOUT,
+        "umask": PRIVATE_UMASK,
+    }
 
 
 def _prepared(config: StackConfig) -> bool:
@@ -226,16 +230,8 @@ def _prepare_database(config: StackConfig, environment: Mapping[str, str], tell:
     """Make or upgrade the metadata database; MLflow comes up meanwhile, Airflow waits for the marker."""
     tell("preparing Airflow's database")
     with (config.log_dir / "db-migrate.log").open("ab") as log:
-        migrated = subprocess.run(
-            (str(Path(sys.executable).parent / "airflow"), "db", "migrate"),
-            cwd=config.state_dir,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            umask=PRIVATE_UMASK,
-            check=False,
-        )
+        command = (str(Path(sys.executable).parent / "airflow"), "db", "migrate")
+        migrated = subprocess.run(command, **_surroundings(config, environment, log), check=False)
     if migrated.returncode != 0:
         down(config.state_dir, tell=tell)
         raise ServiceUnavailableError(

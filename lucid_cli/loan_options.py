@@ -1,6 +1,7 @@
 """The options of `lucid simulate` for jobs in workers and servers on loan from inference (Lyra)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,29 +17,8 @@ Switch = Literal["on", "off"]
 WORKER_FORMAT, WORKER_RULES = "lyra-csv", "lyra"
 _POLICY_DEFAULT = "Default: the policy's."
 
-InferenceOption = Annotated[
-    Path | None,
-    file_option("Load of inference servers (format inference-load), which may be lent to training."),
-]
 TrainingServersOption = Annotated[
     int | None, typer.Option("--training-servers", min=1, metavar="N", help="Or: N nodes for every job.")
-]
-InferenceServersOption = Annotated[
-    int | None,
-    typer.Option(
-        "--inference-servers", min=1, metavar="N", help="Inference servers, where their load does not say."
-    ),
-]
-ScenarioOption = Annotated[
-    Literal["basic", "advanced", "heterogeneous", "ideal"],
-    typer.Option("--scenario", help="Which jobs in workers may run where (docs/policies.md)."),
-]
-LoaningOption = Annotated[
-    Switch | None,
-    typer.Option(
-        "--loaning",
-        help="Whether servers are lent, under any policy. Default: as a policy that lends itself has it.",
-    ),
 ]
 ScalingOption = Annotated[
     Switch | None, typer.Option("--scaling", help=f"Whether jobs scale. {_POLICY_DEFAULT}")
@@ -60,17 +40,6 @@ JobShareOption = Annotated[
         "loss=0.2: what scaling costs. May be repeated.",
     ),
 ]
-LoanedWorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        "--loaned-workers",
-        min=1,
-        metavar="K",
-        show_default=False,
-        help="Loaned workers that do the work of one. Default: 3; of jobs that are not in workers a GPU on "
-        "loan does what one of their own does.",
-    ),
-]
 
 _SHARES = {
     "elastic": "elastic_share",
@@ -81,37 +50,70 @@ _SHARES = {
 }
 
 
-def inference_lender(
-    source_format: str,
-    inference: Path | None,
-    servers: int | None,
-    *,
-    scenario: str,
-    job_shares: Sequence[str],
-    loaned_workers: int | None,
-) -> "InferenceLender | None":
-    """Read what the options say of inference; None without a load. Raises BadInputError for half of it."""
-    from pipeline.replay.inference_lender import InferenceLender
-    from simulator.loaning.jobs_in_workers import JobMix
+@dataclass(frozen=True)
+class LentServers:
+    """Group of options: inference servers that may be lent, and the jobs in workers that borrow them."""
 
-    if inference is None:
-        if source_format == WORKER_FORMAT:
-            raise BadInputError(
-                f"A log of {WORKER_FORMAT} is replayed beside inference servers.",
-                remedy="Give their load, --inference FILE.",
-            )
-        if servers is not None or loaned_workers is not None or job_shares or scenario != "basic":
-            raise BadInputError(
-                "--inference-servers, --loaned-workers, --scenario and --job-share are for servers on loan.",
-                remedy="Give --inference FILE.",
-            )
-        return None
-    return InferenceLender(
-        path=str(inference),
-        servers=servers,
-        mix=JobMix(scenario=scenario, **_shares(job_shares)),  # type: ignore[arg-type]
-        loaned_workers_per_worker=loaned_workers,
-    )
+    inference: Annotated[
+        Path | None,
+        file_option("Load of inference servers (format inference-load), which may be lent to training."),
+    ] = None
+    inference_servers: Annotated[
+        int | None,
+        typer.Option(
+            "--inference-servers",
+            min=1,
+            metavar="N",
+            help="Inference servers, where their load does not say.",
+        ),
+    ] = None
+    scenario: Annotated[
+        Literal["basic", "advanced", "heterogeneous", "ideal"],
+        typer.Option("--scenario", help="Which jobs in workers may run where (docs/policies.md)."),
+    ] = "basic"
+    loaning: Annotated[
+        Switch | None,
+        typer.Option(
+            "--loaning",
+            help="Whether servers are lent, under any policy. Default: as a policy that lends itself has it.",
+        ),
+    ] = None
+    loaned_workers: Annotated[
+        int | None,
+        typer.Option(
+            "--loaned-workers",
+            min=1,
+            metavar="K",
+            show_default=False,
+            help="Loaned workers that do the work of one. Default: 3; of jobs that are not in workers a GPU "
+            "on loan does what one of their own does.",
+        ),
+    ] = None
+
+    def lender(self, source_format: str, job_shares: Sequence[str]) -> "InferenceLender | None":
+        """Return what lends servers; None without a load. Raises BadInputError for half of the options."""
+        from pipeline.replay.inference_lender import InferenceLender
+        from simulator.loaning.jobs_in_workers import JobMix
+
+        if self.inference is None:
+            if source_format == WORKER_FORMAT:
+                raise BadInputError(
+                    f"A log of {WORKER_FORMAT} is replayed beside inference servers.",
+                    remedy="Give their load, --inference FILE.",
+                )
+            if job_shares or replace(self, loaning=None) != LentServers():
+                raise BadInputError(
+                    "--inference-servers, --loaned-workers, --scenario and --job-share are for servers on "
+                    "loan.",
+                    remedy="Give --inference FILE.",
+                )
+            return None
+        return InferenceLender(
+            path=str(self.inference),
+            servers=self.inference_servers,
+            mix=JobMix(scenario=self.scenario, **_shares(job_shares)),
+            loaned_workers_per_worker=self.loaned_workers,
+        )
 
 
 def _shares(pairs: Sequence[str]) -> dict[str, float]:

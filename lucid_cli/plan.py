@@ -7,14 +7,7 @@ import typer
 
 from foundation.errors import BadInputError
 from foundation.usable_cores import usable_cores
-from lucid_cli.loan_options import (
-    InferenceOption,
-    InferenceServersOption,
-    LoanedWorkersOption,
-    LoaningOption,
-    ScenarioOption,
-    TrainingServersOption,
-)
+from lucid_cli.loan_options import LentServers, TrainingServersOption
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AllCoresOption,
@@ -54,7 +47,9 @@ if TYPE_CHECKING:
 
 
 @with_options(energy)
+@with_options(LentServers)
 def plan(
+    lent: LentServers,
     savings: "EnergySettings",
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="Jobs and nodes of a cluster in the lake.")
@@ -74,11 +69,6 @@ def plan(
         str | None, typer.Option(help="A rule set, as of `lucid simulate`; default: that of the format.")
     ] = None,
     training_servers: TrainingServersOption = None,
-    inference: InferenceOption = None,
-    inference_servers: InferenceServersOption = None,
-    scenario: ScenarioOption = "basic",
-    loaned_workers: LoanedWorkersOption = None,
-    loaning: LoaningOption = None,
     policy: Annotated[
         str | None,
         typer.Option(metavar="P", help="Default: that of the cluster's champion, else fifo."),
@@ -144,11 +134,11 @@ def plan(
         cluster=cluster,
         lake_uri=lake_or_default(lake) if cluster else None,
         training_servers=training_servers,
-        inference=text_of(inference),
-        inference_servers=inference_servers,
-        scenario=scenario,
-        loaned_workers=loaned_workers,
-        lake_load=loaning != "off",
+        inference=text_of(lent.inference),
+        inference_servers=lent.inference_servers,
+        scenario=lent.scenario,
+        loaned_workers=lent.loaned_workers,
+        lake_load=lent.loaning != "off",
     )
     settings = PlanSettings(
         _run(policy, setting, cluster, tracking_uri, seed),
@@ -158,7 +148,7 @@ def plan(
         sleeps=combinations(value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10")),
         points=points,
         by_virtual_cluster=by_virtual_cluster,
-        loans=None if loaning is None else loaning == "on",
+        loans=None if lent.loaning is None else lent.loaning == "on",
         most_short_pct=most_short_pct,
     )
     folder = out or default_folder(request)

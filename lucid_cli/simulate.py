@@ -9,18 +9,14 @@ from foundation.errors import BadInputError
 from lucid_cli.loan_options import (
     WORKER_FORMAT,
     WORKER_RULES,
-    InferenceOption,
-    InferenceServersOption,
     JobShareOption,
-    LoanedWorkersOption,
-    LoaningOption,
+    LentServers,
     ReclaimOption,
     ScalingOption,
-    ScenarioOption,
     TrainingServersOption,
-    inference_lender,
     with_loan_settings,
 )
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     EndOption,
     GpusPerNodeOption,
@@ -102,7 +98,9 @@ LOAN_COLUMNS = (
 )
 
 
+@with_options(LentServers)
 def simulate(
+    lent: LentServers,
     jobs: Annotated[Path, file_option("The log to replay.")],
     source_format: Annotated[str, typer.Option("--format", metavar="F", help="The log's format.")],
     out: Annotated[
@@ -181,14 +179,9 @@ def simulate(
             "boot_failure_share=0.01 ...; any of them suffices.",
         ),
     ] = None,
-    inference: InferenceOption = None,
-    inference_servers: InferenceServersOption = None,
-    scenario: ScenarioOption = "basic",
-    loaning: LoaningOption = None,
     scaling: ScalingOption = None,
     reclaim: ReclaimOption = None,
     job_share: JobShareOption = None,
-    loaned_workers: LoanedWorkersOption = None,
     plot: Annotated[
         bool | None,
         typer.Option(
@@ -236,20 +229,13 @@ def simulate(
         )
     policies = names_of(policy)
     rule_set = rules or (WORKER_RULES if source_format == WORKER_FORMAT else "default")
-    lender = inference_lender(
-        source_format,
-        inference,
-        inference_servers,
-        scenario=scenario,
-        job_shares=job_share or [],
-        loaned_workers=loaned_workers,
-    )
-    if loaning == "on" and lender is None:
+    lender = lent.lender(source_format, job_share or [])
+    if lent.loaning == "on" and lender is None:
         raise BadInputError(
             "No load of inference servers is given, so there are none to lend.",
             remedy="Give --inference FILE.",
         )
-    switches = {"loaning": loaning, "scaling": scaling, "reclaim": reclaim}
+    switches = {"loaning": lent.loaning, "scaling": scaling, "reclaim": reclaim}
     settings = with_loan_settings(
         by_policy(named_values(setting, "--setting", "lucid.sharing=apathetic")), policies, rule_set, switches
     )

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.errors import BadInputError
 from lucid_models.bin_finder import BinFinder, bin_of
-from lucid_models.model_format import CorruptModelError, Fields, finite_list
+from lucid_models.model_format import CorruptModelError, Fields, finite_list, rows_to_score
 
 MAX_FEATURES = 1_024
 MAX_TERMS = 4_096
@@ -64,7 +63,7 @@ class AdditiveScorer:
 
     def contributions(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Score of each term for each row, shape (rows, terms), on the scale of the link."""
-        matrix = self._matrix(rows)
+        matrix = rows_to_score(rows, self.feature_names, "model")
         result = np.empty((matrix.shape[0], len(self.terms)), order="F")
         for here, scores in self._plan.read(matrix):
             for position, score in enumerate(scores):
@@ -73,7 +72,7 @@ class AdditiveScorer:
 
     def score(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of the terms and the intercept, shape (rows,), on the scale of the link."""
-        matrix = self._matrix(rows)
+        matrix = rows_to_score(rows, self.feature_names, "model")
         total = np.full(matrix.shape[0], self.intercept)
         for here, scores in self._plan.read(matrix):
             for score in scores:
@@ -159,16 +158,6 @@ class AdditiveScorer:
     @cached_property
     def _plan(self) -> "_ReadingPlan":
         return _ReadingPlan(self.terms)
-
-    def _matrix(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        matrix = np.asarray(rows, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.shape[1] != len(self.feature_names):
-            raise BadInputError(
-                f"The rows to score have shape {matrix.shape}; the model needs (rows, "
-                f"{len(self.feature_names)}).",
-                remedy=f"Give the features in this order: {', '.join(self.feature_names)}.",
-            )
-        return matrix
 
 
 class _ReadingPlan:

@@ -15,16 +15,18 @@ may ignore needs no new version. A file of a newer version is refused: an old sc
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.errors import LucidError
+from foundation.errors import BadInputError, LucidError
 from foundation.regular_files import read_regular
+from foundation.replaced_files import replace_file
+from lucid_models.format_upgrades import Document as Document
+from lucid_models.format_upgrades import Upgrades, upgrade_document
 
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1
@@ -35,9 +37,7 @@ MAX_VALUES = 6_000_000
 MAX_TEXT = 4_096
 MAX_ITEMS = 4_000_000
 
-Document = dict[str, Any]
-
-_UPGRADES: dict[int, Callable[[Document], Document]] = {}
+_UPGRADES: Upgrades = {}
 
 
 class FormatVersionError(LucidError):
@@ -77,15 +77,7 @@ def save_model(document: Mapping[str, Any], path: str | os.PathLike[str]) -> str
             f"The model takes {len(payload)} bytes, more than the {MAX_FILE_BYTES} that a scheduler accepts.",
             remedy="Lower the model's limits on bins or remembered keys.",
         )
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(payload)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_file(Path(path), payload)
     return hashlib.sha256(payload).hexdigest()
 
 
@@ -143,20 +135,7 @@ def _check_envelope(document: object, source: str) -> Document:
             f"{source} is not a saved model: it does not say format {FORMAT!r}.",
             remedy="Save models with to_data() and save_model().",
         )
-    version = document.get("format_version")
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise FormatVersionError(
-            f"{source} has the format version {_short(version)}, not an integer.",
-            remedy="Train the model again.",
-        )
-    while version in _UPGRADES:
-        document = _UPGRADES[version](document)
-        version += 1
-    if version != FORMAT_VERSION:
-        raise FormatVersionError(
-            f"{source} has format version {version}; this program reads up to version {FORMAT_VERSION}.",
-            remedy="Upgrade the scheduler, or publish a release made by the same version.",
-        )
+    document = upgrade_document(document, _UPGRADES, FORMAT_VERSION, source=source, error=FormatVersionError)
     if document.get("kind") not in KINDS:
         raise CorruptModelError(
             f"{source} holds an unknown kind of model {_short(document.get('kind'))}.",
@@ -247,13 +226,13 @@ class Fields:
         """The field names of a nested object."""
         return list(self.child(name)._data)
 
-    def details(self, name: str) -> dict[str, Any]:
-        """A record of the training that nothing computes with; empty when absent."""
-        if not self.has(name):
+    def training(self) -> dict[str, Any]:
+        """The record of the training, which nothing computes with; empty when absent."""
+        if not self.has("training"):
             return {}
-        value = self.raw(name)
+        value = self.raw("training")
         if not isinstance(value, dict):
-            raise self.fail(name, f"is {_short(value)}, not an object")
+            raise self.fail("training", f"is {_short(value)}, not an object")
         return dict(value)
 
     def text(self, name: str, *, choices: Sequence[str] | None = None) -> str:
@@ -326,6 +305,17 @@ def _only_numbers(value: object, depth: int) -> bool:
     if depth == 1:
         return all(type(item) is float or type(item) is int for item in value)
     return all(_only_numbers(item, depth - 1) for item in value)
+
+
+def rows_to_score(rows: object, feature_names: Sequence[str], model: str) -> NDArray[np.float64]:
+    """Return rows to score as float64, shape (rows, features); raises BadInputError for another shape."""
+    matrix = np.asarray(rows, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[1] != len(feature_names):
+        raise BadInputError(
+            f"The rows to score have shape {matrix.shape}; the {model} needs (rows, {len(feature_names)}).",
+            remedy=f"Give the features in this order: {', '.join(feature_names)}.",
+        )
+    return matrix
 
 
 def finite_list(values: NDArray[Any]) -> list[Any]:

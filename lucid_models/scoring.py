@@ -105,7 +105,7 @@ class PackingScorer:
         """Read what a packing model's `to_data` wrote; raises CorruptModelError."""
         fields = Fields(document, "model").child("model")
         settings = read_settings(fields.child("settings"))
-        return cls(settings, read_tree(fields), fields.details("training"), read_pairwise(fields, settings))
+        return cls(settings, read_tree(fields), fields.training(), read_pairwise(fields, settings))
 
 
 Scorer = (

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.errors import BadInputError
-from lucid_models.model_format import Fields, finite_list
+from lucid_models.model_format import Fields, finite_list, rows_to_score
 
 MAX_NODES = 100_000
 LEAF = -1
@@ -44,13 +43,7 @@ class TreeScorer:
 
     def apply(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
         """Index of the leaf that each row falls into."""
-        matrix = np.asarray(rows, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.shape[1] != len(self.feature_names):
-            raise BadInputError(
-                f"The rows to score have shape {matrix.shape}; the tree needs (rows, "
-                f"{len(self.feature_names)}).",
-                remedy=f"Give the features in this order: {', '.join(self.feature_names)}.",
-            )
+        matrix = rows_to_score(rows, self.feature_names, "tree")
         with np.errstate(over="ignore"):
             matrix = matrix.astype(np.float32).astype(np.float64)
         node = np.zeros(matrix.shape[0], dtype=np.intp)

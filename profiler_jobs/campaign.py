@@ -41,7 +41,7 @@ class CampaignReport:
     out_of_memory: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     already_done: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)  # the budget was spent before them
+    beyond_budget: list[str] = field(default_factory=list)  # the budget was spent before them
 
 
 def run_campaign(
@@ -72,7 +72,7 @@ def run_campaign(
             continue
         expected_s = method.expected_s(task, overhead_s=device.run_overhead_s())
         if budget_s is not None and clock() - began_s + expected_s > budget_s:
-            report.left.append(task.name)
+            report.beyond_budget.append(task.name)
             continue
         measured = _measure(device, task, method)
         rows = _appended(rows, measured)

@@ -70,7 +70,7 @@ class TableState:
     """
 
     rows: pd.DataFrame
-    found: ProfileSet
+    profiles: ProfileSet
     settled: tuple[str, ...]
     settled_for_pairs: tuple[str, ...]
 
@@ -104,7 +104,7 @@ def plan_campaign(
         return alone
     together = plan_pairs(
         job_types,
-        state.found,
+        state.profiles,
         settled,
         memory_mib=memory_mib,
         method=method,
@@ -183,7 +183,7 @@ class _Running:
     @property
     def out_of_time(self) -> bool:
         """Return whether a task was left because of the budget."""
-        return any(report.left for report in self._reports)
+        return any(report.beyond_budget for report in self._reports)
 
     @property
     def tried(self) -> set[str]:
@@ -252,7 +252,7 @@ class _Running:
                 clock=session.clock,
             )
         )
-        self._shown += len(tasks) - len(self._reports[-1].left)
+        self._shown += len(tasks) - len(self._reports[-1].beyond_budget)
 
     def _require_time_for_one(self, tasks: Sequence[MeasurementTask]) -> None:
         """Raise BadInputError when the whole budget is too short for any task: none would ever run."""
@@ -266,21 +266,21 @@ class _Running:
                 remedy="Give a longer budget, or shorter windows or fewer repeats.",
             )
 
-    def report(self, left: Plan, pairs: PairChoice | None) -> SessionReport:
+    def report(self, unmeasured: Plan, pairs: PairChoice | None) -> SessionReport:
         """Return what the session came to."""
         session, state = self._session, self.state()
         tried = self.tried
         failed = state.rows[(state.rows["outcome"] == FAILED) & state.rows["task"].isin(tried)]
-        reasons = state.found.rejected
+        reasons = state.profiles.rejected
         refused = reasons[reasons["task"].isin(tried - set(failed["task"]))]
-        flagged = state.found.pairs[state.found.pairs["suspicious"].astype(bool)]
+        flagged = state.profiles.pairs[state.profiles.pairs["suspicious"].astype(bool)]
         coming = pairs_to_come(
-            left,
+            unmeasured,
             method=session.method,
             overhead_s=session.device.run_overhead_s(),
             most=None if pairs is None else pairs.most,
         )
-        whole = Plan(left.planned + coming.planned)
+        whole = Plan(unmeasured.planned + coming.planned)
         description = session.device.description
         return SessionReport(
             device=description.name,
@@ -293,13 +293,15 @@ class _Running:
             rejected=dict(zip(refused["task"].astype(str), refused["reason"].astype(str), strict=True)),
             flagged=tuple(name for name in pair_names(flagged) if name in tried),
             done_before=self._done_before,
-            left=tuple(task.name for task in left.tasks),
+            left=tuple(task.name for task in unmeasured.tasks),
             undecided_pairs=len(coming.planned),
-            left_out={rule: len(names) for rule, names in left.left_out.items() if rule != NOT_YET_ALONE},
+            left_out={
+                rule: len(names) for rule, names in unmeasured.left_out.items() if rule != NOT_YET_ALONE
+            },
             expected_left_s=whole.expected_s,
             sessions_left=None if session.budget_s is None else len(whole.sessions(session.budget_s)),
-            solo_profiles=len(state.found.solo),
-            pair_profiles=len(state.found.pairs),
+            solo_profiles=len(state.profiles.solo),
+            pair_profiles=len(state.profiles.pairs),
         )
 
 

@@ -1,8 +1,8 @@
 """Data Docs that load nothing from the network.
 
-Great Expectations' pages pull style sheets, scripts and a logo with a time stamp from other hosts as soon as
-somebody opens them. These and the
-advertising footer are taken out, and a small style sheet of ours keeps the pages readable.
+Great Expectations' pages load style sheets, scripts and a logo with a time stamp from other hosts when they
+are opened. These and the advertising footer are removed; a small style sheet of ours keeps the pages
+readable.
 """
 
 import re

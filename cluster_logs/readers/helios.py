@@ -62,14 +62,7 @@ def _normalise_throughput(checker: RowChecker, context: Context) -> pa.Table:
     starts = checker.instant("time")
     checker.reject(starts == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "time")
     checker.reject(starts % (BIN_S * 1_000_000) != 0, q.UNREADABLE_TIME, "time")
-    counts = {}
-    for ours, theirs in _COUNTS.items():
-        values = checker.number(theirs)
-        checker.reject(np.isnan(values), q.MISSING_COUNT, theirs)
-        checker.reject(values < 0, q.NEGATIVE_COUNT, theirs)
-        checker.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, theirs)
-        checker.reject(values != np.floor(values), q.UNREADABLE_NUMBER, theirs)
-        counts[ours] = values
+    counts = {ours: checker.count(theirs, MAX_COUNT) for ours, theirs in _COUNTS.items()}
     kept_rows = checker.kept()
     rows = int(kept_rows.sum())
     columns: dict[str, pa.Array] = {
@@ -101,16 +94,11 @@ def _normalise_nodes(checker: RowChecker, context: Context) -> pa.Table:
     days = RowChecker(checker.chunk, checker.source_file, "UTC").instant("date")
     checker.instant("date")
     checker.reject(days == NOT_A_TIME, q.MISSING_SUBMIT_TIME, "date")
-    gpus = {}
-    for name in checker.chunk.columns:
-        if name.lower() in ("date", "total"):
-            continue
-        values = checker.number(name)
-        checker.reject(np.isnan(values), q.MISSING_COUNT, name)
-        checker.reject(values < 0, q.NEGATIVE_COUNT, name)
-        checker.reject(values > MAX_COUNT, q.IMPLAUSIBLE_COUNT, name)
-        checker.reject(values % per_node != 0, q.PARTIAL_NODE, name)
-        gpus[name] = values
+    gpus = {
+        name: checker.count(name, MAX_COUNT, step=per_node, between_steps=q.PARTIAL_NODE)
+        for name in checker.chunk.columns
+        if name.lower() not in ("date", "total")
+    }
     rows = [
         {
             "virtual_cluster": name,

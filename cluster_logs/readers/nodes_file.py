@@ -19,7 +19,7 @@ from cluster_logs.readers.base import Context, ReadChunk, Reader, ReadOptions, r
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
 from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.values import FloatArray, is_missing
+from cluster_logs.readers.values import FloatArray, Mask, is_missing
 from foundation.errors import BadInputError
 
 
@@ -31,6 +31,14 @@ class Counts:
     nodes: FloatArray
     gpus_per_node: FloatArray
 
+    def columns(self, kept_rows: Mask) -> dict[str, pa.Array]:
+        """Return the rows that are kept, as columns of a table of nodes."""
+        return {
+            "virtual_cluster": self.names.filter(pa.array(kept_rows)),
+            "nodes": pa.array(self.nodes[kept_rows].astype(np.int32)),
+            "gpus_per_node": pa.array(self.gpus_per_node[kept_rows].astype(np.int32)),
+        }
+
 
 def checked_counts(checker: RowChecker, context: Context) -> Counts:
     """Read the columns that every nodes file has; rows that cannot be used are refused."""
@@ -40,12 +48,9 @@ def checked_counts(checker: RowChecker, context: Context) -> Counts:
             f"{checker.source_file} has one column.",
             remedy="A nodes file reads virtual_cluster,nodes (comma-separated).",
         )
-    names, nodes = checker.text(columns[0]), checker.number(columns[1])
+    names = checker.text(columns[0])
     checker.reject(is_missing(names), q.MISSING_VIRTUAL_CLUSTER, columns[0])
-    checker.reject(np.isnan(nodes), q.MISSING_COUNT, columns[1])
-    checker.reject(nodes < 0, q.NEGATIVE_COUNT, columns[1])
-    checker.reject(nodes > MAX_NODES, q.IMPLAUSIBLE_COUNT, columns[1])
-    checker.reject(nodes != np.floor(nodes), q.UNREADABLE_NUMBER, columns[1])
+    nodes = checker.count(columns[1], MAX_NODES)
     per_node = np.full(len(checker), float(context.options.gpus_per_node))
     if "gpus_per_node" in checker:
         per_node = checker.number("gpus_per_node")
@@ -57,13 +62,12 @@ def checked_counts(checker: RowChecker, context: Context) -> Counts:
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     counts = checked_counts(checker, context)
     kept_rows = checker.kept()
-    values = {
-        "virtual_cluster": counts.names.filter(pa.array(kept_rows)),
-        "date": pa.nulls(int(kept_rows.sum()), pa.date32()),
-        "nodes": pa.array(counts.nodes[kept_rows].astype(np.int32)),
-        "gpus_per_node": pa.array(counts.gpus_per_node[kept_rows].astype(np.int32)),
-    }
-    return pa.Table.from_arrays([values[name] for name in NODE_ROWS_SCHEMA.names], schema=NODE_ROWS_SCHEMA)
+    dates = pa.nulls(int(kept_rows.sum()), pa.date32())
+    return (
+        pa.table({**counts.columns(kept_rows), "date": dates})
+        .select(NODE_ROWS_SCHEMA.names)
+        .cast(NODE_ROWS_SCHEMA)
+    )
 
 
 READER = Reader(

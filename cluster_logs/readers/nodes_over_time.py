@@ -43,15 +43,8 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     if column is not None:
         since = checker.instant(column)
     kept_rows = checker.kept()
-    return pa.Table.from_arrays(
-        [
-            counts.names.filter(pa.array(kept_rows)),
-            pa.array(since[kept_rows], mask=since[kept_rows] == NOT_A_TIME).cast(TIMESTAMP),
-            pa.array(counts.nodes[kept_rows].astype(np.int32)),
-            pa.array(counts.gpus_per_node[kept_rows].astype(np.int32)),
-        ],
-        schema=_SCHEMA,
-    )
+    from_time = pa.array(since[kept_rows], mask=since[kept_rows] == NOT_A_TIME).cast(TIMESTAMP)
+    return pa.table({**counts.columns(kept_rows), "from_time": from_time}).select(_SCHEMA.names).cast(_SCHEMA)
 
 
 _READER = Reader(

@@ -100,6 +100,17 @@ class RowChecker:
         self.reject(numbers.unreadable, q.UNREADABLE_NUMBER, column)
         return numbers.values
 
+    def count(
+        self, column: str, most: float, *, step: int = 1, between_steps: str = q.UNREADABLE_NUMBER
+    ) -> FloatArray:
+        """A column of counts from 0 to `most`, multiples of `step`; other rows are refused."""
+        counts = self.number(column)
+        self.reject(np.isnan(counts), q.MISSING_COUNT, column)
+        self.reject(counts < 0, q.NEGATIVE_COUNT, column)
+        self.reject(counts > most, q.IMPLAUSIBLE_COUNT, column)
+        self.reject(counts != step * np.floor(counts / step), between_steps, column)
+        return counts
+
     def instant(self, column: str) -> IntArray:
         """A column as UTC microseconds, NOT_A_TIME where it is empty; rows with something else are
         refused.

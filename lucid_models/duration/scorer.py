@@ -216,7 +216,7 @@ class DurationScorer:
             fields.number("mean_scale_s", 1e-9, 1e12),
             ResidualQuantiles.from_data(fields.child("residuals")),
             fields.number("ceiling_s", MIN_DURATION_S, MAX_DURATION_S),
-            fields.details("training"),
+            fields.training(),
             # Models that were saved before there was one have none.
             read_calibration(fields.child("calibration")) if fields.has("calibration") else None,
         )

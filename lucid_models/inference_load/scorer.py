@@ -156,7 +156,7 @@ class InferenceLoadScorer:
             fields.text("member", choices=tuple(MEMBERS)),
             fields.number("ewma_weight", 0.01, 0.99),
             TrackerStart(fields.number("scale", 0.0, 1.0), read_by_level(fields, "multiples", MOST_SCALES)),
-            fields.details("training"),
+            fields.training(),
         )
 
 

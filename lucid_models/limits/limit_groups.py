@@ -1,5 +1,5 @@
-"""Who asks for a limit, and which jobs share a risk."""
+"""The columns that name a job's owner, and the groups of jobs that share a risk."""
 
 GPU_JOBS, CPU_JOBS = "GPU jobs", "CPU jobs"
-# Who asks, by the first of these that a log tells.
+# The first of these columns that a log has names the owner.
 OWNERS = ("user", "account", "group")

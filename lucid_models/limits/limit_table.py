@@ -97,8 +97,10 @@ def _jobs(frame: pd.DataFrame, has_gpus: NDArray[np.bool_]) -> list[LimitJob]:
     alike, similar = (_codes(frame, owner, names) for names in (_REQUEST, _COARSE))
     groups = np.where(has_gpus, GPU_JOBS, CPU_JOBS).tolist()
     return [
-        LimitJob(str(row), who, group, limit_s, (("alike", exact), ("similar", coarse), (who, group)))
-        for row, (who, group, limit_s, exact, coarse) in enumerate(
+        LimitJob(
+            str(row), owner_code, group, limit_s, (("alike", exact), ("similar", coarse), (owner_code, group))
+        )
+        for row, (owner_code, group, limit_s, exact, coarse) in enumerate(
             zip(owner.tolist(), groups, frame["limit_s"].tolist(), alike, similar, strict=True)
         )
     ]

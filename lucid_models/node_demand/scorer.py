@@ -129,7 +129,7 @@ class NodeDemandScorer:
             {target: AdditiveScorer.from_data(additive.child(target)) for target in TARGETS},
             read_by_level(fields, "peak_offsets", MOST_NODES),
             fields.number("ceiling", 0.0, MOST_NODES),
-            fields.details("training"),
+            fields.training(),
         )
 
 

@@ -268,7 +268,7 @@ class PackingAnalyzeModel:
         model = cls(read_settings(fields.child("settings")))
         model._tree = read_tree(fields)
         model.pairwise = read_pairwise(fields, model.settings)
-        model.training = fields.details("training")
+        model.training = fields.training()
         return model
 
 

@@ -54,7 +54,7 @@ class RollingEstimator:
     def ended(self, owner: Hashable, family: str | None, gpus: int, duration_s: float) -> None:
         """Learn that a job has ended, having run for `duration_s`."""
         self._owners.add(owner)
-        # Keys: of the name (and its GPU demand), of the user, of everybody.
+        # Keys: of the name (and its GPU demand), of the user, of all users.
         keys: list[Hashable] = [("user", owner), ("user", owner, gpus), ("all",), ("all", gpus)]
         if family is not None:
             for key in self._names.counted_under(owner, family):

@@ -79,7 +79,7 @@ class OwnNameGroups:
 class BestOfAllNames:
     """The two names of past jobs, of whatever user, that difflib holds for most alike.
 
-    The user's own jobs of these names count; without any, everybody's.
+    The user's own jobs of these names count; without any, those of all users.
     """
 
     def __init__(self, least_similarity: float) -> None:
@@ -96,7 +96,7 @@ class BestOfAllNames:
         return ((owner, family), (None, family))
 
     def matching(self, owner: Hashable, family: str) -> Sequence[Sequence[Hashable]]:
-        """The user's jobs of the two best names, then everybody's."""
+        """The user's jobs of the two best names, then those of all users."""
         best = [name for _, name in self._best_of(family)]
         return ([(owner, name) for name in best], [(None, name) for name in best])
 

@@ -43,6 +43,7 @@ from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, ReleaseRefusedError
+from lucid_models.format_upgrades import Document, Upgrades, upgrade_document
 from lucid_models.releases.manifest_fields import CorruptManifestError as CorruptManifestError
 from lucid_models.releases.manifest_fields import misfit, object_of, positive_of, text_of, time_of
 from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS, check_part
@@ -88,27 +89,15 @@ def _named_by_cluster(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "format_version": 3, "name": name}
 
 
-def _with_node_sleep(document: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 to 4: no release said anything of nodes that sleep."""
-    return {**document, "format_version": 4, "node_sleep": None}
+def _with_part(version: int, part: str) -> Callable[[Document], Document]:
+    """To the version that has an optional part: no release before said anything of it."""
+    return lambda document: {**document, "format_version": version, part: None}
 
 
-def _with_loaning(document: dict[str, Any]) -> dict[str, Any]:
-    """Version 4 to 5: no release said anything of servers on loan."""
-    return {**document, "format_version": 5, "loaning": None}
-
-
-def _with_waits(document: dict[str, Any]) -> dict[str, Any]:
-    """Version 5 to 6: no release said anything of waits."""
-    return {**document, "format_version": 6, "waits": None}
-
-
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+_UPGRADES: Upgrades = {
     1: _with_policy,
     2: _named_by_cluster,
-    3: _with_node_sleep,
-    4: _with_loaning,
-    5: _with_waits,
+    **{part.since_version - 1: _with_part(part.since_version, part.field) for part in OPTIONAL_PARTS},
 }
 
 
@@ -253,7 +242,10 @@ def parse_manifest(payload: bytes, *, source: str = "the manifest") -> ReleaseMa
         ) from error
     if not isinstance(document, dict):
         raise CorruptManifestError(f"{source} is not a JSON object.", remedy="Build the release again.")
-    return _parse(_upgrade(document, source), source)
+    upgraded = upgrade_document(
+        document, _UPGRADES, FORMAT_VERSION, source=source, error=ManifestVersionError
+    )
+    return _parse(upgraded, source)
 
 
 def parse_pinned_manifest(
@@ -276,21 +268,6 @@ def parse_pinned_manifest(
             remedy="It is another cluster's: build a release for this one.",
         )
     return manifest
-
-
-def _upgrade(document: dict[str, Any], source: str) -> dict[str, Any]:
-    version = document.get("format_version")
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise ManifestVersionError(f"{source} has the format version {version!r}, not an integer.")
-    while version in _UPGRADES:
-        document = _UPGRADES[version](document)
-        version += 1
-    if version != FORMAT_VERSION:
-        raise ManifestVersionError(
-            f"{source} has format version {version}; this program reads up to version {FORMAT_VERSION}.",
-            remedy="Upgrade the scheduler, or publish a release made by the same version.",
-        )
-    return document
 
 
 def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:

@@ -153,7 +153,7 @@ class ThroughputScorer:
             AdditiveScorer.from_data(fields.child("additive")),
             fields.number("ceiling", 0.0, 1e12),
             fields.number("usual_level", 1.0, 1e12),
-            fields.details("training"),
+            fields.training(),
             _blend(fields),
         )
 

@@ -224,7 +224,7 @@ class UtilisationScorer:
             Margins.from_data(fields.child("memory_margins")),
             ranges,
             {name: fields.child("importances").number(name, 0.0, 100.0) for name in TERMS},
-            fields.details("training"),
+            fields.training(),
         )
 
 

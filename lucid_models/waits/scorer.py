@@ -92,7 +92,7 @@ class WaitScorer:
                 {name: _offsets(fields, "offsets", row) for name, row in zip(names, rows, strict=True)},
                 _offsets(fields, "offsets_of_all", fields.raw("offsets_of_all")),
             ),
-            fields.details("training"),
+            fields.training(),
         )
 
 

@@ -206,7 +206,7 @@ def _known(request: Request) -> _Known:
     if request.again == EVERYTHING:
         alone, for_pairs = (), tuple(name for name in for_pairs if SEPARATOR not in name)
     elif request.again == REJECTED:
-        refused = set(state.found.rejected["task"])
+        refused = set(state.profiles.rejected["task"])
         alone, for_pairs = (
             tuple(name for name in names if name not in refused) for names in (alone, for_pairs)
         )

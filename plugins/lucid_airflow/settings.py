@@ -92,29 +92,9 @@ def state_dir() -> Path:
     return Path(folder)
 
 
-def data_docs_dir() -> Path:
-    """Return the folder of Great Expectations' Data Docs, one subfolder a cluster."""
-    return state_dir() / "data_docs"
-
-
-def monitoring_dir() -> Path:
-    """Return the folder of the monitoring pages, one subfolder a cluster."""
-    return state_dir() / "monitoring"
-
-
-def fronts_dir() -> Path:
-    """Return the folder of the Pareto fronts' pages, one subfolder a cluster."""
-    return state_dir() / "fronts"
-
-
-def characterisation_dir() -> Path:
-    """Return the folder of the clusters' characterisations, one subfolder a cluster."""
-    return state_dir() / "characterisation"
-
-
-def plans_dir() -> Path:
-    """Return the folder of the capacity plans' pages, one subfolder a cluster."""
-    return state_dir() / "plans"
+def pages_dir(kind: str) -> Path:
+    """Return the folder of a kind of pages that runs leave (`pages/kept_pages.py`): a subfolder a cluster."""
+    return state_dir() / kind.replace("-", "_")
 
 
 def what_if_dir() -> Path:

@@ -4,13 +4,11 @@ The network is the paper's Table 1; for images this small its first convolution 
 implementations for CIFAR-10 do.
 """
 
-import torch
 from torch import nn
 
-from profiler_jobs.zoo.image_classification import CIFAR_10, train_images
+from profiler_jobs.zoo.image_classification import CIFAR_10, image_workload
 from profiler_jobs.zoo.inverted_residual import BlockShape, InvertedResidual, SqueezeExcitation, swish
 from profiler_jobs.zoo.residual_network import convolution
-from profiler_jobs.zoo.training_step import TrainingStep
 
 # Expansion, channels, blocks, filter's side, stride of the first one.
 _GROUPS = (
@@ -52,8 +50,4 @@ def efficientnet_b0(classes: int) -> nn.Sequential:
     )
 
 
-def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> TrainingStep:
-    """Build the workload; an example is an image."""
-    torch.manual_seed(seed)
-    network = efficientnet_b0(CIFAR_10.classes)
-    return train_images(network, CIFAR_10, batch_size=batch_size, amp=amp, device=device, seed=seed)
+build = image_workload(efficientnet_b0, CIFAR_10)

@@ -1,5 +1,6 @@
 """Training on labelled images, shared by the networks that classify ImageNet and CIFAR-10."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from torch.nn import functional
 from profiler_jobs.zoo.batches import Batch, BatchPool
 from profiler_jobs.zoo.mixed_precision import choose_precision
 from profiler_jobs.zoo.supervised import SupervisedTraining
+from profiler_jobs.zoo.training_step import Build, TrainingStep
 
 
 @dataclass(frozen=True)
@@ -24,26 +26,31 @@ IMAGENET = ImageData(1000, 224, 1e-4)
 CIFAR_10 = ImageData(10, 32, 5e-4)
 
 
-def train_images(
-    network: nn.Module, data: ImageData, *, batch_size: int, amp: bool, device: torch.device, seed: int
-) -> SupervisedTraining:
-    """Return the training of a network with SGD and momentum 0.9; an example is an image."""
+def image_workload(make_network: Callable[[int], nn.Module], data: ImageData) -> Build:
+    """Return what builds the training of a network with SGD and momentum 0.9; an example is an image.
 
-    def make_batch(generator: torch.Generator) -> Batch:
-        shape = (batch_size, 3, data.side_pixels, data.side_pixels)
-        images = torch.randn(shape, generator=generator)  # as normalised images are: mean 0, deviation 1
-        return images, torch.randint(data.classes, (batch_size,), generator=generator)
+    `make_network` is given the number of classes.
+    """
 
-    network = network.to(device)
-    precision = choose_precision(device, amp=amp)
-    optimizer = torch.optim.SGD(
-        network.parameters(),
-        lr=0.01,
-        momentum=0.9,
-        weight_decay=data.weight_decay,
-        fused=precision.fused_optimizer,
-    )
-    batches = BatchPool(make_batch, device, seed)
-    return SupervisedTraining(
-        network, functional.cross_entropy, batches, optimizer, precision, examples_per_step=batch_size
-    )
+    def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> TrainingStep:
+        def make_batch(generator: torch.Generator) -> Batch:
+            shape = (batch_size, 3, data.side_pixels, data.side_pixels)
+            images = torch.randn(shape, generator=generator)  # as normalised images are: mean 0, deviation 1
+            return images, torch.randint(data.classes, (batch_size,), generator=generator)
+
+        torch.manual_seed(seed)
+        network = make_network(data.classes).to(device)
+        precision = choose_precision(device, amp=amp)
+        optimizer = torch.optim.SGD(
+            network.parameters(),
+            lr=0.01,
+            momentum=0.9,
+            weight_decay=data.weight_decay,
+            fused=precision.fused_optimizer,
+        )
+        batches = BatchPool(make_batch, device, seed)
+        return SupervisedTraining(
+            network, functional.cross_entropy, batches, optimizer, precision, examples_per_step=batch_size
+        )
+
+    return build

@@ -4,13 +4,11 @@ The network is the paper's Table 2; for images this small its first convolution 
 keep the resolution, as implementations for CIFAR-10 do.
 """
 
-import torch
 from torch import nn
 
-from profiler_jobs.zoo.image_classification import CIFAR_10, train_images
+from profiler_jobs.zoo.image_classification import CIFAR_10, image_workload
 from profiler_jobs.zoo.inverted_residual import BlockShape, InvertedResidual, relu6
 from profiler_jobs.zoo.residual_network import classifier, convolution
-from profiler_jobs.zoo.training_step import TrainingStep
 
 # Expansion, channels, blocks, stride of the first one.
 _GROUPS = (
@@ -37,8 +35,4 @@ def mobilenetv2(classes: int) -> nn.Sequential:
     return nn.Sequential(*layers, convolution(channels, 1280, 1), relu6(), *classifier(1280, classes))
 
 
-def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> TrainingStep:
-    """Build the workload; an example is an image."""
-    torch.manual_seed(seed)
-    network = mobilenetv2(CIFAR_10.classes)
-    return train_images(network, CIFAR_10, batch_size=batch_size, amp=amp, device=device, seed=seed)
+build = image_workload(mobilenetv2, CIFAR_10)

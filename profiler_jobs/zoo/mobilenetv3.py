@@ -3,10 +3,9 @@
 The network is the paper's Table 1.
 """
 
-import torch
 from torch import nn
 
-from profiler_jobs.zoo.image_classification import IMAGENET, train_images
+from profiler_jobs.zoo.image_classification import IMAGENET, image_workload
 from profiler_jobs.zoo.inverted_residual import (
     BlockShape,
     InvertedResidual,
@@ -15,7 +14,6 @@ from profiler_jobs.zoo.inverted_residual import (
     relu,
 )
 from profiler_jobs.zoo.residual_network import convolution
-from profiler_jobs.zoo.training_step import TrainingStep
 
 # Filter's side, expanded channels, channels, squeeze and excitation, hard swish (else ReLU), stride.
 _BLOCKS = (
@@ -66,8 +64,4 @@ def _squeezed(expanded: int) -> int:
     return rounded if rounded >= 0.9 * quarter else rounded + 8
 
 
-def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> TrainingStep:
-    """Build the workload; an example is an image."""
-    torch.manual_seed(seed)
-    network = mobilenetv3(IMAGENET.classes)
-    return train_images(network, IMAGENET, batch_size=batch_size, amp=amp, device=device, seed=seed)
+build = image_workload(mobilenetv3, IMAGENET)

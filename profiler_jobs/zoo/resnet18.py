@@ -4,12 +4,10 @@ For images this small the first convolution is 3x3 at full resolution and nothin
 as in the paper's own networks for CIFAR-10.
 """
 
-import torch
 from torch import nn
 
-from profiler_jobs.zoo.image_classification import CIFAR_10, train_images
+from profiler_jobs.zoo.image_classification import CIFAR_10, image_workload
 from profiler_jobs.zoo.residual_network import classifier, convolution, residual_stages
-from profiler_jobs.zoo.training_step import TrainingStep
 
 
 def resnet18(classes: int) -> nn.Sequential:
@@ -22,8 +20,4 @@ def resnet18(classes: int) -> nn.Sequential:
     )
 
 
-def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> TrainingStep:
-    """Build the workload; an example is an image."""
-    torch.manual_seed(seed)
-    network = resnet18(CIFAR_10.classes)
-    return train_images(network, CIFAR_10, batch_size=batch_size, amp=amp, device=device, seed=seed)
+build = image_workload(resnet18, CIFAR_10)

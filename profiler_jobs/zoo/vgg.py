@@ -5,11 +5,9 @@ follows them: after five poolings a 32x32 image is one point, which leaves the p
 nothing to join.
 """
 
-import torch
 from torch import nn
 
-from profiler_jobs.zoo.image_classification import CIFAR_10, train_images
-from profiler_jobs.zoo.training_step import TrainingStep
+from profiler_jobs.zoo.image_classification import CIFAR_10, image_workload
 
 # Output channels of the 3x3 convolutions, in the groups that end in a pooling.
 _GROUPS = ((64,), (128,), (256, 256), (512, 512), (512, 512))
@@ -27,8 +25,4 @@ def vgg11(classes: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, classes))
 
 
-def build(*, batch_size: int, amp: bool, device: torch.device, seed: int) -> TrainingStep:
-    """Build the workload; an example is an image."""
-    torch.manual_seed(seed)
-    network = vgg11(CIFAR_10.classes)
-    return train_images(network, CIFAR_10, batch_size=batch_size, amp=amp, device=device, seed=seed)
+build = image_workload(vgg11, CIFAR_10)

@@ -10,7 +10,7 @@ from foundation.input_roots import reading_only_from
 from foundation.progress import Progress, lines
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
-from lucid_airflow.handover import REQUEST_REST
+from lucid_airflow.handover import REQUEST_REST, announce
 from lucid_airflow.links import model_version_path
 from lucid_airflow.operators.declared_fields import declare_fields
 from lucid_airflow.task_log import quiet_libraries
@@ -58,6 +58,11 @@ class LucidOperator(BaseOperator):
 
         self.release_path = release_page_path(cluster, version)
         self.mlflow_path = model_version_path(release_name(cluster), version)
+
+    def announce_built(self, context: Any, cluster: str, version: int, **inputs: Any) -> None:
+        """Tell the gate's DAG of a new challenger, with the `inputs` that its validation begins with."""
+        self.about_release(cluster, version)
+        announce(context, {"cluster": cluster, **inputs, "version": version})
 
     def push_all(self, context: Any, values: Mapping[str, Any]) -> None:
         """Make each value an XCom of its own, beside or instead of what the task returns."""

@@ -46,7 +46,7 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
         characterised = characterise_cluster(
             lake_uri=mine[-1].get("lake_uri") or settings.lake_uri(),
             cluster=str(mine[-1]["cluster"]),
-            pages_dir=settings.characterisation_dir(),
+            pages_dir=settings.pages_dir("characterisation"),
             tracking_uri=settings.tracking_uri(),
             view=View(
                 read_time(self.start),

@@ -9,7 +9,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
 from lucid_airflow.errors import as_airflow_errors
-from lucid_airflow.handover import announce
 from lucid_airflow.links import FrontLink, MlflowLink, ReleaseLink
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
@@ -122,7 +121,7 @@ class CollectFrontOperator(LucidOperator, multiple_outputs=True):
         self.mlflow_path = finished["mlflow_path"]
         front = read_front(self.study_uri)
         self.front_path = keep_page(
-            front, finished["files"], pages_dir=settings.fronts_dir(), cluster=self.cluster
+            front, finished["files"], pages_dir=settings.pages_dir("fronts"), cluster=self.cluster
         )
         base = settings.mlflow_ui_url()
         summary = front_markdown(
@@ -221,17 +220,8 @@ class BuildPickedReleaseOperator(LucidOperator):
             jct_price_pct=None if self.jct_price_pct is None else float(self.jct_price_pct),
         )
         says = describe_choice(release.choice or {})
-        self.about_release(release.cluster, release.version)
-        announce(
-            context,
-            {
-                "cluster": self.cluster,
-                "lake_uri": self.lake_uri,
-                "hold_out_days": int(self.hold_out_days),
-                "as_of": self.as_of,
-                "version": release.version,
-            },
-        )
+        inputs = {"lake_uri": self.lake_uri, "hold_out_days": int(self.hold_out_days), "as_of": self.as_of}
+        self.announce_built(context, release.cluster, release.version, **inputs)
         tell(
             context,
             f"Release {release.version} of {self.cluster} was built: {says}",

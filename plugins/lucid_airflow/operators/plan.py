@@ -35,7 +35,7 @@ class PlanCapacityOperator(LucidOperator, multiple_outputs=True):
             log_of_form(self.planned_log, cluster=cluster, lake_uri=lake_uri),
             settings_of_form(self.asked, cluster=cluster, tracking_uri=tracking_uri),
             cluster=cluster,
-            pages_dir=settings.plans_dir(),
+            pages_dir=settings.pages_dir("plans"),
             tracking_uri=tracking_uri,
             workers=int(self.workers or usable_cores()),
             progress=self.log_progress(),

@@ -75,17 +75,8 @@ class BuildReleaseOperator(LucidOperator):
             training_until=datetime.fromisoformat(self.training_until),
         )
         record_held_out(settings.tracking_uri(), release, int(self.hold_out_days))
-        self.about_release(release.cluster, release.version)
-        announce(
-            context,
-            {
-                "cluster": self.cluster,
-                "lake_uri": self.lake_uri,
-                "hold_out_days": self.hold_out_days,
-                "as_of": self.as_of,
-                "version": release.version,
-            },
-        )
+        inputs = {"lake_uri": self.lake_uri, "hold_out_days": self.hold_out_days, "as_of": self.as_of}
+        self.announce_built(context, release.cluster, release.version, **inputs)
         tell(
             context,
             f"Release {release.version} of {release.cluster} was built: {release.policy} with models that "

@@ -3,7 +3,6 @@
 from typing import Any
 
 from lucid_airflow import settings
-from lucid_airflow.handover import announce
 from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.base import LucidOperator, SkippingOperator
 from lucid_airflow.operators.declared_fields import Verbatim
@@ -122,9 +121,8 @@ class BuildTunedReleaseOperator(LucidOperator):
         from pipeline.search.tuning.steps import build_tuned_release
 
         built = build_tuned_release(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
-        self.about_release(built["cluster"], int(built["version"]))
-        announced = ("cluster", "hold_out_days", "as_of", "version")
-        announce(context, {**{key: built[key] for key in announced}, "lake_uri": self.lake_uri})
+        inputs = {name: built[name] for name in ("hold_out_days", "as_of")}
+        self.announce_built(context, built["cluster"], built["version"], lake_uri=self.lake_uri, **inputs)
         tell(
             context,
             f"Release {built['version']} of {built['cluster']} was built with the proposed settings.",

@@ -24,7 +24,7 @@ class ValidateTableOperator(LucidOperator):
         """Validate; returns expectations checked per cluster."""
         from pipeline.ingest.table_validation import check_table
 
-        docs_root = settings.data_docs_dir()
+        docs_root = settings.pages_dir("data-docs")
         checked = {}
         for cluster in dict.fromkeys(name for name in self.clusters if name):
             report = check_table(

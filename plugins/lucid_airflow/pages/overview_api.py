@@ -45,7 +45,7 @@ def router() -> Any:
             return read_overview(
                 tracking_uri=settings.tracking_uri(),
                 lake_uri=settings.lake_uri(),
-                monitoring_dir=settings.monitoring_dir(),
+                monitoring_dir=settings.pages_dir("monitoring"),
             )
 
         return answered(read, user)
