@@ -136,29 +136,24 @@ class ClusterAdapter(Protocol):
 
     def read(self) -> ClusterState:
         """Return the cluster as it is now."""
-        ...
 
     def ended(self, job_ids: Collection[str], since_s: float) -> list[EndedJob]:
         """Return what became of jobs that wait and run no longer; one that is not known (yet) is missing.
 
         `since_s`: none of them had ended before.
         """
-        ...
 
     def ended_since(self, since_s: float) -> list[EndedJob]:
         """Return all jobs that ended at or after `since_s`, in the order of their ends."""
-        ...
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:
         """Make the changes in their order; return those that the cluster refused.
 
         When ServiceUnavailableError is raised half-way, any of them may have been made: read again.
         """
-        ...
 
     def write_backs(self) -> WriteBack | None:
         """Return how the cluster may undo a priority that was set; None: what is set stays."""
-        ...
 
 
 class Stage(Protocol):
@@ -166,7 +161,6 @@ class Stage(Protocol):
 
     def changes(self, decision: Decision, cluster: ClusterState) -> Sequence[Change]:
         """Return what to ask for, the most urgent first."""
-        ...
 
 
 class Profiling(Protocol):
@@ -174,11 +168,9 @@ class Profiling(Protocol):
 
     def takes(self, job: LiveJob, cluster: ClusterState) -> bool:
         """Whether a job may run there first."""
-        ...
 
     def limit_s(self, job_id: str) -> float:
         """For how long a job that runs there may do so."""
-        ...
 
 
 class Restorer(Protocol):
@@ -186,4 +178,3 @@ class Restorer(Protocol):
 
     def all_home(self, cluster: ClusterState) -> list[Change]:
         """Return what brings every job home that can be brought home."""
-        ...

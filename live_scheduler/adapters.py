@@ -119,23 +119,3 @@ def adapter_kind(name: str) -> AdapterKind:
             remedy="Its entry point must name a subclass of live_scheduler.adapters.AdapterKind.",
         )
     return kind()
-
-
-def open_cluster(settings: LiveSettings, folder: Path) -> OpenedCluster:
-    """Return the cluster of the settings for a daemon; raises as `adapter_kind` and `AdapterKind.open`."""
-    return adapter_kind(settings.adapter).open(settings, folder)
-
-
-def open_to_restore(settings: LiveSettings, folder: Path) -> RestorableCluster:
-    """Return the cluster of the settings for giving everything back; raises as `open_cluster`."""
-    return adapter_kind(settings.adapter).open_to_restore(settings, folder)
-
-
-def open_power(settings: LiveSettings) -> PowerControl:
-    """Return what puts the nodes of the settings' cluster to sleep; raises as `AdapterKind.open_power`."""
-    return adapter_kind(settings.adapter).open_power(settings)
-
-
-def open_loans(settings: LiveSettings) -> NodeLoans:
-    """Return what moves nodes on loan on the settings' cluster; raises as `AdapterKind.open_loans`."""
-    return adapter_kind(settings.adapter).open_loans(settings)

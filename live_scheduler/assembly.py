@@ -1,13 +1,10 @@
 """Puts a live scheduler together, and runs it until it is told to end."""
 
 import logging
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
-from live_scheduler.adapters import OpenedCluster, open_loans, open_power
+from live_scheduler.adapters import OpenedCluster, adapter_kind
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.daemon_parts import DecisionSources
@@ -26,10 +23,11 @@ from live_scheduler.loans.usage_source import usage_reader
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.node_sleep.sleeper import NodeSleeper
 from live_scheduler.safety.safety_net import SafetyNet
-from live_scheduler.service.daemon_source import DaemonSource
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
+from live_scheduler.service.operations import Operations
 from live_scheduler.service_manager import ServiceManager
+from live_scheduler.stop_signals import stop_when_told
 from live_scheduler.waits.wait_forecasts import WaitForecasts
 
 logger = logging.getLogger("lucid.live")
@@ -63,11 +61,13 @@ def assemble(
         stages=cluster.stages,
         sources=DecisionSources(profile_of, cluster.profiling, estimator_of),
     )
+    adapter = adapter_kind(settings.adapter)
     if settings.node_sleep is not None:
-        daemon.sleeper = NodeSleeper(open_power(settings), settings.node_sleep, folder, safety)
+        power = adapter.open_power(settings)
+        daemon.sleeper = NodeSleeper(power, settings.node_sleep, folder, safety.lease)
     if settings.loans is not None:
         usage = InferenceUsage(settings.loans, folder, usage_reader(settings.loans))
-        daemon.lender = NodeLender(open_loans(settings), settings.loans, usage, safety)
+        daemon.lender = NodeLender(adapter.open_loans(settings), settings.loans, usage, safety.lease)
     daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), RegretJob(folder)]
     return daemon
 
@@ -77,25 +77,18 @@ def run_until_told(daemon: Daemon) -> None:
 
     Raises BadInputError where another daemon lives, nothing can be kept, or a port is taken.
     """
-    stop = threading.Event()
-
-    def leave(number: int, _: FrameType | None) -> None:
-        logger.info("told to end by %s", signal.Signals(number).name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, leave)
+    stop = stop_when_told()
     safety = daemon.safety
-    if isinstance(safety, SafetyNet):
+    if safety is not None:
         safety.take()
     manager = ServiceManager()
     forecaster = Forecaster(daemon)
     submission_predictor = SubmissionPredictor(forecaster, WaitForecasts(daemon))
     advisor = Advisor(daemon.settings, forecaster, submission_predictor.predictions.of)
     daemon.stages.append(advisor)
-    source = DaemonSource(daemon, ExpectedTimes(forecaster, submission_predictor, LimitMemory(daemon)))
+    operations = Operations(daemon, ExpectedTimes(forecaster, submission_predictor, LimitMemory(daemon)))
     try:
-        with LiveService(source, daemon.settings, daemon.state_dir) as service:
+        with LiveService(operations, daemon.settings, daemon.state_dir) as service:
             daemon.watchers += [service.metrics, manager, advisor, submission_predictor]
             forecaster.start(stop)
             submission_predictor.start(stop)
@@ -103,7 +96,7 @@ def run_until_told(daemon: Daemon) -> None:
     finally:
         manager.ending()
         forecaster.close()
-        if isinstance(safety, SafetyNet):
+        if safety is not None:
             logger.info("%s", safety.leave().describe())
 
 

@@ -63,6 +63,11 @@ class LiveJob:
         """Whether it would start now if it had GPUs."""
         return self.waiting and not self.held and not self.waits_for
 
+    @property
+    def submission(self) -> tuple[float, int, str]:
+        """What sorts jobs by submission, then by number."""
+        return (self.submit_time_s, len(self.job_id), self.job_id)
+
     def facts(self) -> dict[str, object]:
         """Return the job as the models read it."""
         own = {name: getattr(self, name) for name in _OWN_FACTS}
@@ -123,3 +128,9 @@ class EndedJob:
     start_time_s: float | None
     end_time_s: float
     duration_s: float | None
+
+    @classmethod
+    def of_run(cls, job: LiveJob, state: str, start_time_s: float | None, end_time_s: float) -> "EndedJob":
+        """Return the end of a job whose last run began at `start_time_s`, with its duration."""
+        ran_s = None if start_time_s is None else max(0.0, end_time_s - start_time_s)
+        return cls(job, state, start_time_s, end_time_s, ran_s)

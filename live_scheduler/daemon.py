@@ -23,7 +23,6 @@ from live_scheduler.daemon_parts import (
     DecisionSources,
     EventLearner,
     ReleaseSource,
-    Safety,
     Watcher,
 )
 from live_scheduler.deciding.decision import Decision
@@ -33,13 +32,14 @@ from live_scheduler.deciding.priority_plan import plan_priorities
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
-from live_scheduler.loans.lender import LoansOfRelease, NodeLender
+from live_scheduler.loans.lender import NodeLender
 from live_scheduler.memory.journal import KEEP_S, Journal
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.memory.tracking import JobTracker, life
-from live_scheduler.node_sleep.sleeper import NodeSleeper, ReleasedControl
+from live_scheduler.node_sleep.sleeper import NodeSleeper
 from live_scheduler.refused_changes import RefusedChanges
 from live_scheduler.release import LiveRelease
+from live_scheduler.safety.safety_net import SafetyNet
 
 logger = logging.getLogger("lucid.live")
 
@@ -66,7 +66,7 @@ class Daemon:
         settings: LiveSettings,
         state_dir: Path,
         *,
-        safety: Safety | None = None,
+        safety: SafetyNet | None = None,
         stages: Sequence[Stage] = (),
         sources: DecisionSources = FROM_THE_RELEASE,
         clock: Callable[[], float] = time.time,
@@ -190,10 +190,11 @@ class Daemon:
         view = replace(view, ended=(*view.ended, *learnt))
         if decision is not None and problem is None:
             view = self._act(view, decision, cluster)
-            if self.sleeper is not None:
-                self.sleeper.look(cluster, ReleasedControl.of(self._followed))
-            if self.lender is not None:
-                self.lender.look(cluster.at_s, LoansOfRelease.of(self._followed))
+            release = self._followed
+            if self.sleeper is not None and release is not None:
+                self.sleeper.look(cluster, release.node_sleep)
+            if self.lender is not None and release is not None:
+                self.lender.look(cluster.at_s, release.loans)
         done = time.perf_counter()
         seconds = {"read": read - began, "decide": decided - read, "apply": done - decided}
         return replace(view, seconds=seconds)
@@ -354,8 +355,8 @@ class Daemon:
             refused = self.adapter.apply(allowed)
         self._count("changes", len(allowed) - len(refused))
         self._count("refusals", len(refused))
-        if said := self._refusals.note(allowed, refused, cluster.by_id):
-            logger.warning("%s", said)
+        if news := self._refusals.note(allowed, refused, cluster.by_id):
+            logger.warning("%s", news)
         view = replace(
             view, asked=(*allowed, *would_ask), refused=tuple(refused), deferred=len(asks) - len(allowed)
         )

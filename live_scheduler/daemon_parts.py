@@ -1,13 +1,11 @@
-"""What a daemon works with: where releases come from, what stands before the cluster, what watches passes."""
+"""What a daemon works with: where releases come from, what watches passes, what learns from events."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from live_scheduler.adapter import Change, Profiling
+from live_scheduler.adapter import Profiling
 from live_scheduler.client import ClientStatus
-from live_scheduler.cluster_state import ClusterState
-from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.live_view import LiveView
@@ -42,22 +40,6 @@ class EventLearner(Protocol):
 
     def observe(self, event: JobEvent) -> object:
         """Take in what happened; called under the daemon's lock. What is known changes nothing."""
-
-
-class Safety(Protocol):
-    """What stands between decisions and the cluster (`live_scheduler.safety.safety_net.SafetyNet`)."""
-
-    def reading_problem(self, cluster: ClusterState) -> str | None:
-        """Say why a reading is not to be used, if so: neither to learn from nor to decide on."""
-
-    def decision_problem(self, decision: Decision, cluster: ClusterState) -> str | None:
-        """Say why a decision is not to be followed, if so."""
-
-    def allow(self, changes: Sequence[Change], view: LiveView) -> Sequence[Change]:
-        """Return the changes that may be asked for now, after writing down which jobs they touch."""
-
-    def beat(self, view: LiveView) -> None:
-        """A pass went well."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ class LiveLimitAdvice:
 
     def sentence(self) -> str:
         """Say it to the job's user."""
-        said = self.advice.sentence()
+        advice = self.advice.sentence()
         if self.risk_as_asked is None:
-            return said
+            return advice
         at_most = f"{100 * self.risk_as_asked:.2g} in 100"
-        return f"{said} By its owner's record at most {at_most} run into the limit asked for."
+        return f"{advice} By its owner's record at most {at_most} run into the limit asked for."
 
 
 class LimitMemory:

@@ -99,11 +99,11 @@ _TABLES: Mapping[Any, type] = {
 
 def checked_values(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for the fields of a dataclass, by name; raises BadInputError, UnknownNameError."""
-    known = {each.name: each.type for each in fields(kind)}
+    types = {each.name: each.type for each in fields(kind)}
     for name in document:
-        if name not in known:
-            raise UnknownNameError("setting of the live scheduler:", name, known)
-    return {name: _checked(name, value, known[name]) for name, value in document.items()}
+        if name not in types:
+            raise UnknownNameError("setting of the live scheduler:", name, types)
+    return {name: _checked(name, value, types[name]) for name, value in document.items()}
 
 
 def _checked(name: str, value: Any, kind: Any) -> Any:

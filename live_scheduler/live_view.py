@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Change, Refusal
 from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.loan_view import NodeLoanView
-from live_scheduler.node_sleep.sleep_view import NodeSleepView
+from live_scheduler.loans.loan_status import LoanStatus
+from live_scheduler.node_sleep.sleep_status import SleepingNodes
 
 
 @dataclass(frozen=True)
@@ -37,5 +38,14 @@ class LiveView:
     problem: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
-    node_sleep: NodeSleepView | None = None
-    loans: NodeLoanView | None = None
+    node_sleep: SleepingNodes | None = None
+    loans: LoanStatus | None = None
+
+    def read_cluster(self) -> ClusterState:
+        """Return the cluster as this pass read it; raises ServiceUnavailableError when it could not."""
+        if self.cluster is None:
+            problem = self.problem or "The first pass is not over yet."
+            raise ServiceUnavailableError(
+                f"The cluster is not known at present: {problem}", remedy="Ask again in a few seconds."
+            )
+        return self.cluster

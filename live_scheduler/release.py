@@ -1,9 +1,23 @@
 """What a scheduler holds at a moment: a verified release, or the stated heuristic when there is none."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from lucid_models.releases.files import ReleaseScorers
 from lucid_models.releases.manifest import ReleaseManifest
+from simulator.loaning.forecast import UsageForecaster
+from simulator.node_sleep.control import NodeForecaster
+
+Forecaster = TypeVar("Forecaster")
+
+
+@dataclass(frozen=True)
+class Pinned(Generic[Forecaster]):
+    """What a release says of nodes: its forecast, and the settings that it pins; None: it has none."""
+
+    forecaster: Forecaster | None = None
+    settings: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -18,6 +32,16 @@ class LiveRelease:
     manifest_sha256: str
     verdict_sha256: str | None
     scorers: ReleaseScorers
+
+    @property
+    def node_sleep(self) -> Pinned[NodeForecaster]:
+        """What it says of sleeping nodes."""
+        return Pinned(self.scorers.node_demand, self.manifest.node_sleep)
+
+    @property
+    def loans(self) -> Pinned[UsageForecaster]:
+        """What it says of servers on loan."""
+        return Pinned(self.scorers.inference_load, self.manifest.loaning)
 
     def describe(self) -> str:
         """One line for people."""

@@ -117,9 +117,9 @@ class ReleaseServer:
             raise NotFoundError(f"{self.uri} has no version of {name} with the alias {alias!r}.")
         _require_success(answer)
         try:
-            found = document["model_version"]
-            tags = {str(tag["key"]): str(tag["value"]) for tag in found.get("tags", [])}
-            return AliasTarget(int(found["version"]), tags.get("manifest_sha256"), VerdictTags.of(tags))
+            version = document["model_version"]
+            tags = {str(tag["key"]): str(tag["value"]) for tag in version.get("tags", [])}
+            return AliasTarget(int(version["version"]), tags.get("manifest_sha256"), VerdictTags.of(tags))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ServiceUnavailableError(
                 f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."

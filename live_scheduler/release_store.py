@@ -104,12 +104,12 @@ class ReleaseStore:
 
     def clusters(self, alias: str, origin: str) -> list[str]:
         """The clusters whose alias on this tracking server was ever followed from here, by name."""
-        found = []
+        names = []
         for path in self.folder.glob(f"*/{_pointer_file(alias)}"):
             with contextlib.suppress(ReleaseRefusedError, OSError):
                 if _read_pointer(path)["origin"] == origin:
-                    found.append(path.parent.name)
-        return sorted(found)
+                    names.append(path.parent.name)
+        return sorted(names)
 
     def write_status(self, cluster: str, alias: str, status: Mapping[str, Any]) -> None:
         """Replace the status file of a cluster's alias; raises OSError."""

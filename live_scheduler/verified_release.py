@@ -45,12 +45,16 @@ def verify_release(
         files[pin.file] = read(pin.file, pin.bytes)
         check_size(manifest, kind, len(files[pin.file]))
     scorers = load_release_scorers(manifest, files)
-    if manifest.node_sleep is not None:
-        _check_node_sleep(manifest.node_sleep)
-    if manifest.loaning is not None:
-        _check_loaning(manifest.loaning)
-    if manifest.waits is not None:
-        _check_waits(manifest.waits)
+    for what, settings, check in (
+        ("sleeping nodes", manifest.node_sleep, _check_node_sleep),
+        ("servers on loan", manifest.loaning, ReleasedLoans.from_data),
+        ("answers about waits", manifest.waits, WaitAnswerSettings.from_data),
+    ):
+        try:
+            if settings is not None:
+                check(settings)
+        except BadInputError as error:
+            raise ReleaseRefusedError(f"The release's settings of {what} do not hold: {error}") from error
     approval = None if verdict is None else verdict.sha256
     return (
         LiveRelease(alias, release.version, manifest, release.manifest_sha256, approval, scorers),
@@ -59,30 +63,6 @@ def verify_release(
 
 
 def _check_node_sleep(settings: Mapping[str, Any]) -> None:
-    """Refuse settings of sleeping nodes that no live control can be opened with."""
-    try:
-        control = SleepSettings.from_data(settings).control
-    except BadInputError as error:
-        raise ReleaseRefusedError(f"The release's settings of sleeping nodes do not hold: {error}") from error
-    if control == "helios-artifact":
+    """Refuse a control that no live cluster can be driven by."""
+    if SleepSettings.from_data(settings).control == "helios-artifact":
         raise ReleaseRefusedError("The control 'helios-artifact' reads the future: it replays series only.")
-
-
-def _check_loaning(settings: Mapping[str, Any]) -> None:
-    """Refuse settings of servers on loan that no live orchestrator can go by."""
-    try:
-        ReleasedLoans.from_data(settings)
-    except BadInputError as error:
-        raise ReleaseRefusedError(
-            f"The release's settings of servers on loan do not hold: {error}"
-        ) from error
-
-
-def _check_waits(settings: Mapping[str, Any]) -> None:
-    """Refuse settings of answers about waits that nothing can answer by."""
-    try:
-        WaitAnswerSettings.from_data(settings)
-    except BadInputError as error:
-        raise ReleaseRefusedError(
-            f"The release's settings of answers about waits do not hold: {error}"
-        ) from error

@@ -110,7 +110,7 @@ def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
 
 def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     """Run the live scheduler of the cluster that the settings describe until told to end."""
-    from live_scheduler.adapters import open_cluster
+    from live_scheduler.adapters import adapter_kind
     from live_scheduler.assembly import assemble, open_releases, run_until_told
     from live_scheduler.state_folder import state_folder
     from lucid_cli.output import say
@@ -121,7 +121,7 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     for handler in logging.getLogger().handlers:
         handler.setLevel(min(handler.level, logging.INFO))
     folder = state_folder(settings.state_dir(), chosen.cluster)
-    opened = open_cluster(chosen, folder)
+    opened = adapter_kind(chosen.adapter).open(chosen, folder)
     client = open_releases(tracking_uri or settings.server_uri(), chosen, folder)
     say(f"Live scheduler of {chosen.cluster}, mode {chosen.mode}; state in {folder}.")
     try:

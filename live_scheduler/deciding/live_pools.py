@@ -82,9 +82,10 @@ class LivePools:
         self.left_alone = {}
         running: dict[str, list[JobView]] = {name: [] for name in self.pools}
         views: dict[str, JobView] = {}
-        known = self._live
-        fresh = sorted((job for job in cluster.jobs if job.job_id not in known), key=_submission)
-        for job in chain((job for job in cluster.jobs if job.job_id in known), fresh):
+        followed = self._live
+        fresh = [job for job in cluster.jobs if job.job_id not in followed]
+        fresh.sort(key=lambda job: job.submission)
+        for job in chain((job for job in cluster.jobs if job.job_id in followed), fresh):
             if job.waiting:
                 view = self._follow_waiting(job, cluster)
             else:
@@ -270,11 +271,6 @@ def _leave_only(free: FreeGpus, gpus: int) -> None:
             continue
         free.take(((at, taken),))
         excess -= taken
-
-
-def _submission(job: LiveJob) -> tuple[float, int, str]:
-    """Sort by submission, then by number."""
-    return (job.submit_time_s, len(job.job_id), job.job_id)
 
 
 def _asked(job: LiveJob) -> tuple[object, ...]:

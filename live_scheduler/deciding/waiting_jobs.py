@@ -131,8 +131,8 @@ class WaitingJobColumns:
             if name not in started and not turns.get(name):
                 continue
             places = order[part].tolist()
-            found = self._places_of(started.get(name, {}), places)
-            starting += [place for place in found if not served[place]]
+            starting_places = self._places_of(started.get(name, {}), places)
+            starting += [place for place in starting_places if not served[place]]
             if mine := turns.get(name):
                 keys = [(mine[self.views[place]], self.views[place].index) for place in places]
                 order[part] = [place for _, place in sorted(zip(keys, places, strict=True))]

@@ -11,12 +11,12 @@ more than that, so that a cluster is not asked for a change too small to notice.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from live_scheduler.adapter import Advise
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast
+from live_scheduler.forecast.forecaster import Forecaster
 from live_scheduler.forecast.submission_predictions import SubmissionPrediction
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
@@ -35,16 +35,7 @@ WRONG_BY = 0.25
 # So many texts a pass: a slurmctld takes a millisecond or two for each.
 TEXTS_PER_PASS = 200
 
-
 PredictionAtSubmission = Callable[[LiveJob], SubmissionPrediction | None]
-
-
-class ForecastSource(Protocol):
-    """Where forecasts come from (`live_scheduler.forecast.forecaster.Forecaster`)."""
-
-    @property
-    def latest(self) -> CompletionForecast | None:
-        """The last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,7 @@ class Advisor:
     def __init__(
         self,
         settings: LiveSettings,
-        forecasts: ForecastSource,
+        forecasts: Forecaster,
         prediction_of: PredictionAtSubmission = lambda _: None,
     ) -> None:
         """`prediction_of` says what a job was told at its submission."""
@@ -151,22 +142,22 @@ def _joined(prediction: SubmissionPrediction | None, text: str) -> str:
     return f"{prediction.text}; {text}" if text else prediction.text
 
 
-def advice(found: JobForecast, now_s: float) -> str:
+def advice(job_forecast: JobForecast, now_s: float) -> str:
     """Return the text for a job; empty when nothing can be predicted."""
-    if found.end_p50_s is None or found.end_p90_s is None:
+    if job_forecast.end_p50_s is None or job_forecast.end_p90_s is None:
         return ""
-    ends = _span("ends", found.end_p50_s, found.end_p90_s, now_s)
-    if found.runs or found.start_p50_s is None or found.start_p90_s is None:
+    ends = _span("ends", job_forecast.end_p50_s, job_forecast.end_p90_s, now_s)
+    if job_forecast.runs or job_forecast.start_p50_s is None or job_forecast.start_p90_s is None:
         return ends
-    starts = _span("starts", found.start_p50_s, found.start_p90_s, now_s)
-    return f"{starts}, ends about {clock_time(found.end_p50_s, now_s)}"
+    starts = _span("starts", job_forecast.start_p50_s, job_forecast.start_p90_s, now_s)
+    return f"{starts}, ends about {clock_time(job_forecast.end_p50_s, now_s)}"
 
 
-def still_right(said: Sequence[float], times: Sequence[float], now_s: float) -> bool:
-    """Whether times (Unix s) that were said are near enough to what is expected now."""
-    if len(said) != len(times):
+def still_right(shown_s: Sequence[float], times: Sequence[float], now_s: float) -> bool:
+    """Whether times (Unix s) that are shown are near enough to what is expected now."""
+    if len(shown_s) != len(times):
         return False
-    for was_s, is_s in zip(said, times, strict=True):
+    for was_s, is_s in zip(shown_s, times, strict=True):
         left_s = max(0.0, is_s - now_s)
         if abs(was_s - is_s) > max(WRONG_BY * left_s, 2 * _step_s(left_s)):
             return False
@@ -194,11 +185,11 @@ def _step_s(left_s: float) -> float:
     return next((step_s for far_s, step_s in _ROUNDED_TO if left_s <= far_s), DAY_S)
 
 
-def _times(found: JobForecast) -> tuple[float, ...]:
+def _times(job_forecast: JobForecast) -> tuple[float, ...]:
     """Return the times that a text is made of; those of a start are gone once it runs."""
-    ends = (found.end_p50_s, found.end_p90_s)
-    starts = () if found.runs else (found.start_p50_s, found.start_p90_s)
-    return tuple(at_s for at_s in (*starts, *ends[: 2 if found.runs else 1]) if at_s is not None)
+    ends = (job_forecast.end_p50_s, job_forecast.end_p90_s)
+    starts = () if job_forecast.runs else (job_forecast.start_p50_s, job_forecast.start_p90_s)
+    return tuple(at_s for at_s in (*starts, *ends[: 2 if job_forecast.runs else 1]) if at_s is not None)
 
 
 def _done(job: LiveJob | None, said: Said) -> bool:

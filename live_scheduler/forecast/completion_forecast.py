@@ -113,13 +113,13 @@ def _summed_up(job: LiveJob, now_s: float, plays: Sequence[Times]) -> JobForecas
     return JobForecast(job.job_id, *_quantiles(now_s + starts), *_quantiles(now_s + ends))
 
 
-def _with_prediction(found: JobForecast, now_s: float, play: Sequence[Times]) -> JobForecast:
+def _with_prediction(job_forecast: JobForecast, now_s: float, play: Sequence[Times]) -> JobForecast:
     """Add what one play with the estimates says."""
     starts, ends = first_and_last(play)
-    if found.end_p50_s is None or np.isnan(ends).any():
-        return found
-    start_s = found.start_p50_s if found.runs else now_s + float(starts[0])
-    return replace(found, predicted_start_s=start_s, predicted_end_s=now_s + float(ends[0]))
+    if job_forecast.end_p50_s is None or np.isnan(ends).any():
+        return job_forecast
+    start_s = job_forecast.start_p50_s if job_forecast.runs else now_s + float(starts[0])
+    return replace(job_forecast, predicted_start_s=start_s, predicted_end_s=now_s + float(ends[0]))
 
 
 def _of_running(job: LiveJob, end_s: Floats) -> JobForecast:

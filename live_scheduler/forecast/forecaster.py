@@ -114,19 +114,17 @@ class Forecaster:
 
     def inputs(self, view: LiveView) -> ForecastInputs:
         """Return everything that a forecast of the view's cluster is made of; raises as `make`."""
-        if view.cluster is None:
-            problem = view.problem or "The first pass is not over yet."
-            raise ServiceUnavailableError(f"The cluster is not known at present: {problem}")
+        cluster = view.read_cluster()
         release = self.daemon.releases.current
         if not isinstance(release, LiveRelease):
             raise ServiceUnavailableError(
                 f"Nothing is believed of run times without a release: {release.why}",
                 remedy="Publish a release for this cluster.",
             )
-        profiles = self._profiles(view.cluster)
+        profiles = self._profiles(cluster)
         return ForecastInputs(
-            cluster=view.cluster,
-            run_times=self._run_times(view.cluster, profiles),
+            cluster=cluster,
+            run_times=self._run_times(cluster, profiles),
             settings=view.settings,
             release=release.describe(),
             profiles=profiles,

@@ -40,13 +40,14 @@ def predict(inputs: ForecastInputs, new: Sequence[str]) -> dict[str, Prediction]
     playable = PlayableCluster(inputs)
     played = playable.state.played
     jobs = playable.cluster.by_id
-    wanted = sorted((jobs[job_id] for job_id in new if job_id in jobs and job_id in played), key=_submission)
+    wanted = [jobs[job_id] for job_id in new if job_id in jobs and job_id in played]
+    wanted.sort(key=lambda job: job.submission)
     if not wanted:
         return {}
     estimated = playable.estimated()
     varied = playable.played(playable.drawn(plays_of(playable.jobs, inputs.samples, MOST_VARIED)))
     now_s = inputs.cluster.at_s
-    found = {}
+    predictions = {}
     later = {job.job_id for job in wanted}
     for group in _groups(wanted, max(1, MOST_PREDICTED // max(1, playable.jobs))):
         later.difference_update(job.job_id for job in group)
@@ -56,13 +57,13 @@ def predict(inputs: ForecastInputs, new: Sequence[str]) -> dict[str, Prediction]
             late_s = _of(job, varied, played)[1]
             if np.isfinite(end_s).all() and np.isfinite(late_s).all():
                 start_s = now_s + start_s if job.start_time_s is None else np.array([job.start_time_s])
-                found[job.job_id] = Prediction(
+                predictions[job.job_id] = Prediction(
                     job.job_id,
                     float(start_s[0]),
                     now_s + float(end_s[0]),
                     now_s + max(float(end_s[0]), float(np.quantile(late_s, 0.9))),
                 )
-    return found
+    return predictions
 
 
 def _of(job: LiveJob, plays: Mapping[str, Times], played: Mapping[str, Sequence[str]]) -> Times:
@@ -74,7 +75,3 @@ def _groups(jobs: Sequence[LiveJob], most: int) -> Iterator[Sequence[LiveJob]]:
     """Cut jobs into at most so many runs of equal length."""
     length = -(-len(jobs) // most)
     return (jobs[at : at + length] for at in range(0, len(jobs), length))
-
-
-def _submission(job: LiveJob) -> tuple[float, int, str]:
-    return (job.submit_time_s, len(job.job_id), job.job_id)

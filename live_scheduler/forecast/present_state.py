@@ -101,7 +101,7 @@ class _Making:
         self.places = {
             name: {node.name: at for at, node in enumerate(nodes)} for name, nodes in self.members.items()
         }
-        in_order = sorted(self.cluster.jobs, key=lambda job: (job.submit_time_s, len(job.job_id), job.job_id))
+        in_order = sorted(self.cluster.jobs, key=lambda job: job.submission)
         self.index = {job.job_id: at * MOST_TASKS for at, job in enumerate(in_order)}
         self._shared_nodes()
 

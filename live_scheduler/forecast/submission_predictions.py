@@ -11,16 +11,15 @@ A prediction is on the disk before it is shown, so it survives the daemon. A fil
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
-from live_scheduler.append_only import append_lines
+from live_scheduler.append_only import append_lines, append_rotated, read_rotated
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.forecast.prediction import Prediction
-from live_scheduler.hindsight.decision_log import ROTATE_BYTES, older_file
+from live_scheduler.hindsight.decision_log import ROTATE_BYTES
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 
@@ -124,11 +123,10 @@ class SubmissionPredictions:
         if not lines:
             return
         with self._lock:
-            size = append_lines(self.path, lines)
+            rotated = append_rotated(self.path, lines, self._rotate_bytes)
             for each in predictions:
                 self._keep(each)
-            if size > self._rotate_bytes:
-                self.path.replace(older_file(self.path))
+            if rotated:
                 append_lines(self.path, [_line(each) for each in self._by_job.values()])
 
     def settle(self, job: LiveJob) -> SubmissionPrediction | None:
@@ -145,39 +143,29 @@ class SubmissionPredictions:
 
 def read_submission_predictions(path: Path, since_s: float = -math.inf) -> Iterator[SubmissionPrediction]:
     """Iterate over the predictions made at or after `since_s` (Unix time); unreadable lines are left out."""
-    for file in (older_file(path), path):
-        with suppress(FileNotFoundError), file.open(encoding="utf-8", errors="replace") as lines:
-            for text in lines:
-                prediction = _submission_prediction(text)
-                if prediction is not None and prediction.at_s >= since_s:
-                    yield prediction
+    return read_rotated(path, _submission_prediction, since_s)
 
 
 def _line(prediction: SubmissionPrediction) -> str:
     return json.dumps(asdict(prediction), separators=(",", ":"), allow_nan=False)
 
 
-def _submission_prediction(text: str) -> SubmissionPrediction | None:
-    try:
-        document = json.loads(text)
-        prediction = SubmissionPrediction(
-            **{
-                field.name: document[field.name]
-                for field in fields(SubmissionPrediction)
-                if field.name in document or field.default is MISSING
-            }
-        )
-        times = (
-            prediction.submit_time_s,
-            prediction.at_s,
-            prediction.start_s,
-            prediction.end_s,
-            prediction.end_p90_s,
-            prediction.start_s if prediction.learned_start_s is None else prediction.learned_start_s,
-        )
-        return prediction if all(math.isfinite(at_s) for at_s in times) else None
-    except (ValueError, KeyError, TypeError):
-        return None
+def _submission_prediction(text: str) -> SubmissionPrediction:
+    document = json.loads(text)
+    columns = fields(SubmissionPrediction)
+    names = [field.name for field in columns if field.name in document or field.default is MISSING]
+    prediction = SubmissionPrediction(**{name: document[name] for name in names})
+    times = (
+        prediction.submit_time_s,
+        prediction.at_s,
+        prediction.start_s,
+        prediction.end_s,
+        prediction.end_p90_s,
+        prediction.start_s if prediction.learned_start_s is None else prediction.learned_start_s,
+    )
+    if not all(math.isfinite(at_s) for at_s in times):
+        raise ValueError("no time")
+    return prediction
 
 
 def _local(at_s: float) -> str:

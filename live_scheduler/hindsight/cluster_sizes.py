@@ -39,9 +39,9 @@ def count_nodes(
     for _, gpus, _ in offered:
         by_size[gpus] += gpus
     size = gpus_per_node or max(by_size, key=lambda gpus: (by_size[gpus], gpus))
-    found: Counter[str] = Counter()
+    gpus_of: Counter[str] = Counter()
     for _, gpus, owners in sorted(offered, key=lambda node: (len(node[2]), node[0])):
-        found[min(owners, key=lambda owner: (found[owner], owner))] += gpus
+        gpus_of[min(owners, key=lambda owner: (gpus_of[owner], owner))] += gpus
     remarks = []
     shared = sum(len(owners) > 1 for _, _, owners in offered)
     if shared:
@@ -51,5 +51,5 @@ def count_nodes(
     if set(by_size) != {size}:
         sizes = ", ".join(str(gpus) for gpus in sorted(by_size))
         remarks.append(f"Nodes have {sizes} GPUs; they are counted as nodes of {size}.")
-    counts = {name: max(1, found[name] // size) for name in sorted(found) if found[name]}
+    counts = {name: max(1, gpus_of[name] // size) for name in sorted(gpus_of) if gpus_of[name]}
     return ClusterSizes(counts, size, tuple(remarks))

@@ -13,13 +13,12 @@ line that a crash cut off is left out when it is read.
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_scheduler.append_only import append_lines
+from live_scheduler.append_only import append_rotated, read_rotated
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.live_view import LiveView
 
@@ -126,7 +125,8 @@ class DecisionLog:
             "chosen": newly_chosen,
             "started": started,
         }
-        self._append([json.dumps(fields, separators=(",", ":"), allow_nan=False)])
+        text = json.dumps(fields, separators=(",", ":"), allow_nan=False)
+        append_rotated(self.path, [text], self._rotate_bytes, for_good=False)
         about = (fields["release"], fields["version"], fields["policy"], fields["mode"])
         self._told.update((row[0], _first_sight(row, view.at_s, about)) for row in new)
         self._chosen.update(newly_chosen)
@@ -146,56 +146,40 @@ class DecisionLog:
         self._chosen &= jobs.keys()
         self._started = {job_id for job_id in self._started & jobs.keys() if not jobs[job_id].waiting}
 
-    def _append(self, lines: Sequence[str]) -> None:
-        if append_lines(self.path, lines, for_good=False) > self._rotate_bytes:
-            self.path.replace(older_file(self.path))
-
 
 def _shared(job: LiveJob) -> tuple[object, ...]:
     """What an array and its tasks have in common; their ids differ."""
     return job.submit_time_s, job.user, job.name, job.gpus, job.virtual_cluster
 
 
-def older_file(path: Path) -> Path:
-    """Return the name of the file that a log was before it had grown large."""
-    return path.with_name(f"{path.stem}.1{path.suffix}")
-
-
 def read_lines(path: Path, since_s: float = -math.inf) -> Iterator[DecisionLine]:
     """Iterate over what was decided at or after `since_s`, in order; what cannot be read is left out."""
-    for file in (older_file(path), path):
-        with suppress(FileNotFoundError), file.open(encoding="utf-8", errors="replace") as lines:
-            for text in lines:
-                line = _line(text)
-                if line is not None and line.at_s >= since_s:
-                    yield line
+    return read_rotated(path, _line, since_s)
 
 
-def estimates_at_submission(path: Path, since_s: float = -math.inf) -> dict[tuple[str, float], FirstSight]:
+def estimates_at_submission(path: Path) -> dict[tuple[str, float], FirstSight]:
     """What was believed of each job when it was first ranked, by (job id, submission in Unix seconds)."""
     sights: dict[tuple[str, float], FirstSight] = {}
-    for line in read_lines(path, since_s):
+    for line in read_lines(path):
         for job in line.new:
             sights.setdefault((job.job_id, job.submit_time_s), job)
     return sights
 
 
-def _line(text: str) -> DecisionLine | None:
-    try:
-        fields = json.loads(text)
-        at_s, version = float(fields["at_s"]), fields["version"]
-        about = (
-            str(fields["release"]),
-            None if version is None else int(version),
-            str(fields["policy"]),
-            str(fields["mode"]),
-        )
-        new = tuple(_first_sight(row, at_s, about) for row in fields["new"])
-        chosen_ids, started = (tuple(map(str, fields[name])) for name in ("chosen", "started"))
-        queued = int(fields["queued"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    return DecisionLine(at_s, *about, queued, new, chosen_ids, started) if math.isfinite(at_s) else None
+def _line(text: str) -> DecisionLine:
+    fields = json.loads(text)
+    at_s, version = float(fields["at_s"]), fields["version"]
+    if not math.isfinite(at_s):
+        raise ValueError("no time")
+    about = (
+        str(fields["release"]),
+        None if version is None else int(version),
+        str(fields["policy"]),
+        str(fields["mode"]),
+    )
+    new = tuple(_first_sight(row, at_s, about) for row in fields["new"])
+    chosen_ids, started = (tuple(map(str, fields[name])) for name in ("chosen", "started"))
+    return DecisionLine(at_s, *about, int(fields["queued"]), new, chosen_ids, started)
 
 
 def _first_sight(row: list[Any], at_s: float, about: tuple[str, int | None, str, str]) -> FirstSight:

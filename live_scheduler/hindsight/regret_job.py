@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from foundation.errors import LucidError
 from foundation.replaced_files import replace_file
 from live_scheduler.cluster_state import ClusterState
@@ -25,7 +27,7 @@ from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission
 from live_scheduler.hindsight.observation import StartAgreement, start_agreement
-from live_scheduler.hindsight.replayed_window import Hindsight, hindsight_from, judge_window, lived_jobs
+from live_scheduler.hindsight.replayed_window import Hindsight, judge_window, lived_jobs
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Journal
@@ -50,6 +52,9 @@ class RegretReport:
     agreement: StartAgreement
     hindsight: Hindsight | None
     problem: str | None = None
+
+
+_REPORT = TypeAdapter(RegretReport)
 
 
 def make_regret_report(
@@ -85,15 +90,8 @@ def make_regret_report(
 def read_regret_report(state_dir: Path) -> RegretReport | None:
     """Return the last report of a state folder; None where there is none that can be read."""
     try:
-        document = json.loads((state_dir / HINDSIGHT_FILE).read_text(encoding="utf-8"))
-        hindsight = document["hindsight"]
-        return RegretReport(
-            float(document["at_s"]),
-            StartAgreement(**document["agreement"]),
-            None if hindsight is None else hindsight_from(json.dumps(hindsight)),
-            document["problem"],
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return _REPORT.validate_json((state_dir / HINDSIGHT_FILE).read_bytes())
+    except (OSError, ValueError):
         return None
 
 

@@ -10,11 +10,10 @@ A replay knows the jobs of the window only: those that ran when it began fill th
 still run at its end hold their GPUs until then and do not count, and those that never ran are left out.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,10 +106,6 @@ class Hindsight:
     against_true_durations: Regret
     log10_error: float | None
     remarks: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can say it."""
-        return asdict(self)
 
 
 def lived_jobs(events: Iterable[JobEvent], sights: Mapping[tuple[str, float], FirstSight]) -> list[LivedJob]:
@@ -217,16 +212,6 @@ def judge_window(
         _log10_error(judged_jobs),
         tuple(remarks),
     )
-
-
-def hindsight_from(document: str) -> Hindsight:
-    """Read what `json.dumps(hindsight.to_dict())` wrote; raises ValueError, KeyError or TypeError."""
-    fields: dict[str, Any] = json.loads(document)
-    for name in ("measured", "backfill", "live", "true_durations"):
-        fields[name] = MeanTimes(**fields[name])
-    for name in ("against_backfill", "against_true_durations"):
-        fields[name] = Regret(**fields[name])
-    return Hindsight(**{**fields, "remarks": tuple(fields["remarks"])})
 
 
 def _lived(

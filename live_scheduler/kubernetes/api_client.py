@@ -97,11 +97,11 @@ class ApiClient:
             self._clock_s = _clock(answer.headers["date"]) or self._clock_s
         if answer.is_success and isinstance(document, dict):
             return document
-        said = str(document.get("message") if isinstance(document, dict) else "") or answer.reason_phrase
+        message = str(document.get("message") if isinstance(document, dict) else "") or answer.reason_phrase
         # 401: the token expired, 429: too many requests. Both pass.
         if answer.status_code >= 500 or answer.status_code in (401, 429):
-            raise ServiceUnavailableError(f"{self._access.server} answered {answer.status_code}: {said}")
-        raise ApiRefusalError(answer.status_code, said)
+            raise ServiceUnavailableError(f"{self._access.server} answered {answer.status_code}: {message}")
+        raise ApiRefusalError(answer.status_code, message)
 
 
 def _clock(date: str) -> float | None:

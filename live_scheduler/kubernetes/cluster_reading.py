@@ -126,9 +126,7 @@ def ended_job(workload: KueueWorkload, job: LiveJob) -> EndedJob:
     """Return what became of a finished workload; its last run counts."""
     start_s = workload.start_time_s
     end_s = workload.end_time_s if start_s is None else max(workload.end_time_s, start_s)
-    return EndedJob(
-        job, workload.end_state.name, start_s, end_s, None if start_s is None else end_s - start_s
-    )
+    return EndedJob.of_run(job, workload.end_state.name, start_s, end_s)
 
 
 def _job(
@@ -198,7 +196,7 @@ class _Queues:
             for flavor in objects.flavors
         }
         self._gpu_resources = frozenset(rules.gpu_resources)
-        self._preempting = self._who_preempts()
+        self._preempting = self._preempting_queues()
         self.closed = frozenset(name for name, queue in self._by_name.items() if _stopped(queue))
 
     def place_of(self, workload: KueueWorkload) -> list[str]:
@@ -233,7 +231,7 @@ class _Queues:
                     if flavor["name"] in self._labels:
                         yield self._labels[flavor["name"]]
 
-    def _who_preempts(self) -> set[str]:
+    def _preempting_queues(self) -> set[str]:
         """ClusterQueues in which a priority decides more than an order: theirs, or one's in their cohort."""
         stopping = {name for name, queue in self._by_name.items() if _preempts(queue)}
         # Cohorts nest; whoever shares any cohort may be reached.

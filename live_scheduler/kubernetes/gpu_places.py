@@ -25,7 +25,7 @@ class GpuPlaces:
 
     held: dict[str, Counter[str]] = field(default_factory=dict)
     used: Counter[str] = field(default_factory=Counter)
-    nobodys: dict[str, Counter[str]] = field(default_factory=dict)
+    unclaimed: dict[str, Counter[str]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)  # pods that cannot be understood, and why
 
     def of(self, job_id: str) -> tuple[tuple[str, int], ...]:
@@ -36,7 +36,7 @@ class GpuPlaces:
         """Find places for the GPUs of a running workload that no pod of its own holds."""
         held = self.held.setdefault(job.job_id, Counter())
         missing = job.gpus - held.total()
-        strays = self.nobodys.get(job.job_id.partition("/")[0], Counter())
+        strays = self.unclaimed.get(job.job_id.partition("/")[0], Counter())
         for node in sorted(strays):
             taken = min(missing, strays[node])
             strays[node] -= taken
@@ -80,7 +80,7 @@ def _count(pod: Json, places: GpuPlaces, by_owner: Mapping[str, str], resources:
     if key in places.held:
         places.held[key][node] += gpus
     else:
-        places.nobodys.setdefault(namespace, Counter())[node] += gpus
+        places.unclaimed.setdefault(namespace, Counter())[node] += gpus
 
 
 def _workload_of(pod: Json, by_owner: Mapping[str, str]) -> str:

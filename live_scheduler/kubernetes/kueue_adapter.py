@@ -27,7 +27,7 @@ from live_scheduler.adapter import (
     StartAfter,
     WriteBack,
 )
-from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
+from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.kubernetes.api_client import ApiClient, ApiRefusalError, Json
 from live_scheduler.kubernetes.cluster_reading import (
     KueueObjects,
@@ -84,8 +84,9 @@ class KueueAdapter:
         before, reading = self._reading, self._read()
         there = {*reading.state.by_id, *reading.ended, *reading.unread}
         if before is not None:
+            state, at_s = JobState.CANCELLED.name, reading.state.at_s
             deleted = (job for job in before.state.jobs if job.job_id not in there)
-            self._gone |= {job.job_id: _deleted(job, reading.state.at_s) for job in deleted}
+            self._gone |= {job.job_id: EndedJob.of_run(job, state, job.start_time_s, at_s) for job in deleted}
         self._gone = {job_id: end for job_id, end in self._gone.items() if job_id not in there}
         if reading.unread and (before is None or reading.unread != before.unread):
             first, why = next(iter(reading.unread.items()))
@@ -247,9 +248,3 @@ class KueueAdapter:
             f"/apis/kueue.x-k8s.io/{version}/namespaces/{quote(namespace, safe='')}"
             f"/workloads/{quote(name, safe='')}"
         )
-
-
-def _deleted(job: LiveJob, at_s: float) -> EndedJob:
-    start_s = job.start_time_s
-    ran_s = None if start_s is None else max(0.0, at_s - start_s)
-    return EndedJob(job, JobState.CANCELLED.name, start_s, at_s, ran_s)

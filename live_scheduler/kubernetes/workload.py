@@ -123,16 +123,16 @@ class KueueWorkload:
         of_kueue = spec.get("priorityClassSource") == "kueue.x-k8s.io/workloadpriorityclass"
         return PriorityClass("WorkloadPriorityClass" if of_kueue else "PriorityClass", str(name))
 
-    def default_priority(self, classes: Mapping[PriorityClass, int], known: int | None = None) -> int:
+    def default_priority(self, classes: Mapping[PriorityClass, int], earlier: int | None = None) -> int:
         """Return what Kueue itself would give it: its class's value, 0 without a class.
 
-        Of a class that is gone, `known` (what it had before it was touched), else what it has. The annotation
-        that says so is for people: whoever may annotate a workload may write any number there.
+        Of a class that is gone, `earlier` (what it had before it was touched), else what it has. The
+        annotation that says so is for people: anyone who may annotate a workload may write any number there.
         """
         named = self.priority_class
         if named is None:
             return 0
-        return classes.get(named, self.priority if known is None else known)
+        return classes.get(named, self.priority if earlier is None else earlier)
 
     def set_by_others(self, classes: Mapping[PriorityClass, int]) -> bool:
         """Whether its priority is neither Kueue's own nor the one that it was given last."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-from foundation.errors import ServiceUnavailableError
 from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.loans.node_loans import LoanNode, LoanReading, LoanRefusal, NodeLoans, Side
 from live_scheduler.node_sleep.node_power import some_nodes
@@ -112,28 +111,8 @@ def _withdrawn(
 
 
 def _is_back(node: LoanNode | None, joined: Collection[str]) -> bool:
-    """Whether nothing is left to be done: a node that is gone from the cluster is nobody's."""
+    """Whether nothing is left to be done: a node that is gone from the cluster counts as back."""
     if node is None:
         return True
     home = Side.LENDER in node.sides or node.name in joined
     return home and Side.BORROWER not in node.sides and not node.gpus_of
-
-
-def retry_until(
-    give: Callable[[], LoansBack], over: Callable[[], bool], pause: Callable[[], None]
-) -> LoansBack:
-    """Give back again and again until all is back or it is `over`.
-
-    Raises ServiceUnavailableError when the cluster did not answer up to then.
-    """
-    done = LoansBack()
-    while True:
-        try:
-            done = done.followed_by(give())
-        except ServiceUnavailableError:
-            if over():
-                raise
-        else:
-            if done.complete or over():
-                return done
-        pause()

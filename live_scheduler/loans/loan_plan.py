@@ -1,4 +1,4 @@
-"""Which servers to lend and which to take back, whom that preempts, and why: one decision, in names.
+"""Which servers to lend and which to take back, which jobs that preempts, and why: one decision, in names.
 
 Numbers and choices are the simulator's (`simulator/loaning/`, after Lyra, sections 3 and 4); here they meet
 names, limits that an operator sets, and words. It holds nothing from one decision to the next.
@@ -193,16 +193,16 @@ def _servers_of_use(lent: Sequence[PlannedServer], wanted_gpus: int) -> int:
 
 def _numbers_in_words(plan: LoanPlan, need: InferenceNeed) -> str:
     if need.servers is not None:
-        known = f"Inference needs {plan.needed} of {plan.servers} servers"
+        need_in_words = f"Inference needs {plan.needed} of {plan.servers} servers"
     else:
         shares = [
             f"{word} {share:.1%}"
             for word, share in (("uses", need.usage), ("is forecast to use", need.forecast))
             if share is not None
         ]
-        known = f"Inference {' and '.join(shares)} of {plan.servers} servers and needs {plan.needed}"
+        need_in_words = f"Inference {' and '.join(shares)} of {plan.servers} servers and needs {plan.needed}"
     return (
-        f"{known}; a headroom of {plan.headroom} is never lent. {plan.target} should be on loan,"
+        f"{need_in_words}; a headroom of {plan.headroom} is never lent. {plan.target} should be on loan,"
         f" {plan.on_loan} {'is' if plan.on_loan == 1 else 'are'}."
     )
 

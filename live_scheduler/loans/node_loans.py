@@ -76,16 +76,12 @@ class NodeLoans(Protocol):
 
     def read(self, also: Collection[str] = ()) -> LoanReading:
         """Return the nodes of both partitions, and of `also` those that there are, as they are now."""
-        ...
 
     def join(self, side: Side, nodes: Sequence[str]) -> list[LoanRefusal]:
         """Add nodes to a partition."""
-        ...
 
     def leave(self, side: Side, nodes: Sequence[str]) -> list[LoanRefusal]:
         """Take nodes out of a partition; what runs there goes on."""
-        ...
 
     def requeue(self, job_ids: Sequence[str]) -> list[LoanRefusal]:
         """Stop runs, and let their jobs queue again from their beginning."""
-        ...

@@ -105,10 +105,10 @@ class Journal:
                 if event.at_s > after_s:
                     yield event
 
-    def compact(self, now_s: float, *, largest_bytes: int = COMPACT_BYTES) -> bool:
+    def compact(self, now_s: float) -> bool:
         """Leave out what is older than KEEP_S if the file has grown large; return whether that was done."""
         try:
-            if self.path.stat().st_size <= largest_bytes:
+            if self.path.stat().st_size <= COMPACT_BYTES:
                 return False
         except FileNotFoundError:
             return False

@@ -4,7 +4,7 @@ from live_scheduler.node_sleep.node_power import PoweredNode, PowerReading, Powe
 
 
 class Boots:
-    """What became of boots, whoever asked for them. A node that failed rests for `rest_s`."""
+    """What became of all boots, also those not asked for here. A node that failed rests for `rest_s`."""
 
     def __init__(self, rest_s: float) -> None:
         """Nothing is known yet."""

@@ -23,8 +23,8 @@ def choose_to_sleep(
     idle = _count(nodes, PowerState.AWAKE, idle=True)
     # The last by name: what is woken first sleeps last.
     groups = _alike((node for node in nodes if node.may_sleep), last_first=True)
-    chosen: list[str] = []
-    while len(chosen) < count:
+    to_sleep: list[str] = []
+    while len(to_sleep) < count:
         free = [
             group
             for group in groups
@@ -33,10 +33,10 @@ def choose_to_sleep(
         if not free:
             break
         group = max(free, key=lambda each: (min(idle[p] for p in each.partitions), each.next_key))
-        chosen.append(group.take(groups))
+        to_sleep.append(group.take(groups))
         awake.subtract(group.partitions)
         idle.subtract(group.partitions)
-    return chosen
+    return to_sleep
 
 
 def choose_to_wake(
@@ -58,10 +58,10 @@ def choose_to_wake(
     coming = _count(nodes, PowerState.AWAKE) + _count(nodes, PowerState.BOOTING)
     idle = _count(nodes, PowerState.AWAKE, idle=True) + _count(nodes, PowerState.BOOTING, idle=True)
     lack = Counter(short)
-    chosen: list[str] = []
+    to_wake: list[str] = []
     while groups:
         below = [each for each in groups if any(coming[p] < awake_in.get(p, 0) for p in each.partitions)]
-        if not below and len(chosen) >= count:
+        if not below and len(to_wake) >= count:
             break
         group = min(
             below or groups,
@@ -71,11 +71,11 @@ def choose_to_wake(
                 each.next_key,
             ),
         )
-        chosen.append(group.take(groups))
+        to_wake.append(group.take(groups))
         coming.update(group.partitions)
         idle.update(group.partitions)
         lack.subtract(group.partitions)
-    return chosen
+    return to_wake
 
 
 @dataclass

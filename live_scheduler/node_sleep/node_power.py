@@ -79,11 +79,9 @@ class PowerControl(Protocol):
 
     def read(self) -> PowerReading:
         """Return all nodes as they are now."""
-        ...
 
     def apply(self, changes: Sequence[NodeChange]) -> list[NodeRefusal]:
         """Ask for the changes in their order; return those that were refused."""
-        ...
 
 
 def some_nodes(names: Sequence[str], *, most: int = 5) -> str:

@@ -13,9 +13,10 @@ import json
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
@@ -23,10 +24,9 @@ from foundation.private_files import private_folder
 from foundation.process_lock import ProcessLock, holder
 from foundation.replaced_files import replace_file
 from live_scheduler.adapter import Change, PriorityRange
-from live_scheduler.adapters import open_loans, open_power, open_to_restore
+from live_scheduler.adapters import adapter_kind
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.loans.giving_back import LoansBack, give_back
 from live_scheduler.loans.loan_record import LoanRecord, LoanStep
 from live_scheduler.node_sleep.node_power import NodeChange, PowerReading, some_nodes
 from live_scheduler.safety.dead_mans_switch import (
@@ -36,16 +36,17 @@ from live_scheduler.safety.dead_mans_switch import (
     watch_settings,
 )
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
-from live_scheduler.safety.restore_command import restore_all
+from live_scheduler.safety.restore_command import give_loans_back, restore_all, wake_all
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.safety.touched_nodes import TouchedNodes
-from live_scheduler.safety.waking import wake_touched
 
 logger = logging.getLogger("lucid.live")
 
 _LEAVE_LIMIT_S = 20.0
 _END_LIMIT_S = 5.0
+# Of nodes on loan the first look requeues the jobs there, and a second one sees that they are gone.
+_SECOND_LOOK_LIMIT_S = 0.1
 
 
 class ControlLease:
@@ -58,31 +59,22 @@ class ControlLease:
         self.settings = settings
         self._clock = clock
         self._lock = ProcessLock(folder / DAEMON_LOCK)
-        self._touched: TouchedJobs | None = None
-        self._touched_nodes: TouchedNodes | None = None
-        self._loan_record: LoanRecord | None = None
         self._watch: subprocess.Popen[bytes] | None = None
 
-    @property
+    @cached_property
     def touched(self) -> TouchedJobs:
         """The record of the jobs that this product has touched."""
-        if self._touched is None:
-            self._touched = TouchedJobs(self.folder)
-        return self._touched
+        return TouchedJobs(self.folder)
 
-    @property
+    @cached_property
     def touched_nodes(self) -> TouchedNodes:
         """The record of the nodes that this product has put to sleep."""
-        if self._touched_nodes is None:
-            self._touched_nodes = TouchedNodes(self.folder)
-        return self._touched_nodes
+        return TouchedNodes(self.folder)
 
-    @property
+    @cached_property
     def loan_record(self) -> LoanRecord:
         """The record of the nodes that are on loan by this product's hand."""
-        if self._loan_record is None:
-            self._loan_record = LoanRecord(self.folder)
-        return self._loan_record
+        return LoanRecord(self.folder)
 
     @property
     def _holds(self) -> bool:
@@ -122,55 +114,43 @@ class ControlLease:
         Raises ServiceUnavailableError when that cannot be written down: nothing may be changed then, since
         it would not be known what to give back.
         """
-        try:
+        with self._writing():
             self._write_beat()
             self.touched.note(changes, state, allowed)
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def before_nodes(self, changes: Sequence[NodeChange]) -> None:
         """Leave word of changes of nodes, and renew the lease; raises ServiceUnavailableError."""
-        try:
+        with self._writing():
             self._write_beat()
             self.touched_nodes.note(changes)
             self._arm()
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def before_loans(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
         """Leave word of what becomes of nodes on loan, and renew the lease.
 
         Raises ServiceUnavailableError.
         """
-        try:
+        with self._writing():
             self._write_beat()
             self.loan_record.note(nodes, step, at_s, why)
             self._arm()
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def nodes_seen(self, reading: PowerReading) -> None:
         """Take nodes off the record that are awake again; raises ServiceUnavailableError."""
-        try:
+        with self._writing():
             self.touched_nodes.reload()
             self.touched_nodes.cross_off_awake(reading)
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def beat(self) -> None:
         """Say that all is well, and see that the switch is armed; raises ServiceUnavailableError."""
-        try:
+        with self._writing():
             self._write_beat()
             self._arm()
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def forget_ended(self, state: ClusterState) -> None:
         """Keep the record small; raises ServiceUnavailableError."""
-        try:
+        with self._writing():
             self.touched.forget_ended(state.by_id.keys())
-        except OSError as error:
-            raise self._unwritable(error) from error
 
     def leave(self, *, limit_s: float = _LEAVE_LIMIT_S) -> Restoration:
         """Give everything back, and end the switch if nothing is left to be watched.
@@ -183,14 +163,14 @@ class ControlLease:
         done = Restoration()
         try:
             if self.settings.mode is not Mode.OBSERVE or len(self.touched):
-                cluster = open_to_restore(self.settings, self.folder)
+                adapter = adapter_kind(self.settings.adapter)
+                cluster = adapter.open_to_restore(self.settings, self.folder)
                 done = restore_all(self.folder, *cluster, limit_s=limit_s)
                 self.touched.reload()
         except Exception as error:  # the switch goes on where this ends
             logger.warning("not everything was given back: %s", error)
             done = Restoration(left=tuple(self.touched))
-        self._wake_nodes()
-        self._give_loans_back()
+        self._give_nodes_back()
         self._lock.release()
         watch = self._watch
         if self._holds:  # what is back may be written over once more, and nodes boot: the switch watches on
@@ -205,26 +185,18 @@ class ControlLease:
                 watch.wait()
         return done
 
-    def _wake_nodes(self) -> None:
-        """Ask for the nodes that were put to sleep; the switch waits for their boots."""
-        try:
-            self.touched_nodes.reload()
-            if len(self.touched_nodes):
-                logger.info("%s", wake_touched(open_power(self.settings), self.touched_nodes).describe())
-        except Exception as error:  # likewise
-            logger.warning("not every node was woken: %s", error)
-
-    def _give_loans_back(self) -> None:
-        """Give nodes on loan back; what is not back after two looks is the switch's."""
-        try:
-            back = LoansBack()
-            for _ in range(2):  # the second sees that the jobs are gone
-                if len(self.loan_record):
-                    loans = open_loans(self.settings)
-                    back = back.followed_by(give_back(loans, self.loan_record))
+    def _give_nodes_back(self) -> None:
+        """Wake nodes and give those on loan back; what is not back yet, and boots, are the switch's."""
+        for give, limit_s in ((wake_all, 0.0), (give_loans_back, _SECOND_LOOK_LIMIT_S)):
+            try:
+                back = give(self.folder, self.settings, limit_s=limit_s)
+                if back.changed:
                     logger.info("%s", back.describe())
-        except Exception as error:  # likewise
-            logger.warning("not every node on loan was given back: %s", error)
+            except Exception as error:  # likewise
+                logger.warning("not every node was given back: %s", error)
+        with suppress(OSError):
+            self.touched_nodes.reload()
+            self.loan_record.reload()
 
     def _write_beat(self, *, left: bool = False) -> None:
         now = self._clock()
@@ -280,8 +252,12 @@ class ControlLease:
             return  # nothing is to be given back, ever
         self._watch = start_switch(self.folder)
 
-    def _unwritable(self, error: OSError) -> ServiceUnavailableError:
-        return ServiceUnavailableError(
-            f"The state folder {self.folder} cannot be written: {error}; nothing is changed.",
-            remedy="Make room there, or give it back to this user.",
-        )
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ServiceUnavailableError(
+                f"The state folder {self.folder} cannot be written: {error}; nothing is changed.",
+                remedy="Make room there, or give it back to this user.",
+            ) from error

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, is_held
-from live_scheduler.adapters import RestorableCluster, open_loans, open_power, open_to_restore
+from live_scheduler.adapters import RestorableCluster, adapter_kind
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.giving_back import LoansBack, give_back
 from live_scheduler.loans.loan_record import LoanRecord
@@ -174,7 +174,9 @@ class Watch:
         if self._open_power is None or not len(touched):
             return True
         with restore_lock(self.folder, limit_s=1.0):
-            done = wake_touched(self._open_power(), touched, go_on=lambda: not self._nodes_are_controlled())
+            done = wake_touched(
+                self._open_power(), touched, go_on=lambda: not self._lives(lambda beat: beat.sleeps_nodes)
+            )
         news = done.awake or done.failed or not self.nodes.coming
         refused_anew = done.refused != self.nodes.refused
         self.nodes = self.nodes.followed_by(done)
@@ -191,7 +193,9 @@ class Watch:
         if self._open_loans is None or not len(record):
             return True
         with restore_lock(self.folder, limit_s=1.0):
-            done = give_back(self._open_loans(), record, go_on=lambda: not self._loans_are_controlled())
+            done = give_back(
+                self._open_loans(), record, go_on=lambda: not self._lives(lambda beat: beat.lends_nodes)
+            )
         news = done.back or done.requeued or done.refused != self.loans.refused
         self.loans = self.loans.followed_by(done)
         if news:
@@ -200,20 +204,14 @@ class Watch:
                 self._say(f"refused: {refusal.what}: {refusal.why}")
         return done.complete
 
-    def _loans_are_controlled(self) -> bool:
-        """Return whether a daemon lives that lends nodes."""
-        beat = read_heartbeat(self._path)
-        return beat is not None and beat.lends_nodes and beat.alive(self._clock())
-
-    def _nodes_are_controlled(self) -> bool:
-        """Return whether a daemon lives that puts nodes to sleep."""
-        beat = read_heartbeat(self._path)
-        return beat is not None and beat.sleeps_nodes and beat.alive(self._clock())
-
     def controlled(self) -> bool:
         """Return whether a daemon lives that orders the queue."""
+        return self._lives(lambda beat: beat.controls)
+
+    def _lives(self, does: Callable[[Heartbeat], bool]) -> bool:
+        """Return whether a daemon lives that does something."""
         beat = read_heartbeat(self._path)
-        return beat is not None and beat.controls and beat.alive(self._clock())
+        return beat is not None and does(beat) and beat.alive(self._clock())
 
     def _say_dead(self, beat: Heartbeat | None) -> None:
         if beat is not None and not beat.left:
@@ -255,9 +253,9 @@ def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
                 return
         watch = Watch(
             folder,
-            lambda: open_to_restore(settings, folder),
-            open_power=lambda: open_power(settings),
-            open_loans=lambda: open_loans(settings),
+            lambda: adapter_kind(settings.adapter).open_to_restore(settings, folder),
+            open_power=lambda: adapter_kind(settings.adapter).open_power(settings),
+            open_loans=lambda: adapter_kind(settings.adapter).open_loans(settings),
             say=say,
         )
         pace_s = min(1.0, settings.dead_after_s / 10)

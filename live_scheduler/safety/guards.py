@@ -18,6 +18,8 @@ from live_scheduler.safety.heartbeat import Moment
 CLOCK_JUMP_S = 5.0
 # The cluster's clock beside ours: waiting times, and what "long" means, would be wrong by as much.
 CLOCK_SKEW_S = 60.0
+# What tells an order that goes to and fro (`OscillationGuard`).
+_TURNED, _PASSES, _MOST_SWINGS, _LEAST_JOBS = 0.25, 10, 6, 8
 
 
 def clock_jump_s(before: Moment, now: Moment) -> float:
@@ -49,8 +51,8 @@ def decision_problem(decision: Decision, state: ClusterState) -> str | None:
             return f"The estimated run time of job {job.job_id} is {estimate}."
         if not _finite(job.rank):
             return f"The rank of job {job.job_id} is {job.rank}."
-        known = jobs.get(job.job_id)
-        if known is None or known.start_time_s is not None or known.held:
+        live_job = jobs.get(job.job_id)
+        if live_job is None or live_job.start_time_s is not None or live_job.held:
             return f"Job {job.job_id} was ranked, but does not wait."
     if len(decision.by_id) < len(ranked):
         twice, _ = Counter(job.job_id for job in ranked).most_common(1)[0]
@@ -99,27 +101,16 @@ class ReadingGuard:
 class OscillationGuard:
     """Tells a queue that changes from a decision that cannot make up its mind.
 
-    It went to and fro when more than `share` of the neighbours in the last order stand the other way round
-    now (`turned`), and not half as many of those in an earlier of the last `passes` orders: what is learnt of
-    jobs leads to new orders, not to old ones. A decision that does so in `most` of `passes` passes is doubted
-    for `rest_s` (monotonic seconds).
+    It went to and fro when more than `_TURNED` of the neighbours in the last order stand the other way round
+    now (`turned`), and not half as many of those in an earlier one of the last `_PASSES` orders: what is
+    learnt of jobs leads to new orders, not to old ones. A decision that does so in `_MOST_SWINGS` of them is
+    doubted for `rest_s` (monotonic seconds).
     """
 
-    def __init__(
-        self,
-        *,
-        share: float = 0.25,
-        passes: int = 10,
-        most: int = 6,
-        least_jobs: int = 8,
-        rest_s: float = 300.0,
-    ) -> None:
-        self._share = share
-        self._most = most
-        self._least_jobs = least_jobs
+    def __init__(self, *, rest_s: float = 300.0) -> None:
         self._rest_s = rest_s
-        self._swings: deque[bool] = deque(maxlen=passes)
-        self._orders: deque[Decision] = deque(maxlen=passes)
+        self._swings: deque[bool] = deque(maxlen=_PASSES)
+        self._orders: deque[Decision] = deque(maxlen=_PASSES)
         self._until_s = -math.inf
 
     def problem(self, decision: Decision, monotonic_s: float) -> str | None:
@@ -127,23 +118,22 @@ class OscillationGuard:
         if self._orders:
             self._swings.append(self._swings_back(decision))
         self._orders.append(decision)
-        if sum(self._swings) >= self._most:
+        if sum(self._swings) >= _MOST_SWINGS:
             self._swings.clear()
             self._until_s = monotonic_s + self._rest_s
         if monotonic_s >= self._until_s:
             return None
         return (
-            f"The order went to and fro in {self._most} of the last passes: it is left alone for"
+            f"The order went to and fro in {_MOST_SWINGS} of the last passes: it is left alone for"
             f" {self._until_s - monotonic_s:.0f} s."
         )
 
     def _swings_back(self, decision: Decision) -> bool:
         *earlier, last = self._orders
-        if turned(last, decision, least_jobs=self._least_jobs) <= self._share:
+        if turned(last, decision, least_jobs=_LEAST_JOBS) <= _TURNED:
             return False
         return any(
-            turned(before, decision, least_jobs=self._least_jobs) <= self._share / 2
-            for before in reversed(earlier)
+            turned(before, decision, least_jobs=_LEAST_JOBS) <= _TURNED / 2 for before in reversed(earlier)
         )
 
 

@@ -7,6 +7,7 @@ for a change that was put off, since no change blocks a job: an unranked one kee
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from live_scheduler.adapter import (
     Advise,
@@ -18,6 +19,8 @@ from live_scheduler.adapter import (
     SetPriority,
     StartAfter,
 )
+
+Wanted = TypeVar("Wanted")
 
 # What frees a job comes before what orders it, and texts for people come last.
 _WEIGHT: Mapping[type, int] = {
@@ -52,6 +55,12 @@ class TokenBucket:
     def take(self, count: int) -> None:
         """Take as many."""
         self._tokens -= count
+
+    def take_first(self, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+        """Return the first ones, as many as may be taken now."""
+        allowed = wanted[: self.room()]
+        self.take(len(allowed))
+        return allowed
 
 
 class RateLimit:

@@ -3,16 +3,18 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol, Self, TypeVar
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, holder
 from live_scheduler.adapter import ClusterAdapter, Restorer
-from live_scheduler.adapters import RestorableCluster, open_loans, open_power, open_to_restore
+from live_scheduler.adapters import RestorableCluster, adapter_kind
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.giving_back import LoansBack, give_back, retry_until
+from live_scheduler.loans.giving_back import LoansBack, give_back
 from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
@@ -73,14 +75,14 @@ def restore_cluster(
         if beat is not None and not beat.left:
             with suppress(OSError):
                 write_heartbeat(folder / HEARTBEAT_FILE, replace(beat, left=True))
-        adapter, stage = open_to_restore(settings, folder)
+        adapter, stage = adapter_kind(settings.adapter).open_to_restore(settings, folder)
         loans = give_loans_back(folder, settings, limit_s=limit_s)
         nodes = wake_all(folder, settings, limit_s=0.0)  # they boot while jobs are given back
         done = restore_all(folder, adapter, stage, limit_s=limit_s, everything=everything)
         if not nodes.complete:
             nodes = nodes.followed_by(wake_all(folder, settings, limit_s=limit_s if wait else 0.0))
-    known = RestoreResult(ended, done, nodes=nodes, loans=loans)
-    result = _settle(folder, (adapter, stage), known, limit_s, wait, say)
+    result = RestoreResult(ended, done, nodes=nodes, loans=loans)
+    result = _settle(folder, (adapter, stage), result, limit_s, wait, say)
     coming = [each.describe() for each in (nodes, loans) if not each.complete]
     if not coming:
         return result
@@ -119,38 +121,31 @@ def _settle(
 
 
 def give_loans_back(folder: Path, settings: LiveSettings, *, limit_s: float) -> LoansBack:
-    """Give nodes on loan back; look until all are back, or `limit_s` is over. Raises likewise."""
+    """Give nodes on loan back; raises as `look_until_back`, OSError for the folder."""
     record = LoanRecord(folder)
     if not len(record):
         return LoansBack()
-    loans, deadline = open_loans(settings), time.monotonic() + limit_s
+    loans = adapter_kind(settings.adapter).open_loans(settings)
 
     def look() -> LoansBack:
         with restore_lock(folder):
             return give_back(loans, record)
 
-    return retry_until(look, lambda: time.monotonic() > deadline, lambda: time.sleep(_PAUSE_S))
+    return look_until_back(look, limit_s, _PAUSE_S)
 
 
 def wake_all(folder: Path, settings: LiveSettings, *, limit_s: float) -> NodesBack:
-    """Wake the nodes that were put to sleep; look until each is awake or has failed, or `limit_s` is over.
-
-    Raises ServiceUnavailableError when the cluster did not answer up to then, OSError for the folder.
-    """
-    touched, done = TouchedNodes(folder), NodesBack()
+    """Wake the nodes that were put to sleep; raises as `look_until_back`, OSError for the folder."""
+    touched = TouchedNodes(folder)
     if not len(touched):
-        return done
-    power, deadline = open_power(settings), time.monotonic() + limit_s
-    while True:
-        try:
-            with restore_lock(folder):
-                done = done.followed_by(wake_touched(power, touched))
-        except ServiceUnavailableError:
-            if time.monotonic() > deadline:
-                raise
-        if done.complete or time.monotonic() > deadline:
-            return done
-        time.sleep(_NODES_PAUSE_S)
+        return NodesBack()
+    power = adapter_kind(settings.adapter).open_power(settings)
+
+    def look() -> NodesBack:
+        with restore_lock(folder):
+            return wake_touched(power, touched)
+
+    return look_until_back(look, limit_s, _NODES_PAUSE_S)
 
 
 def _settled(watch: Watch) -> bool:
@@ -188,23 +183,49 @@ def restore_all(
     limit_s: float,
     everything: bool = False,
 ) -> Restoration:
-    """Give everything back, again and again until all is back or `limit_s` is over.
+    """Give all jobs back; raises as `look_until_back`, OSError for the folder."""
+    touched = TouchedJobs(folder)
 
-    Raises ServiceUnavailableError when the cluster did not answer up to then, OSError for the folder.
+    def look() -> Restoration:
+        nonlocal everything
+        remember = adapter.write_backs() is not None
+        done = restore(adapter, touched, stage=stage, everything=everything, remember=remember)
+        everything = False  # what no record names is given back once
+        return done
+
+    with restore_lock(folder):
+        return look_until_back(look, limit_s, _PAUSE_S)
+
+
+class PartlyBack(Protocol):
+    """What one look gave back of jobs or nodes."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is back."""
+
+    def followed_by(self, later: Self) -> Self:
+        """Return both as one."""
+
+
+Back = TypeVar("Back", bound=PartlyBack)
+
+
+def look_until_back(look: Callable[[], Back], limit_s: float, pause_s: float) -> Back:
+    """Look again and again until all is back or `limit_s` is over.
+
+    Raises ServiceUnavailableError when the cluster did not answer up to then.
     """
     deadline = time.monotonic() + limit_s
-    done = Restoration()
-    touched = TouchedJobs(folder)
-    with restore_lock(folder):
-        while True:
-            try:
-                remember = adapter.write_backs() is not None
-                later = restore(adapter, touched, stage=stage, everything=everything, remember=remember)
-            except ServiceUnavailableError:
-                if time.monotonic() > deadline:
-                    raise
-            else:
-                done, everything = done.followed_by(later), False
-                if done.complete or time.monotonic() > deadline:
-                    return done
-            time.sleep(_PAUSE_S)
+    done: Back | None = None
+    while True:
+        try:
+            later = look()
+        except ServiceUnavailableError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            done = later if done is None else done.followed_by(later)
+            if done.complete or time.monotonic() > deadline:
+                return done
+        time.sleep(pause_s)

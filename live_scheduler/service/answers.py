@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from foundation.errors import NotFoundError, ServiceUnavailableError
+from foundation.errors import NotFoundError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.forecast.prediction_quality import (
@@ -18,9 +18,6 @@ from live_scheduler.forecast.prediction_quality import (
 from live_scheduler.hindsight.regret_job import RegretReport
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
-from live_scheduler.node_sleep.node_power import PutToSleep, WakeNode
-from live_scheduler.node_sleep.sleep_view import NodeSleepView
-from live_scheduler.service.loan_answers import loan_status
 from live_scheduler.service.schema import (
     Hindsight,
     PartitionStatus,
@@ -30,19 +27,8 @@ from live_scheduler.service.schema import (
     QueuedJob,
     Refusal,
     ReleaseStatus,
-    SleepingNodes,
     Status,
 )
-
-
-def cluster_of(view: LiveView) -> ClusterState:
-    """Return the cluster as the last pass read it; raises ServiceUnavailableError when it could not."""
-    if view.cluster is None:
-        problem = view.problem or "The first pass is not over yet."
-        raise ServiceUnavailableError(
-            f"The cluster is not known at present: {problem}", remedy="Ask again in a few seconds."
-        )
-    return view.cluster
 
 
 def find_job(cluster: ClusterState, job_id: str) -> LiveJob:
@@ -142,34 +128,8 @@ def status_of(
         agreed_starts=regret_report.agreement.agreed if regret_report else 0,
         predictions=tuple(prediction_errors(kept)),
         problem=problem_in(view),
-        node_sleep=None if view.node_sleep is None else node_sleep_message(view.node_sleep),
-        loans=None if view.loans is None or not view.loans.at_s else loan_status(view.loans),
-    )
-
-
-def node_sleep_message(seen: NodeSleepView) -> SleepingNodes:
-    """Return the last look at sleeping nodes as a message."""
-    wanted = () if seen.mode is Mode.OBSERVE else seen.wanted
-    return SleepingNodes(
-        mode=seen.mode.value,
-        control=seen.control,
-        at_s=seen.at_s,
-        nodes=seen.total,
-        awake=seen.awake,
-        booting=seen.booting,
-        asleep=seen.asleep,
-        busy=seen.busy,
-        short=seen.short,
-        failed=seen.failed,
-        to_sleep=tuple(change.node for change in wanted if isinstance(change, PutToSleep)),
-        to_wake=tuple(change.node for change in wanted if isinstance(change, WakeNode)),
-        decided_s=seen.wanted_s if wanted else None,
-        deferred=seen.deferred,
-        wake_ups=seen.wake_ups,
-        put_to_sleep=seen.put_to_sleep,
-        failed_boots=seen.failed_boots,
-        refused={refusal.change.node: refusal.why for refusal in seen.refused},
-        problem=seen.problem,
+        node_sleep=view.node_sleep and view.node_sleep.told(),
+        loans=view.loans and view.loans.told(),
     )
 
 
@@ -203,20 +163,20 @@ def prediction_errors(kept: Sequence[JudgedPrediction]) -> Iterable[PredictionEr
 
 
 def errors_message(
-    found: PredictionErrorSummary, policy: str, release_version: int | None, virtual_cluster: str
+    errors: PredictionErrorSummary, policy: str, release_version: int | None, virtual_cluster: str
 ) -> PredictionErrors:
     """Return how predictions held as a message."""
     return PredictionErrors(
         policy=policy,
         virtual_cluster=virtual_cluster,
-        jobs=found.jobs,
-        mean_error_pct=found.mean_pct,
-        median_error_pct=found.median_pct,
-        p99_error_pct=found.p99_pct,
-        by_told=found.by_promise,
-        by_p90=found.by_p90,
+        jobs=errors.jobs,
+        mean_error_pct=errors.mean_pct,
+        median_error_pct=errors.median_pct,
+        p99_error_pct=errors.p99_pct,
+        by_told=errors.by_promise,
+        by_p90=errors.by_p90,
         release_version=release_version,
-        late=found.late,
+        late=errors.late,
     )
 
 
@@ -256,7 +216,7 @@ def partition_statuses(cluster: ClusterState) -> Iterable[PartitionStatus]:
 
 def queue_of(view: LiveView, pool: str | None = None) -> QueueAnswer:
     """Return all queues, or one; raises ServiceUnavailableError, NotFoundError for an unknown queue."""
-    cluster = cluster_of(view)
+    cluster = view.read_cluster()
     decision = view.decision
     ranked: dict[str, list[QueuedJob]] = {}
     for place in decision.ranked if decision else ():

@@ -142,14 +142,14 @@ def open_caller(
 def _folder_of(live_dir: Path, cluster: str | None) -> Path:
     if cluster is not None:
         return live_dir / cluster
-    known = sorted(path.parent for path in live_dir.glob(f"*/{ENDPOINT_FILE}"))
-    if len(known) == 1:
-        return known[0]
-    if not known:
+    folders = sorted(path.parent for path in live_dir.glob(f"*/{ENDPOINT_FILE}"))
+    if len(folders) == 1:
+        return folders[0]
+    if not folders:
         raise ServiceUnavailableError(
             f"No daemon runs with a state in {live_dir}.",
             remedy="Start it: lucid live slurm (or, for a scheduler that is not Slurm, lucid live serve); or "
             "say where its state is (--state, LUCID_STATE_DIR).",
         )
-    names = ", ".join(path.name for path in known)
+    names = ", ".join(path.name for path in folders)
     raise BadInputError(f"There are several clusters: {names}.", remedy="Choose one with --cluster.")

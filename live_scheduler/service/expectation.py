@@ -14,7 +14,7 @@ from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
-from live_scheduler.service.answers import cluster_of, errors_message, find_job, moment
+from live_scheduler.service.answers import errors_message, find_job, moment
 from live_scheduler.service.schema import Expectation, PredictionErrors
 from live_scheduler.waits.speaker import SaidBy, StartSpeaker
 from lucid_models.amounts import counted
@@ -28,7 +28,7 @@ _OF_THE_WAIT_MODEL = (
 
 @dataclass(frozen=True)
 class SpokenTimes:
-    """A job's times by whoever speaks, and what they assume; without a wait model nobody is named."""
+    """A job's times, what they assume, and by which model they are (None: there is no wait model)."""
 
     times: JobForecast
     assumptions: tuple[str, ...]
@@ -37,12 +37,12 @@ class SpokenTimes:
 
 
 class ExpectedTimes:
-    """Answers from a forecast that is fresh, or made now (`daemon_source.Forecast`)."""
+    """Answers from a forecast that is fresh, or made now (`operations.Forecast`)."""
 
     def __init__(
         self,
         forecaster: Forecaster,
-        submission_predictor: SubmissionPredictor | None = None,
+        submission_predictor: SubmissionPredictor,
         limits: LimitMemory | None = None,
     ) -> None:
         self.forecaster = forecaster
@@ -51,15 +51,13 @@ class ExpectedTimes:
 
     def __call__(self, view: LiveView, job_id: str) -> Expectation:
         """Return when a job of the view starts and ends; raises NotFoundError, ServiceUnavailableError."""
-        job = find_job(cluster_of(view), job_id)
+        job = find_job(view.read_cluster(), job_id)
         forecast = self.forecaster.fresh(view, job.job_id)
         played = forecast.of(job.job_id)
         spoken = self._spoken(view, job, forecast)
         speaker, learned, times = spoken.speaker, spoken.learned, spoken.times
-        at_submission = (
-            None if self.submission_predictor is None else self.submission_predictor.predictions.of(job)
-        )
-        at_s = cluster_of(view).at_s
+        at_submission = self.submission_predictor.predictions.of(job)
+        at_s = view.read_cluster().at_s
         limit = None if self.limits is None else self.limits.advise(job, at_s)
         answer = Expectation(
             job_id=job.job_id,
@@ -93,7 +91,7 @@ class ExpectedTimes:
         played = forecast.of(job.job_id)
         plain = SpokenTimes(played, forecast.assumptions)
         predictor = self.submission_predictor
-        if predictor is None or predictor.waits is None or not job.eligible:
+        if predictor.waits is None or not job.eligible:
             return plain
         learned, settings = predictor.waits.of(view).get(job.job_id), predictor.waits.settings
         if learned is None or settings is None:
@@ -104,7 +102,7 @@ class ExpectedTimes:
             speaker = StartSpeaker.alone(played.why)
         if speaker.said_by is SaidBy.PLAY_FORWARD:
             return replace(plain, speaker=speaker, learned=learned)
-        times = self._by_wait_model(job, learned, cluster_of(view).at_s)
+        times = self._by_wait_model(job, learned, view.read_cluster().at_s)
         return SpokenTimes(times, _OF_THE_WAIT_MODEL, speaker, learned)
 
     def _by_wait_model(self, job: LiveJob, learned: WaitForecast, at_s: float) -> JobForecast:
@@ -116,8 +114,6 @@ class ExpectedTimes:
 
     def _held(self, view: LiveView, job: LiveJob) -> PredictionErrors | None:
         """Say how such predictions held lately: in the job's virtual cluster, else anywhere."""
-        if self.submission_predictor is None:
-            return None
         policy = _policy_of(view)
         kept = [each for each in tuple(self.submission_predictor.recent) if each.prediction.policy == policy]
         here = [each for each in kept if each.prediction.virtual_cluster == job.virtual_cluster]
@@ -128,21 +124,21 @@ class ExpectedTimes:
         return None
 
 
-def sentence(found: JobForecast, now_s: float, speaker: StartSpeaker | None = None) -> str:
+def sentence(times: JobForecast, now_s: float, speaker: StartSpeaker | None = None) -> str:
     """Say it in one sentence; times of day are local."""
-    job = f"Job {found.job_id}"
+    job = f"Job {times.job_id}"
     start_p50_s, start_p90_s, end_p50_s, end_p90_s = (
         None if at_s is None else clock_time(at_s, now_s)
-        for at_s in (found.start_p50_s, found.start_p90_s, found.end_p50_s, found.end_p90_s)
+        for at_s in (times.start_p50_s, times.start_p90_s, times.end_p50_s, times.end_p90_s)
     )
     learned = speaker is not None and speaker.said_by is SaidBy.WAIT_MODEL
     in_nine = "as nine in ten such jobs do" if learned else "in nine plays of ten"
     if end_p50_s is None:
         if learned:
             return f"{job} starts about {start_p50_s}, by {start_p90_s} {in_nine}; its end is not known."
-        what = "ends" if found.runs else "starts"
-        return f"{job}: when it {what} cannot be predicted: {found.why}."
-    if found.runs:
+        what = "ends" if times.runs else "starts"
+        return f"{job}: when it {what} cannot be predicted: {times.why}."
+    if times.runs:
         return f"{job} runs, and ends about {end_p50_s}, by {end_p90_s} in nine plays of ten."
     return (
         f"{job} starts about {start_p50_s}, by {start_p90_s} {in_nine}, and ends about {end_p50_s}, by "

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.service.metrics import ServiceMetrics
 from live_scheduler.service.operations import Operations
-from live_scheduler.service.source import LiveSource
 from live_scheduler.service.state_files import remove_endpoint, token_of, write_endpoint
 
 if TYPE_CHECKING:
@@ -24,12 +23,11 @@ class LiveService:
     `metrics` is a watcher of the daemon: add it to `Daemon.watchers`. A port of -1 is not served.
     """
 
-    def __init__(self, source: LiveSource, settings: LiveSettings, folder: Path) -> None:
+    def __init__(self, operations: Operations, settings: LiveSettings, folder: Path) -> None:
         """Take the ports; raises BadInputError when one is taken or the token cannot be used."""
         self._folder, self._cluster = folder, settings.cluster
         token = token_of(folder)
-        operations = Operations(source)
-        self.metrics = ServiceMetrics(source)
+        self.metrics = ServiceMetrics(operations)
         self.web = _web(operations, self.metrics, token, settings.http_port)
         self.rpc = _rpc(operations, token, settings.grpc_port)
 

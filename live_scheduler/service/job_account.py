@@ -11,7 +11,6 @@ from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.hindsight.decision_log import FirstSight
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.answers import (
-    cluster_of,
     find_job,
     gpus_of,
     in_charge,
@@ -32,7 +31,7 @@ def explanation_of(view: LiveView, job_id: str, estimate: tuple[float, str] | No
 
     Raises ServiceUnavailableError, NotFoundError.
     """
-    cluster = cluster_of(view)
+    cluster = view.read_cluster()
     job = find_job(cluster, job_id)
     decision = view.decision
     place = decision.by_id.get(job.job_id) if decision else None

@@ -54,14 +54,7 @@ def live_job(job: schema.Job) -> live.LiveJob:
 def live_ends(ended: Iterable[schema.EndedJob]) -> list[live.EndedJob]:
     """Return reported ends as accounting would have them."""
     return [
-        live.EndedJob(
-            live_job(end.job),
-            end.state,
-            end.start_time_s,
-            end.end_time_s,
-            None if end.start_time_s is None else end.end_time_s - end.start_time_s,
-        )
-        for end in ended
+        live.EndedJob.of_run(live_job(end.job), end.state, end.start_time_s, end.end_time_s) for end in ended
     ]
 
 

@@ -1,4 +1,4 @@
-"""Answers of servers on loan: what a release's rules say of a pushed state, and what the daemon has lent."""
+"""Answers about servers on loan: what a release's rules say of a pushed state."""
 
 from math import inf
 
@@ -6,18 +6,10 @@ import numpy as np
 
 from foundation.errors import BadInputError
 from live_scheduler.loans.loan_plan import InferenceNeed, LoanLimits, PlannedServer, plan_loans
-from live_scheduler.loans.loan_view import NodeLoanView
 from live_scheduler.loans.usage import ForecastInUse
-from live_scheduler.mode import Mode
-from live_scheduler.release import LiveRelease, Release
-from live_scheduler.service.loan_messages import (
-    LoanAnswer,
-    LoanedNode,
-    LoanQuery,
-    LoanServer,
-    LoanStatus,
-    ScaledInJob,
-)
+from live_scheduler.release import LiveRelease, Pinned, Release
+from live_scheduler.service.loan_messages import LoanAnswer, LoanQuery, LoanServer, ScaledInJob
+from simulator.loaning.forecast import UsageForecaster
 from simulator.loaning.released_loans import ReleasedLoans
 
 _LIMITS = ("least_kept", "most_lent")
@@ -31,10 +23,9 @@ def plan_loans_once(query: LoanQuery, release: Release) -> LoanAnswer:
     """
     given = {} if query.rules is None else query.rules.model_dump(exclude_none=True)
     limits = LoanLimits(**{name: given.pop(name) for name in _LIMITS if name in given})
-    pinned = release.manifest.loaning if isinstance(release, LiveRelease) else None
-    rules = ReleasedLoans.from_data({**(pinned or {}), **given})
-    forecaster = release.scorers.inference_load if isinstance(release, LiveRelease) else None
-    need = _need(query, ForecastInUse.of(rules, forecaster))
+    pinned: Pinned[UsageForecaster] = release.loans if isinstance(release, LiveRelease) else Pinned()
+    rules = ReleasedLoans.from_data({**(pinned.settings or {}), **given})
+    need = _need(query, ForecastInUse.of(rules, pinned.forecaster))
     plan = plan_loans(
         [_planned(server, frozenset(query.untouchable_jobs)) for server in query.servers],
         need,
@@ -43,26 +34,15 @@ def plan_loans_once(query: LoanQuery, release: Release) -> LoanAnswer:
         wanted_gpus=query.wanted_gpus,
         since_reclaim_s=inf if query.since_reclaim_s is None else query.since_reclaim_s,
     )
-    return LoanAnswer(
-        release=release.describe() if pinned is not None else "the product's own rules",
-        rule=rules.loans.reclaim,
-        servers=plan.servers,
-        needed=plan.needed,
-        headroom=plan.headroom,
-        target=plan.target,
-        on_loan=plan.on_loan,
-        forecast=need.forecast,
-        lend=plan.lend,
-        take_back=plan.take_back,
-        preempts=plan.preempts,
-        scales_in=tuple(
-            ScaledInJob(job_id=job, server=server, gpus=gpus)
-            for (job, server), gpus in plan.scales_in.items()
-        ),
-        short=plan.short,
-        collateral_gpus=plan.collateral_gpus,
-        sentences=plan.sentences,
+    scales_in = tuple(
+        ScaledInJob(job_id=job, server=server, gpus=gpus) for (job, server), gpus in plan.scales_in.items()
     )
+    origin = {
+        "release": release.describe() if pinned.settings is not None else "the product's own rules",
+        "rule": rules.loans.reclaim,
+        "forecast": need.forecast,
+    }
+    return LoanAnswer(**vars(plan) | origin | {"scales_in": scales_in})
 
 
 def _need(query: LoanQuery, forecast: ForecastInUse) -> InferenceNeed:
@@ -92,40 +72,4 @@ def _planned(server: LoanServer, untouchable: frozenset[str]) -> PlannedServer:
         {job: gpus for job, gpus in server.flexible.items() if gpus},
         counts=not server.away,
         may_move=movable,
-    )
-
-
-def loan_status(seen: NodeLoanView) -> LoanStatus:
-    """Return the last look at nodes on loan as a message."""
-    told = seen.mode is not Mode.OBSERVE
-    return LoanStatus(
-        mode=seen.mode.value,
-        lender=seen.lender,
-        borrower=seen.borrower,
-        rule=seen.rule,
-        at_s=seen.at_s,
-        servers=seen.servers,
-        usage=seen.usage,
-        forecast=seen.forecast,
-        needed=seen.needed,
-        headroom=seen.headroom,
-        target=seen.target,
-        short=seen.short,
-        on_loan=tuple(
-            LoanedNode(
-                node=each.node, since_s=each.since_s, why=each.why, jobs=each.jobs, returning=each.returning
-            )
-            for each in seen.on_loan
-        ),
-        lend=seen.lend if told else (),
-        take_back=seen.take_back if told else (),
-        preempts=seen.preempt if told else (),
-        decided_s=seen.decided_s if told and seen.decided_s else None,
-        reasons=seen.reasons,
-        refused={refusal.what: refusal.why for refusal in seen.refused},
-        deferred=seen.deferred,
-        lent=seen.lent,
-        taken_back=seen.taken_back,
-        preempted=seen.preempted,
-        problem=seen.problem,
     )

@@ -1,11 +1,12 @@
 """What is said of servers on loan: which to lend and to take back, asked and answered. Part of `schema`."""
 
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from live_scheduler.service.pushed_messages import Count, Gpus, Message, Name, Pushed, Seconds, Time, once
+from live_scheduler.messages import Count, Gpus, Message, Name, Pushed, Seconds, Time
+from live_scheduler.service.pushed_messages import once
 
 MAX_SERVERS = 2_000
 MAX_JOBS_OF_A_SERVER = 1_000
@@ -118,52 +119,3 @@ class LoanAnswer(Message):
     short: Count = 0
     collateral_gpus: Count = 0
     sentences: tuple[str, ...] = ()
-
-
-# -- what a daemon has lent
-
-
-class LoanedNode(Message):
-    """A node on loan since `since_s` and why; `jobs` run there. `returning`: it goes back."""
-
-    node: str
-    since_s: Time
-    why: str
-    jobs: tuple[str, ...] = ()
-    returning: bool = False
-
-
-class LoanStatus(Message):
-    """Nodes on loan from the partition `lender` to `borrower`, as they were at `at_s`.
-
-    Of `servers` that are up inference needs `needed`, by its `usage` and its `forecast`; `headroom` more are
-    never lent, and `target` should be on loan. `lend`, `take_back` and `preempts` are the last changes,
-    decided at `decided_s` (mode "advise": that it would have made; "observe": none are told), `reasons` why.
-    `short` more should go back and cannot. `lent`, `taken_back` and `preempted` add up since the daemon
-    started. `refused` says what the cluster refused at the last look, by job or partition.
-    """
-
-    mode: Literal["observe", "advise", "control"]
-    lender: str
-    borrower: str
-    rule: str
-    at_s: Time
-    servers: Count = 0
-    usage: float | None = None
-    forecast: float | None = None
-    needed: Count = 0
-    headroom: Count = 0
-    target: Count = 0
-    short: Count = 0
-    on_loan: tuple[LoanedNode, ...] = ()
-    lend: tuple[str, ...] = ()
-    take_back: tuple[str, ...] = ()
-    preempts: tuple[str, ...] = ()
-    decided_s: Time | None = None
-    reasons: tuple[str, ...] = ()
-    refused: dict[str, str] = Field(default_factory=dict)
-    deferred: Count = 0
-    lent: Count = 0
-    taken_back: Count = 0
-    preempted: Count = 0
-    problem: str | None = None

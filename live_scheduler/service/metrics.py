@@ -1,18 +1,17 @@
 """Prometheus metrics of the live scheduler: counted pass by pass, gauges read when they are asked for."""
 
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from live_scheduler.live_view import LiveView
 from live_scheduler.service import answers, schema
-from live_scheduler.service.loan_metrics import loan_metrics
-from live_scheduler.service.source import LiveSource
+from live_scheduler.service.node_metrics import gauges, loan_metrics, sleep_metrics
+from live_scheduler.service.operations import Operations
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LATENCIES_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -24,8 +23,7 @@ _MOST_REMEMBERED = 500_000
 class ServiceMetrics:
     """What Prometheus is told. A watcher of the daemon: `passed` counts a pass."""
 
-    def __init__(self, source: LiveSource, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives Unix time."""
+    def __init__(self, operations: Operations) -> None:
         self.registry = CollectorRegistry()
         self._lock = Lock()
         self._estimates: dict[str, float] = {}  # of waiting jobs: until their end is known
@@ -63,7 +61,7 @@ class ServiceMetrics:
             "log10(run time / estimate) of ended jobs; above 0: underestimated.",
             registry=self.registry,
         )
-        self.registry.register(_Gauges(source, clock))
+        self.registry.register(_Gauges(operations))
 
     def passed(self, view: LiveView) -> None:
         """Count a pass."""
@@ -103,8 +101,8 @@ class ServiceMetrics:
 class _Gauges(Collector):
     """What is true now."""
 
-    def __init__(self, source: LiveSource, clock: Callable[[], float]) -> None:
-        self._source, self._clock = source, clock
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
 
     def describe(self) -> Iterator[Metric]:
         """Name nothing ahead of time: without a pass there is nothing to tell."""
@@ -112,28 +110,49 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges of the last pass."""
-        view, now_s = self._source.view, self._clock()
-        source = self._source
-        status = answers.status_of(
-            view, now_s, source.heartbeat_age_s(), source.regret_report(), source.judged_predictions()
-        )
+        status = self._operations.status()
         release = status.release
-        yield _gauge("start_time_seconds", "When the daemon started (Unix time).", status.started_s)
-        yield _gauge("pass_age_seconds", "Time since the last pass.", status.pass_age_s)
-        yield _gauge("in_charge", "1 when Lucid orders the queue, 0 when the cluster's own order counts.",
-                     float(status.in_charge))  # fmt: skip
-        if status.heartbeat_age_s is not None:
-            yield _gauge("heartbeat_age_seconds", "Time since the last heartbeat.", status.heartbeat_age_s)
-        yield _gauge("problem", "1 when something stood in the way of the last pass.",
-                     float(status.problem is not None))  # fmt: skip
-        yield _gauge("release_version", "The release in use; 0: none.", float(release.version or 0))
-        if release.contact_age_s is not None:
-            yield _gauge("release_contact_age_seconds", "Time since the release's server last answered.",
-                         release.contact_age_s)  # fmt: skip
-        yield _gauge("release_problem", "1 when the release's alias cannot be followed.",
-                     float(release.problem is not None))  # fmt: skip
-        yield _gauge("release_stale", "1 when the release's server was away for too many polls.",
-                     float(release.mode == "stale"))  # fmt: skip
+        yield from gauges(
+            (
+                ("start_time_seconds", "When the daemon started (Unix time).", status.started_s),
+                ("pass_age_seconds", "Time since the last pass.", status.pass_age_s),
+                (
+                    "in_charge",
+                    "1 when Lucid orders the queue, 0 when the cluster's own order counts.",
+                    status.in_charge,
+                ),
+                ("heartbeat_age_seconds", "Time since the last heartbeat.", status.heartbeat_age_s),
+                (
+                    "problem",
+                    "1 when something stood in the way of the last pass.",
+                    status.problem is not None,
+                ),
+                ("release_version", "The release in use; 0: none.", release.version or 0),
+                (
+                    "release_contact_age_seconds",
+                    "Time since the release's server last answered.",
+                    release.contact_age_s,
+                ),
+                (
+                    "release_problem",
+                    "1 when the release's alias cannot be followed.",
+                    release.problem is not None,
+                ),
+                (
+                    "release_stale",
+                    "1 when the release's server was away for too many polls.",
+                    release.mode == "stale",
+                ),
+                ("ranked_jobs", "Waiting jobs that the last decision ranked.", status.ranked_jobs),
+                ("left_alone_jobs", "Waiting jobs that it left alone.", status.left_alone_jobs),
+                ("starts", "Jobs that started in the window of the last look back.", status.starts),
+                (
+                    "agreed_starts",
+                    "Those that the policy would have started by then as well.",
+                    status.agreed_starts,
+                ),
+            )
+        )
         info = GaugeMetricFamily(
             "lucid_live_info",
             "The daemon's mode and policy, and how it comes by its release.",
@@ -141,55 +160,32 @@ class _Gauges(Collector):
         )
         info.add_metric((status.cluster, status.mode, status.policy, release.alias, release.mode), 1.0)
         yield info
-        yield _gauge("ranked_jobs", "Waiting jobs that the last decision ranked.", float(status.ranked_jobs))
-        yield _gauge("left_alone_jobs", "Waiting jobs that it left alone.", float(status.left_alone_jobs))
-        yield _gauge("starts", "Jobs that started in the window of the last look back.", float(status.starts))
-        yield _gauge("agreed_starts", "Those that the policy would have started by then as well.",
-                     float(status.agreed_starts))  # fmt: skip
         if status.hindsight is not None:
             yield from _hindsight(status.hindsight)
         yield from _predictions(status.predictions)
         if status.node_sleep is not None:
-            yield from _node_sleep(status.node_sleep)
+            yield from sleep_metrics(status.node_sleep)
         if status.loans is not None:
             yield from loan_metrics(status.loans)
-        for name, text, field in (
-            ("waiting_jobs", "Jobs that wait (the tasks of arrays one by one).", "waiting_jobs"),
-            ("waiting_gpus", "GPUs that waiting jobs ask for.", "waiting_gpus"),
-            ("running_jobs", "Jobs that run.", "running_jobs"),
-            ("gpus", "GPUs of the partition.", "gpus"),
-            ("gpus_used", "GPUs of it that are in use.", "gpus_used"),
-            ("gpus_offered", "GPUs on nodes of it that start jobs.", "gpus_offered"),
-        ):
-            family = GaugeMetricFamily(f"lucid_live_{name}", text, labels=("partition",))
-            for partition in status.partitions:
-                family.add_metric((partition.partition,), float(getattr(partition, field)))
-            yield family
+        yield from _partitions(status.partitions)
 
 
-def _node_sleep(seen: schema.SleepingNodes) -> Iterator[Metric]:
-    """Nodes that sleep and boot; the counters start with the daemon."""
-    nodes = GaugeMetricFamily(
-        "lucid_live_nodes", "Nodes that are neither down nor drained, by power.", labels=("power",)
-    )
-    for power, count in (("awake", seen.awake), ("booting", seen.booting), ("asleep", seen.asleep)):
-        nodes.add_metric((power,), float(count))
-    yield nodes
-    yield _gauge("busy_nodes", "Nodes that have jobs.", float(seen.busy))
-    yield _gauge("short_nodes", "Nodes that waiting jobs lack, those that boot for them included.",
-                 float(seen.short))  # fmt: skip
-    yield _gauge("failed_nodes", "Nodes that are down since they did not boot.", float(len(seen.failed)))
-    yield _gauge("node_sleep_problem", "1 when nodes are left as they are for a reason.",
-                 float(seen.problem is not None))  # fmt: skip
-    for name, text, count in (
-        ("node_wake_ups", "Boots of nodes that began.", seen.wake_ups),
-        ("nodes_put_to_sleep", "Nodes that were put to sleep.", seen.put_to_sleep),
-        ("failed_boots", "Boots of nodes that failed.", seen.failed_boots),
+def _partitions(partitions: Sequence[schema.PartitionStatus]) -> Iterator[Metric]:
+    for name, text in (
+        ("waiting_jobs", "Jobs that wait (the tasks of arrays one by one)."),
+        ("waiting_gpus", "GPUs that waiting jobs ask for."),
+        ("running_jobs", "Jobs that run."),
+        ("gpus", "GPUs of the partition."),
+        ("gpus_used", "GPUs of it that are in use."),
+        ("gpus_offered", "GPUs on nodes of it that start jobs."),
     ):
-        yield CounterMetricFamily(f"lucid_live_{name}", text, value=float(count))
+        family = GaugeMetricFamily(f"lucid_live_{name}", text, labels=("partition",))
+        for partition in partitions:
+            family.add_metric((partition.partition,), float(getattr(partition, name)))
+        yield family
 
 
-def _predictions(found: Sequence[schema.PredictionErrors]) -> Iterator[Metric]:
+def _predictions(predictions: Sequence[schema.PredictionErrors]) -> Iterator[Metric]:
     """How well the ends that were told at submission held; all virtual clusters together: "all"."""
     labels = ("policy", "release_version", "virtual_cluster")
     error = GaugeMetricFamily(
@@ -207,7 +203,7 @@ def _predictions(found: Sequence[schema.PredictionErrors]) -> Iterator[Metric]:
         "Jobs that ended lately and had been told when they would.",
         labels=labels,
     )
-    for each in found:
+    for each in predictions:
         place = (each.policy, str(each.release_version or 0), each.virtual_cluster or "all")
         error.add_metric((*place, "mean"), each.mean_error_pct)
         error.add_metric((*place, "median"), each.median_error_pct)
@@ -218,29 +214,29 @@ def _predictions(found: Sequence[schema.PredictionErrors]) -> Iterator[Metric]:
     yield from (error, ended, jobs)
 
 
-def _hindsight(found: schema.Hindsight) -> Iterator[Metric]:
+def _hindsight(hindsight: schema.Hindsight) -> Iterator[Metric]:
     regret = GaugeMetricFamily(
         "lucid_live_regret_seconds",
         "Mean JCT of the live policy less another's over the last look back, simulated; below 0: it won.",
         labels=("against",),
     )
-    regret.add_metric(("fifo_backfill",), found.regret_against_backfill_s)
-    regret.add_metric(("true_durations",), found.regret_against_true_durations_s)
+    regret.add_metric(("fifo_backfill",), hindsight.regret_against_backfill_s)
+    regret.add_metric(("true_durations",), hindsight.regret_against_true_durations_s)
     yield regret
     mean = GaugeMetricFamily(
         "lucid_live_mean_jct_seconds", "Mean JCT of the jobs of the last look back.", labels=("of",)
     )
     for name, value in (
-        ("measured", found.measured_jct_s),
-        ("live_policy", found.live_jct_s),
-        ("fifo_backfill", found.backfill_jct_s),
-        ("true_durations", found.true_durations_jct_s),
+        ("measured", hindsight.measured_jct_s),
+        ("live_policy", hindsight.live_jct_s),
+        ("fifo_backfill", hindsight.backfill_jct_s),
+        ("true_durations", hindsight.true_durations_jct_s),
     ):
         mean.add_metric((name,), value)
     yield mean
-    yield _gauge("hindsight_jobs", "Jobs of the last look back.", float(found.jobs))
-    yield _gauge("hindsight_end_time_seconds", "Until when it looked back (Unix time).", found.end_s)
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"lucid_live_{name}", text, value=value)
+    yield from gauges(
+        (
+            ("hindsight_jobs", "Jobs of the last look back.", hindsight.jobs),
+            ("hindsight_end_time_seconds", "Until when it looked back (Unix time).", hindsight.end_s),
+        )
+    )

@@ -6,7 +6,8 @@ pass is made when a state is pushed.
 """
 
 import threading
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from foundation.errors import ServiceUnavailableError
@@ -14,7 +15,8 @@ from live_scheduler.adapter import Change, PriorityRange, Refusal, SetPriority, 
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.decision import Decision
-from live_scheduler.service.daemon_source import DaemonSource, Forecast
+from live_scheduler.service import live_messages, schema
+from live_scheduler.service.operations import Forecast, Operations
 
 # So many ends are remembered, so that a report that is sent again is known.
 _ENDS_KEPT = 200_000
@@ -89,11 +91,18 @@ class PushedCluster:
         return job if given is None else replace(job, priority=given)
 
 
-class PushedSource(DaemonSource):
-    """A `LiveSource` over a daemon whose cluster is pushed: every push is a pass, one after the other."""
+class PushedOperations(Operations):
+    """Those of a daemon whose cluster is pushed: every push is a pass, one after the other."""
 
-    def __init__(self, daemon: Daemon, cluster: PushedCluster, forecast: Forecast | None = None) -> None:
-        super().__init__(daemon, forecast)
+    def __init__(
+        self,
+        daemon: Daemon,
+        cluster: PushedCluster,
+        forecast: Forecast | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(daemon, forecast, clock=clock)
         self._cluster = cluster
         self._turn = threading.Lock()
 
@@ -105,8 +114,12 @@ class PushedSource(DaemonSource):
         """Return what is wrong at present; that nothing was pushed yet is not."""
         return self.view.problem
 
-    def schedule(self, cluster: ClusterState) -> Decision:
+    def schedule(self, state: schema.ClusterState) -> schema.Decision:
         """Take the cluster in as it is now, and decide."""
+        return live_messages.decision_message(self.order(live_messages.live_cluster(state)))
+
+    def order(self, cluster: ClusterState) -> Decision:
+        """Make a pass over a cluster as it is now."""
         with self._turn:
             self._cluster.push(cluster)
             view = self.daemon.pass_once()
@@ -124,8 +137,13 @@ class PushedSource(DaemonSource):
             problem=view.problem or "Nothing was decided.",
         )
 
-    def report_ends(self, ended: Sequence[EndedJob]) -> int:
-        """Learn from jobs that ended, at the next push; from those that no push had, now."""
+    def report_ends(self, ended: schema.EndedJobs) -> schema.EndsTaken:
+        """Learn from jobs that ended."""
+        new = self.learn(live_messages.live_ends(ended.jobs))
+        return schema.EndsTaken(new=new, known=len(ended.jobs) - new)
+
+    def learn(self, ended: Sequence[EndedJob]) -> int:
+        """Learn from ends at the next push; from those that no push had, now. Return how many were new."""
         with self._turn:
             new = self._cluster.report(ended)
             self.daemon.learn(new)

@@ -4,32 +4,13 @@ import math
 from collections import Counter
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from live_scheduler.cluster_state import OTHER_FACTS
+from live_scheduler.messages import Count, Gpus, Message, Name, Pushed, Seconds, Text, Time
 
 MAX_JOBS = 200_000
 MAX_NODES = 100_000
-_LAST_TIME_S = 253_402_300_799.0  # the end of the year 9999
-
-Name = Annotated[str, Field(min_length=1, max_length=4_096)]
-Text = Annotated[str, Field(max_length=65_536)]
-Time = Annotated[float, Field(gt=0, le=_LAST_TIME_S)]
-Seconds = Annotated[float, Field(ge=0, le=_LAST_TIME_S)]
-Gpus = Annotated[int, Field(ge=0, le=1_000_000)]
-Count = Annotated[int, Field(ge=0, le=2**53)]
-
-
-class Message(BaseModel):
-    """A message: its values never change. Of an answer, fields that a later version 1 added are left out."""
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-
-class Pushed(Message):
-    """A message to the service: a field that it does not know is refused by name, since it may be a slip."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 # -- what a scheduler pushes in

@@ -45,16 +45,16 @@ def _(
         "least of its share is served next."
     )
     theirs = Counter(other.rank.size_class for other in ahead if isinstance(other.rank, Turn))
-    said = []
+    groups = []
     if own := theirs.pop(at, 0):
-        said.append(f"{own} of its own class, submitted before it")
+        groups.append(f"{own} of its own class, submitted before it")
     for other, count in sorted(theirs.items()):
         weight = config.weights[other]
-        said.append(
+        groups.append(
             f"{count} of class {other + 1}, which has less of its share of {weight:.1%} at their turn"
         )
-    if said:
-        yield f"Ahead of it: {'; '.join(said)}."
+    if groups:
+        yield f"Ahead of it: {'; '.join(groups)}."
 
 
 @rank_account.register

@@ -37,9 +37,7 @@ Operation = Callable[[M], schema.Message]
 class RpcServer:
     """A gRPC server on loopback; the metadata `authorization` must carry `Bearer TOKEN`."""
 
-    def __init__(
-        self, operations: Operations, token: str, port: int, *, max_message_bytes: int = MAX_BODY_BYTES
-    ) -> None:
+    def __init__(self, operations: Operations, token: str, port: int) -> None:
         """Take the port (0: any free one); raises BadInputError when it is taken."""
         self._server = grpc.server(
             ThreadPoolExecutor(_CALLS_AT_ONCE + _STREAMS_AT_ONCE, thread_name_prefix="lucid-grpc"),
@@ -50,7 +48,7 @@ class RpcServer:
                 ("grpc.max_allowed_incoming_connections", _MOST_CONNECTIONS),
                 ("grpc.server_handshake_timeout_ms", 5_000),
                 ("grpc.max_connection_idle_ms", 30_000),  # without a call; a client connects anew by itself
-                ("grpc.max_receive_message_length", max_message_bytes),
+                ("grpc.max_receive_message_length", MAX_BODY_BYTES),
                 ("grpc.max_send_message_length", -1),
             ],
         )
@@ -136,13 +134,13 @@ class _TokenGate(grpc.ServerInterceptor):  # type: ignore[misc]
 
     def intercept_service(self, continuation: Any, details: Any) -> Any:
         given = [str(value).encode() for key, value in details.invocation_metadata if key == "authorization"]
-        found = continuation(details)
-        if found is None:
+        handler = continuation(details)
+        if handler is None:
             return None
         if len(given) == 1 and hmac.compare_digest(given[0], self._token):
-            serve = self._stream_of(found) if found.request_streaming else _single_of(found)
+            serve = self._stream_of(handler) if handler.request_streaming else _single_of(handler)
             return grpc.stream_stream_rpc_method_handler(
-                serve, found.request_deserializer, found.response_serializer
+                serve, handler.request_deserializer, handler.response_serializer
             )
         why = "The call carries no token." if not given else "The call's token is another's."
 

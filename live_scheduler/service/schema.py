@@ -14,32 +14,21 @@ from typing import Literal
 
 from pydantic import Field
 
-from live_scheduler.service.loan_messages import (
-    LoanAnswer,
-    LoanedNode,
-    LoanQuery,
-    LoanRules,
-    LoanServer,
-    LoanStatus,
-    ScaledInJob,
-)
+from live_scheduler.loans.loan_status import LoanedNode, LoanStatus
+from live_scheduler.messages import Count, Gpus, Message, Pushed, Seconds, Time
+from live_scheduler.node_sleep.sleep_status import SleepingNodes
+from live_scheduler.service.loan_messages import LoanAnswer, LoanQuery, LoanRules, LoanServer, ScaledInJob
 from live_scheduler.service.pushed_messages import (
     ClusterState,
-    Count,
     EndedJob,
     EndedJobs,
     EndsTaken,
-    Gpus,
     Job,
     JobQuery,
-    Message,
     Node,
     NodeShare,
-    Pushed,
     QueueQuery,
-    Seconds,
     StatusQuery,
-    Time,
 )
 
 __all__ = [
@@ -205,37 +194,6 @@ class PredictionErrors(Message):
     by_p90: float
     release_version: Count | None = None
     late: Count = 0
-
-
-class SleepingNodes(Message):
-    """Idle nodes that sleep, as they were at `at_s`.
-
-    Of the `nodes` that are neither down nor drained `awake`, `booting` and `asleep` ones; `busy` have jobs,
-    and jobs are `short` of further ones. `failed` did not boot in time. `to_sleep` and `to_wake` are the last
-    changes, decided at `decided_s` (mode "advise": that it would have asked for; "observe": none are told).
-    `wake_ups`, `put_to_sleep` and `failed_boots` add up since the daemon started. `refused` says why changes
-    of the last look were refused, by node.
-    """
-
-    mode: Literal["observe", "advise", "control"]
-    control: str
-    at_s: Time
-    nodes: Count = 0
-    awake: Count = 0
-    booting: Count = 0
-    asleep: Count = 0
-    busy: Count = 0
-    short: Count = 0
-    failed: tuple[str, ...] = ()
-    to_sleep: tuple[str, ...] = ()
-    to_wake: tuple[str, ...] = ()
-    decided_s: Time | None = None
-    deferred: Count = 0
-    wake_ups: Count = 0
-    put_to_sleep: Count = 0
-    failed_boots: Count = 0
-    refused: dict[str, str] = Field(default_factory=dict)
-    problem: str | None = None
 
 
 class Status(Message):

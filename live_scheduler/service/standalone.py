@@ -1,12 +1,9 @@
 """`lucid live serve`: the decision service of a cluster that pushes its state, without an adapter."""
 
 import gc
-import logging
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from foundation.errors import BadInputError
 from foundation.process_lock import ProcessLock
@@ -21,10 +18,8 @@ from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
-from live_scheduler.service.pushed_cluster import PushedCluster, PushedSource
+from live_scheduler.service.pushed_cluster import PushedCluster, PushedOperations
 from live_scheduler.waits.wait_forecasts import WaitForecasts
-
-_log = logging.getLogger("lucid.live")
 
 
 def serve_pushed(
@@ -49,10 +44,10 @@ def serve_pushed(
         forecaster = Forecaster(daemon)
         submission_predictor = SubmissionPredictor(forecaster, WaitForecasts(daemon))
         expected = ExpectedTimes(forecaster, submission_predictor, LimitMemory(daemon))
-        source = PushedSource(daemon, cluster, expected)
+        operations = PushedOperations(daemon, cluster, expected)
         looking_back = RegretJob(folder)
         try:
-            with LiveService(source, settings, folder) as service:
+            with LiveService(operations, settings, folder) as service:
                 daemon.watchers += [
                     service.metrics,
                     DecisionLog(folder / DECISIONS_FILE),
@@ -75,16 +70,3 @@ def _follow(client: ReleaseClient) -> None:
     if client.poll() is not before or not gc.get_freeze_count():
         gc.collect()
         gc.freeze()
-
-
-def stop_when_told() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set."""
-    stop = threading.Event()
-
-    def leave(number: int, _: FrameType | None) -> None:
-        _log.info("told to end by %s", signal.Signals(number).name)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, leave)
-    return stop

@@ -37,10 +37,8 @@ _HEALTH = "/healthz"
 _log = logging.getLogger(__name__)
 
 
-def web_app(
-    operations: Operations, metrics: ServiceMetrics, token: str, *, max_body_bytes: int = MAX_BODY_BYTES
-) -> ASGIApp:
-    """Return the service as an ASGI application; `max_body_bytes` limits what a request may carry."""
+def web_app(operations: Operations, metrics: ServiceMetrics, token: str) -> ASGIApp:
+    """Return the service as an ASGI application."""
     app = FastAPI(
         title="Lucid, live",
         version=schema.VERSION,
@@ -105,7 +103,7 @@ def web_app(
         """Whether the live scheduler is well; needs no token, and names no job."""
         return health_of(operations)
 
-    return _Gate(app, token, max_body_bytes, lambda: health_of(operations))
+    return _Gate(app, token, lambda: health_of(operations))
 
 
 def health_of(operations: Operations) -> Response:
@@ -143,10 +141,10 @@ def _invalid(request: Request, error: Exception) -> Response:
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  (registered for it)
     remedy = "The paths are listed in /v1/openapi.json."
-    known = RefusedRequestError(
+    refused = RefusedRequestError(
         error.status_code, str(error.detail), f"{request.method} {request.url.path[:200]}", remedy=remedy
     )
-    return _problem(problem_of(known, request.url.path))
+    return _problem(problem_of(refused, request.url.path))
 
 
 class _Gate:
@@ -155,8 +153,8 @@ class _Gate:
     Health has a thread of its own, so that neither a flood nor requests that wait for models keep it waiting.
     """
 
-    def __init__(self, app: ASGIApp, token: str, max_body_bytes: int, health: Callable[[], Response]) -> None:
-        self._app, self._token, self._max = app, f"Bearer {token}".encode(), max_body_bytes
+    def __init__(self, app: ASGIApp, token: str, health: Callable[[], Response]) -> None:
+        self._app, self._token = app, f"Bearer {token}".encode()
         self._health, self._health_thread = health, ThreadPoolExecutor(1, "lucid-health")
         self._requests, self._held_bytes = 0, 0
 
@@ -216,7 +214,7 @@ class _Gate:
         if self._requests > _MOST_REQUESTS:
             raise _busy(f"{_MOST_REQUESTS} requests are being answered.")
         length = _header(headers, b"content-length")
-        if length.isdigit() and int(length) > self._max:
+        if length.isdigit() and int(length) > MAX_BODY_BYTES:
             raise self._too_large()
         try:
             async with asyncio.timeout(BODY_WITHIN_S):
@@ -239,9 +237,9 @@ class _Gate:
             size += len(part)
             held.append(part)
             self._held_bytes += len(part)
-            if size > self._max:
+            if size > MAX_BODY_BYTES:
                 raise self._too_large()
-            if self._held_bytes > _MOST_BODIES * self._max:
+            if self._held_bytes > _MOST_BODIES * MAX_BODY_BYTES:
                 raise _busy(f"Requests of {self._held_bytes:,} bytes are being answered.")
             if not message.get("more_body"):
                 return b"".join(held)
@@ -250,7 +248,7 @@ class _Gate:
         return RefusedRequestError(
             413,
             "Too large",
-            f"The request carries more than {self._max:,} bytes.",
+            f"The request carries more than {MAX_BODY_BYTES:,} bytes.",
             remedy="Push the jobs that wait and run now, and no others.",
         )
 

@@ -15,7 +15,7 @@ from cluster_logs.slurm_mark import MarkKey, texts_like_marks
 from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR
 from foundation.errors import BadInputError
 from live_scheduler.slurm.commands import call
-from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
+from live_scheduler.slurm.sacct_records import FIELD_END, sacct_command, sacct_records
 
 FIELDS = ("Comment", "AdminComment", *DEFAULT_FIELDS)
 _COLUMNS = ("Comment", *DEFAULT_FIELDS)
@@ -24,18 +24,7 @@ HEADER = UNIT_SEPARATOR.join(_COLUMNS) + "\n"
 # An argument list may be 128 KiB long; an id has ten digits.
 IDS_OF_A_CALL = 2_000
 CALL_LIMIT_S = 300.0
-# Names and comments may hold anything: fields end with a random word.
-_COMMAND = (
-    "sacct",
-    "--allusers",
-    "--allocations",
-    "--duplicates",
-    "--noheader",
-    "--noconvert",
-    "--parsable2",
-    f"--delimiter={FIELD_END}",
-    f"--format={','.join(FIELDS)}",
-)
+_COMMAND = (*sacct_command(FIELDS), "--duplicates")
 _ON_UTC = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
 _ID, _END, _PARTITION = (_COLUMNS.index(name) for name in ("JobIDRaw", "End", "Partition"))
 _ONE_FIELD = str.maketrans({UNIT_SEPARATOR: " ", "\n": " ", "\r": " "})

@@ -35,36 +35,22 @@ class SlurmAdapter:
     name = "slurm"
     priorities: PriorityRange = PRIORITIES
 
-    def __init__(
-        self,
-        *,
-        profiling_partition: str = "",
-        shared_partitions: Sequence[str] = (),
-        memory: SlurmMemory | None = None,
-        read_limit_s: float = READ_LIMIT_S,
-    ) -> None:
-        """Nothing is asked yet.
-
-        `memory`: what is known of earlier writing on jobs (None: nothing). `read_limit_s`: how long a reading
-        may take.
-        """
-        self.profiling_partition, self.shared_partitions = profiling_partition, tuple(shared_partitions)
-        self._read_limit_s = read_limit_s
+    def __init__(self, *, profiling_partition: str = "", memory: SlurmMemory | None = None) -> None:
+        """Nothing is asked yet; `memory`: what is known of earlier writing on jobs (None: nothing)."""
         self._memory = memory or SlurmMemory()
         self._queue = QueueReader(self._memory)
         self._control = Control(profiling_partition, memory=self._memory)
         self._placements = Placements()
-        self._clock = ClusterClock()
         self._rows: dict[str, QueueRow] = {}
         self._became = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
         self._since = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
 
     def read(self) -> ClusterState:
         """Return the cluster as it is now."""
-        at_s = self._clock.now_s(self._read_limit_s)
+        at_s = cluster_now_s(READ_LIMIT_S)
         self._memory.overwritten.refresh()
-        nodes = read_nodes(self._read_limit_s)
-        rows = self._placements.place(self._queue.read(nodes.kinds, self._read_limit_s), self._read_limit_s)
+        nodes = read_nodes(READ_LIMIT_S)
+        rows = self._placements.place(self._queue.read(nodes.kinds, READ_LIMIT_S), READ_LIMIT_S)
         there = {node.name for node in nodes.nodes if node.available}
         rows = [self._as_it_ran(as_of_now(row, at_s, there)) for row in rows]
         self._rows = {row.job.job_id: row for row in rows}
@@ -117,7 +103,7 @@ class SlurmAdapter:
         When accounting was slow, those of the last four minutes may be missing: ask for them again.
         """
         try:
-            now_s = self._clock.now_s(self._read_limit_s)
+            now_s = cluster_now_s(READ_LIMIT_S)
             answer = self._since.ask(
                 lambda: ended_jobs.accounted_since(since_s, now_s, self._memory.marks, ACCOUNTING_LIMIT_S)
             )
@@ -127,7 +113,7 @@ class SlurmAdapter:
 
     def _remembered(self) -> list[EndedJob]:
         """Return what slurmctld remembers, in the order of the ends."""
-        remembered = ended_jobs.remembered(self._memory.marks, self._read_limit_s)
+        remembered = ended_jobs.remembered(self._memory.marks, READ_LIMIT_S)
         return sorted(remembered, key=lambda each: each.end_time_s)
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:
@@ -140,29 +126,26 @@ class SlurmAdapter:
 
     def write_backs(self) -> WriteBack | None:
         """Return how Slurm's backfill may undo a priority that was set."""
-        config = call(["scontrol", "show", "config"], limit_s=self._read_limit_s)
+        config = call(["scontrol", "show", "config"], limit_s=READ_LIMIT_S)
         try:
-            diagnostics = call(["sdiag"], limit_s=self._read_limit_s)
+            diagnostics = call(["sdiag"], limit_s=READ_LIMIT_S)
         except BadInputError:  # not visible to this user
             diagnostics = ""
         return backfill.write_backs(config, diagnostics)
 
 
-class ClusterClock:
-    """The clock of slurmctld's machine, which need not be this one's."""
-
-    def now_s(self, limit_s: float) -> float:
-        """Return the time there (Unix seconds): ours, moved as little as sdiag's whole seconds ask for."""
-        try:
-            text = call(["sdiag"], limit_s=limit_s)
-        except BadInputError:  # not visible to this user
-            return time.time()
-        now_s = time.time()
-        _, _, rest = text.partition("sdiag output at")
-        digits = rest.partition("(")[2].partition(")")[0]
-        if not digits.isdigit():
-            return now_s
-        return min(max(now_s, float(digits)), float(digits) + 1.0)
+def cluster_now_s(limit_s: float) -> float:
+    """Return the time (Unix s) on slurmctld's machine: ours, moved as little as sdiag's whole seconds ask."""
+    try:
+        text = call(["sdiag"], limit_s=limit_s)
+    except BadInputError:  # not visible to this user
+        return time.time()
+    now_s = time.time()
+    _, _, rest = text.partition("sdiag output at")
+    digits = rest.partition("(")[2].partition(")")[0]
+    if not digits.isdigit():
+        return now_s
+    return min(max(now_s, float(digits)), float(digits) + 1.0)
 
 
 def _with_jobs(nodes: Sequence[LiveNode], jobs: Sequence[LiveJob]) -> tuple[LiveNode, ...]:
@@ -173,12 +156,5 @@ def _with_jobs(nodes: Sequence[LiveNode], jobs: Sequence[LiveJob]) -> tuple[Live
             for node, gpus in job.gpus_on:
                 held[node] = held.get(node, 0) + gpus
     return tuple(
-        LiveNode(
-            node.name,
-            node.gpus,
-            min(node.gpus, max(node.gpus_used, held.get(node.name, 0))),
-            node.available,
-            node.partitions,
-        )
-        for node in nodes
+        replace(node, gpus_used=min(node.gpus, max(node.gpus_used, held.get(node.name, 0)))) for node in nodes
     )

@@ -10,6 +10,7 @@ mended in 26.05.3.
 import re
 
 from live_scheduler.adapter import WriteBack
+from live_scheduler.slurm.commands import config_values
 
 # slurm.conf(5), SchedulerParameters.
 _INTERVAL_S, _YIELD_SLEEP_US = 30, 500_000
@@ -25,10 +26,7 @@ def write_backs(config: str, diagnostics: str) -> WriteBack | None:
 
     `diagnostics` may be empty: the cycles that have ended are not known then.
     """
-    settings = {
-        name.strip(): value.strip()
-        for name, _, value in (each.partition("=") for each in config.splitlines())
-    }
+    settings = config_values(config)
     version = tuple(map(int, re.findall(r"\d+", settings.get("SLURM_VERSION", ""))[:3]))
     if settings.get("SchedulerType", "sched/backfill") != "sched/backfill" or version >= _MENDED:
         return None

@@ -38,7 +38,7 @@ _UNREACHABLE = re.compile(
 # was killed meanwhile waits for that number for good. A slurmctld that is away makes scontrol say it too.
 _NOT_YET = re.compile(r"unexpected message received for job|db index is being set", re.IGNORECASE)
 _NO_SUCH_JOB = "Invalid job id specified"
-_NO_ACCOUNTING = "accounting storage is disabled"
+NO_ACCOUNTING = "accounting storage is disabled"
 
 _QUEUE_FIELDS = ("JobID", "State", "exit_code", "RestartCnt", "NodeList", "Reason", "Name", "Comment")
 _ACCOUNTING_FIELDS = ("JobIDRaw", "State", "ExitCode", "NodeList", "Reason", "JobName", "Comment")
@@ -254,7 +254,7 @@ def _accounted(job_id: int) -> list[JobStatus]:
     try:
         text = call([*command, f"--format={','.join(_ACCOUNTING_FIELDS)}"])
     except BadInputError as error:
-        if _NO_ACCOUNTING in str(error):
+        if NO_ACCOUNTING in str(error):
             return []
         raise
     rows = []
@@ -288,6 +288,12 @@ def sinfo_by_node(fields: Sequence[str]) -> tuple[str, ...]:
         "--noheader",
         "--Format=" + ",".join(f"{name}:0|" for name in fields),
     )
+
+
+def config_values(text: str) -> dict[str, str]:
+    """Return the settings that `scontrol show config` tells, by name."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def call(
@@ -343,19 +349,19 @@ def plain_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key in _CONNECTION or not _steers_slurm(key)}
 
 
-def no_answer(said: str) -> bool:
+def no_answer(message: str) -> bool:
     """Return whether a program said that slurmctld or slurmdbd could not be reached.
 
-    Where what it said leaves that open, slurmctld is asked.
+    Where its message leaves that open, slurmctld is asked.
     """
-    if not_yet(said):
+    if not_yet(message):
         return not _controller_answers()
-    return _UNREACHABLE.search(said) is not None
+    return _UNREACHABLE.search(message) is not None
 
 
-def not_yet(said: str) -> bool:
+def not_yet(message: str) -> bool:
     """Return whether a program said that slurmctld, if it answers at all, cannot change that one job now."""
-    return _NOT_YET.search(said) is not None
+    return _NOT_YET.search(message) is not None
 
 
 def _controller_answers() -> bool:

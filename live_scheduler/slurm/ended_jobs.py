@@ -14,7 +14,7 @@ from cluster_logs.slurm_words import gpus_of_tres, slurm_state
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
-from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.commands import NO_ACCOUNTING, call
 from live_scheduler.slurm.other_facts import fact_columns, other_facts
 from live_scheduler.slurm.queue_reading import (
     A_YEAR_S,
@@ -23,7 +23,8 @@ from live_scheduler.slurm.queue_reading import (
     read_ended,
     time_s,
 )
-from live_scheduler.slurm.sacct_records import FIELD_END, sacct_records
+from live_scheduler.slurm.sacct_records import sacct_command, sacct_records
+from live_scheduler.slurm.slurm_memory import Origin
 
 _FACT_COLUMNS = fact_columns("sacct")
 _FIELDS = (
@@ -45,17 +46,7 @@ _FIELDS = (
     "NNodes",
     *_FACT_COLUMNS.values(),
 )
-_COMMAND = (
-    "sacct",
-    "--allusers",
-    "--allocations",
-    "--noheader",
-    "--noconvert",
-    "--parsable2",
-    f"--delimiter={FIELD_END}",
-    f"--format={','.join(_FIELDS)}",
-)
-_NO_ACCOUNTING = "accounting storage is disabled"
+_COMMAND = sacct_command(_FIELDS)
 _ENDED = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED)
 # These runs are over, the job is not: it waits for its next run.
 _CUT = ("REQUEUED", "PREEMPTED")
@@ -100,7 +91,7 @@ def accounted_since(since_s: float, now_s: float, marks: MarkKey, limit_s: float
 def dissolved(array_id: str, task: LiveJob, at_s: float) -> EndedJob:
     """Return the end of an array's record all of whose tasks have started; `task` is one of them."""
     job = replace(task, job_id=array_id, start_time_s=None, gpus_on=())
-    return EndedJob(job, JobState.CANCELLED, None, at_s, None)
+    return EndedJob.of_run(job, JobState.CANCELLED, None, at_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +119,7 @@ def _ask(options: Sequence[str], marks: MarkKey, limit_s: float) -> list[_Row]:
     try:
         text = call([*_COMMAND, *options], settings=PLAIN_TIMES, limit_s=limit_s)
     except BadInputError as error:
-        if _NO_ACCOUNTING in str(error):
+        if NO_ACCOUNTING in str(error):
             raise NoAccountingError("This Slurm keeps no accounts (accounting_storage/none).") from error
         raise
     rows = (_row(values, marks) for values in sacct_records(text, len(_FIELDS)))
@@ -164,32 +155,32 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
     tasks = 1
     if "[" in shown_id:  # the tasks of an array that never started
         tasks, shown_id = count_tasks(shown_id.partition("[")[2].rstrip("]")), raw_id
-    mark = marks.read(admin_comment, raw_id) or marks.read(comment, raw_id)
+    origin = Origin.of(marks, (admin_comment, comment), raw_id, partition, submit_s)
     limit_s = float(time_limit) * 60 if time_limit.isdigit() else None
     tres = allocated or requested
     gpus = gpus_of_tres(tres)
     job = LiveJob(
         job_id=shown_id,
         partition=partition,
-        virtual_cluster=partition if mark is None else mark.home,
+        virtual_cluster=origin.home,
         gpus=int(gpus) if gpus >= 1 else 0,
-        submit_time_s=submit_s if mark is None else float(min(mark.submitted_s, submit_s)),
+        submit_time_s=origin.submit_time_s,
         user=user or None,
         name=name or None,
         cpus=int(cpus) if cpus.isdigit() and cpus != "0" else None,
         nodes=int(nodes) if nodes.isdigit() else None,
         time_limit_s=None if limit_s == A_YEAR_S else limit_s,
         comment=comment,
-        mark="" if mark is None else marks.sealed(mark, raw_id),
+        mark=origin.mark,
         tasks=tasks,
         start_time_s=start_s,
         shares_gpus="gres/shard" in tres and "gres/gpu" not in tres,
-        other_facts=other_facts(_FACT_COLUMNS, fact_texts, partition if mark is None else mark.home),
+        other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home),
     )
     state = slurm_state(state_word)
     if state not in _ENDED or end_s is None:
         return _Row(job, None)
-    return _Row(job, EndedJob(job, state, start_s, end_s, _ran_s(start_s, end_s)))
+    return _Row(job, EndedJob.of_run(job, state, start_s, end_s))
 
 
 def remembered(marks: MarkKey, limit_s: float) -> list[EndedJob]:
@@ -199,9 +190,5 @@ def remembered(marks: MarkKey, limit_s: float) -> list[EndedJob]:
         state = slurm_state(state_word)
         if state not in _ENDED or state_word in _CUT:
             continue
-        ended.append(EndedJob(job, state, job.start_time_s, end_s, _ran_s(job.start_time_s, end_s)))
+        ended.append(EndedJob.of_run(job, state, job.start_time_s, end_s))
     return ended
-
-
-def _ran_s(start_s: float | None, end_s: float) -> float | None:
-    return None if start_s is None else max(0.0, end_s - start_s)

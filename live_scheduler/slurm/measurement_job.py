@@ -58,10 +58,11 @@ class SlurmSite:
 
 def read_site(partition: str, log_dir: str, settings: Mapping[str, Any]) -> SlurmSite:
     """Return the site that settings by name describe. Raises BadInputError for a setting that is none."""
-    known = {field.name for field in fields(SlurmSite)} - {"partition"}
-    if unknown := sorted(set(settings) - known):
+    setting_names = {field.name for field in fields(SlurmSite)} - {"partition"}
+    if unknown := sorted(set(settings) - setting_names):
         raise BadInputError(
-            f"Slurm has no setting {', '.join(unknown)}.", remedy=f"It has {', '.join(sorted(known))}."
+            f"Slurm has no setting {', '.join(unknown)}.",
+            remedy=f"It has {', '.join(sorted(setting_names))}.",
         )
     try:
         return SlurmSite(**{"partition": partition, "log_dir": log_dir, **settings})

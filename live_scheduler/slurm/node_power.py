@@ -13,7 +13,7 @@ What this relies on, each seen on Slurm 22.05:
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster_logs.host_lists import expand_hosts
 from foundation.errors import ServiceUnavailableError
@@ -26,7 +26,7 @@ from live_scheduler.node_sleep.node_power import (
     PutToSleep,
 )
 from live_scheduler.slurm.accounting import gpus_of_gres
-from live_scheduler.slurm.commands import call, sinfo_by_node
+from live_scheduler.slurm.commands import call, config_values, sinfo_by_node
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 
 _FIELDS = ("NodeList", "PartitionName", "StateComplete", "Gres", "Reason")
@@ -114,7 +114,7 @@ def parse_power(
         facts[name] = state, gres, reason.rstrip("|")
         partitions.setdefault(name, []).append(partition)
     return tuple(
-        _node(
+        _with_state(
             PoweredNode(name, power_of(state, reason), tuple(partitions[name]), gpus_of_gres(gres)),
             state,
             untouchable=name in untouchable or not untouchable_partitions.isdisjoint(partitions[name]),
@@ -137,20 +137,13 @@ def power_of(state: str, reason: str = "") -> PowerState:
     return PowerState.BOOT_FAILED if reason.startswith(_GIVEN_UP) else PowerState.AWAY
 
 
-def _node(node: PoweredNode, state: str, *, untouchable: bool) -> PoweredNode:
+def _with_state(node: PoweredNode, state: str, *, untouchable: bool) -> PoweredNode:
     words = _words(state)
     # A node that boots does not answer, and one that is booted again is still called down.
     expected = {"not_responding", "down"} if node.power is PowerState.BOOTING else set()
     may_sleep = node.power is PowerState.AWAKE and words <= _IDLE and not untouchable
-    return PoweredNode(
-        node.name,
-        node.power,
-        node.partitions,
-        node.gpus,
-        counts=not words & (_AWAY - expected),
-        busy=bool(words & _BUSY),
-        may_sleep=may_sleep,
-    )
+    counts, busy = not words & (_AWAY - expected), bool(words & _BUSY)
+    return replace(node, counts=counts, busy=busy, may_sleep=may_sleep)
 
 
 def _words(state: str) -> frozenset[str]:
@@ -166,11 +159,7 @@ def reserved_nodes(text: str) -> frozenset[str]:
 
 def power_settings(config: str, partitions: str = "") -> PowerSettings:
     """Return what `scontrol show config` and `scontrol --oneliner show partition` say of power saving."""
-    values = {
-        name.strip(): value.strip()
-        for name, _, value in (line.partition("=") for line in config.splitlines())
-    }
-    given = {name: value for name, value in values.items() if value != "(null)"}
+    given = {name: value for name, value in config_values(config).items() if value != "(null)"}
     # `n[1-4]:2` keeps any two of them awake: all four are left alone.
     excluded = re.sub(r":\d+", "", given.get("SuspendExcNodes", ""))
     missing = [name for name in ("SuspendProgram", "ResumeProgram") if name not in given]

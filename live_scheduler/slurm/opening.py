@@ -72,6 +72,5 @@ def _adapter(settings: LiveSettings, folder: Path) -> ClusterAdapter:
 
     return SlurmAdapter(
         profiling_partition=settings.profiling_partition,
-        shared_partitions=settings.shared_partitions,
         memory=SlurmMemory.of(folder, settings.cluster),
     )

@@ -95,11 +95,11 @@ class SlurmNodeLoans:
         sound = [job_id for job_id in job_ids if _JOB_ID.fullmatch(job_id)]
         refused = [LoanRefusal(each, "It is no job's number.") for each in job_ids if each not in sound]
         with ScontrolSession(_ASK_LIMIT_S) as session:
-            said = session.tell([f"requeue {job_id}" for job_id in sound])
-            asked = [job_id for job_id, why in zip(sound, said, strict=True) if not why]
+            answers = session.tell([f"requeue {job_id}" for job_id in sound])
+            asked = [job_id for job_id, why in zip(sound, answers, strict=True) if not why]
             # What Slurm says of it is no measure of what it does; at worst the job waits the two minutes.
             session.tell([f"update JobId={job_id} StartTime=now+{START_DELAY_S}" for job_id in asked])
-        return refused + [LoanRefusal(job, why) for job, why in zip(sound, said, strict=True) if why]
+        return refused + [LoanRefusal(job, why) for job, why in zip(sound, answers, strict=True) if why]
 
     def _jobs_by_node(
         self, rows: Sequence[QueueRow]
@@ -137,8 +137,8 @@ class SlurmNodeLoans:
 
     def _nodes_of(self, side: Side) -> list[str]:
         command = ["scontrol", "--oneliner", "show", "partition", self._partition_of[side]]
-        found = _NODES.search(call(command, limit_s=_READ_LIMIT_S))
-        return [] if found is None or found[1] == "(null)" else expand_hosts(found[1])
+        listed = _NODES.search(call(command, limit_s=_READ_LIMIT_S))
+        return [] if listed is None or listed[1] == "(null)" else expand_hosts(listed[1])
 
     def _set(self, side: Side, present: Sequence[str], wanted: Sequence[str]) -> list[LoanRefusal]:
         if list(present) == list(wanted):
@@ -164,6 +164,6 @@ def _node_by_itself(name: str) -> PoweredNode | None:
     except BadInputError:
         return None
     facts: Mapping[str, str] = {
-        fact: found[1] if (found := pattern.search(text)) else "" for fact, pattern in _NODE_FACTS.items()
+        fact: match[1] if (match := pattern.search(text)) else "" for fact, pattern in _NODE_FACTS.items()
     }
     return parse_power([f"{name}||{facts['State']}|{facts['Gres']}||"])[0]

@@ -31,7 +31,7 @@ from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.node_reading import NodeKind
 from live_scheduler.slurm.other_facts import NOTHING, fact_columns, other_facts
-from live_scheduler.slurm.slurm_memory import SlurmMemory
+from live_scheduler.slurm.slurm_memory import Origin, SlurmMemory
 
 # In the environment of every program whose times or array indices are read.
 PLAIN_TIMES = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
@@ -283,21 +283,20 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
 
     # squeue's words for no comment; `None` may be a user's.
     admin_comment, comment = ("" if text == "(null)" else text for text in (admin_comment, comment))
-    mark_text = next((each for each in (admin_comment, comment) if marks.read(each, raw_id)), "")
-    mark = marks.read(mark_text, raw_id)
     written = JobComment.parse(comment, words, lambda part: marks.read(part, raw_id) is not None)
     submit_s = time_s(submitted)
     if submit_s is None:
         raise ServiceUnavailableError(f"squeue says that job {shown_id} was submitted at {submitted!r}.")
+    origin = Origin.of(marks, (admin_comment, comment), raw_id, partition, submit_s)
     begin_s = time_s(eligible) if waiting else None
     held = waiting and (priority == "0" or state in _HELD_STATES or _HELD.search(reason) is not None)
     limit_s = elapsed_s(time_limit)
     job = LiveJob(
         job_id=shown_id,
         partition=partition,
-        virtual_cluster=partition if mark is None else mark.home,
+        virtual_cluster=origin.home,
         gpus=gpus,
-        submit_time_s=submit_s if mark is None else float(min(mark.submitted_s, submit_s)),
+        submit_time_s=origin.submit_time_s,
         user=user or None,
         name=name.replace('"', "`") or None,
         cpus=cores or None,
@@ -308,7 +307,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         waits_for=_waits_for(reason, dependency) if waiting else "",
         reason="" if reason in NOTHING else reason,
         comment=written.words,
-        mark="" if mark is None else marks.sealed(mark, raw_id),
+        mark=origin.mark,
         advice=written.advice,
         requeueable=requeue == "1" and all(each in NOTHING for each in (task_ids, het_id)) and not others,
         pinned_to=_said(pinned_to),
@@ -319,7 +318,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         start_time_s=time_s(started) if hosts else None,
         gpus_on=_evenly(gpus, hosts),
         shares_gpus=shared,
-        other_facts=other_facts(_FACT_COLUMNS, fact_texts, partition if mark is None else mark.home),
+        other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home),
     )
     return QueueRow(
         job,

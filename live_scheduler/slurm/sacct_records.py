@@ -1,12 +1,26 @@
 """The records of sacct's answers, whatever users wrote into names and comments."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from foundation.errors import ServiceUnavailableError
 
-# What `--delimiter` is to be: a random word.
+# A random word, which ends fields.
 FIELD_END = f"\x1f{secrets.token_hex(8)}"
+
+
+def sacct_command(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the command for a record of each run of each user's jobs; options say which."""
+    return (
+        "sacct",
+        "--allusers",
+        "--allocations",
+        "--noheader",
+        "--noconvert",
+        "--parsable2",
+        f"--delimiter={FIELD_END}",
+        f"--format={','.join(fields)}",
+    )
 
 
 def sacct_records(text: str, fields: int) -> Iterator[list[str]]:

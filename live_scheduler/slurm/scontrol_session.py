@@ -103,7 +103,7 @@ class ScontrolSession:
         they may have been obeyed or not. Raises ServiceUnavailableError when slurmctld does not answer or the
         time is up.
         """
-        said: list[str] = []
+        answers: list[str] = []
         for start in range(0, len(lines), _WINDOW):
             window = lines[start : start + _WINDOW]
             first = self._count
@@ -114,10 +114,10 @@ class ScontrolSession:
             for at in range(len(window)):
                 if self._not_yet >= _MOST_NOT_YET:
                     self._process.kill()
-                    return said + [GIVEN_UP] * (len(lines) - len(said))
-                said.append(self._until(self._word(first + at)))
-                self._not_yet += not_yet(said[-1])
-        return said
+                    return answers + [GIVEN_UP] * (len(lines) - len(answers))
+                answers.append(self._until(self._word(first + at)))
+                self._not_yet += not_yet(answers[-1])
+        return answers
 
     def _word(self, number: int) -> str:
         return f"{self._nonce}-{number}"

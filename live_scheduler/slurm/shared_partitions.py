@@ -76,7 +76,7 @@ class SharedPartitions:
 
     def changes(self, decision: Decision, cluster: ClusterState) -> list[Change]:
         """Return the changes: jobs let go, to which node, and begin times renewed."""
-        known, self.left_alone = self.left_alone, {}
+        logged, self.left_alone = self.left_alone, {}
         if not self._acts:
             return []
         waiting = {
@@ -116,7 +116,7 @@ class SharedPartitions:
                 self.left_alone[job.job_id] = why
             elif job.job_id not in self._let_go:
                 changes += self._kept_waiting(job, cluster.at_s)
-        for job_id in sorted(self.left_alone.keys() - known):
+        for job_id in sorted(self.left_alone.keys() - logged):
             logger.info("job %s starts where Slurm likes: %s", job_id, self.left_alone[job_id])
         return changes
 

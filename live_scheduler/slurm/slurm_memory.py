@@ -1,6 +1,7 @@
 """What the live scheduler knows of its own writing on Slurm's jobs: its key, and what it wrote over."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,25 @@ from foundation.errors import LucidError
 from live_scheduler.slurm.overwritten import Overwritten
 
 logger = logging.getLogger("lucid.live")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a job belongs and since when it waits, by its mark if it has one (`mark`: its text)."""
+
+    home: str
+    submit_time_s: float
+    mark: str = ""
+
+    @classmethod
+    def of(
+        cls, marks: MarkKey, texts: Iterable[str], raw_id: str, partition: str, submit_s: float
+    ) -> "Origin":
+        """Read the first mark among the texts that stand on the job of this number."""
+        mark = next((mark for text in texts if (mark := marks.read(text, raw_id)) is not None), None)
+        if mark is None:
+            return cls(partition, submit_s)
+        return cls(mark.home, float(min(mark.submitted_s, submit_s)), marks.sealed(mark, raw_id))
 
 
 @dataclass(frozen=True)

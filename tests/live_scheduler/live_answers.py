@@ -13,9 +13,9 @@ from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.service import schema
-from live_scheduler.service.daemon_source import DaemonSource
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
+from live_scheduler.service.operations import Operations
 from live_scheduler.service.pushed_cluster import PushedCluster
 from live_scheduler.service.state_files import TOKEN_FILE
 from live_scheduler.waits.wait_forecasts import WaitForecasts
@@ -61,8 +61,8 @@ class Live:
         self.forecaster = Forecaster(self.daemon)
         self.predictor = SubmissionPredictor(self.forecaster, WaitForecasts(self.daemon))
         expected = ExpectedTimes(self.forecaster, self.predictor, LimitMemory(self.daemon))
-        self.source = DaemonSource(self.daemon, expected)
-        self.service = LiveService(self.source, self.settings, folder)
+        self.operations = Operations(self.daemon, expected)
+        self.service = LiveService(self.operations, self.settings, folder)
         self.daemon.watchers += [self.service.metrics, self.predictor]
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from live_scheduler.append_only import older_file
 from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision, QueuePlace
@@ -14,7 +15,6 @@ from live_scheduler.hindsight.decision_log import (
     DECISIONS_FILE,
     DecisionLog,
     estimates_at_submission,
-    older_file,
     read_lines,
 )
 from live_scheduler.hindsight.observation import start_agreement

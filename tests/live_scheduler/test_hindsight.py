@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,16 @@ from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.hindsight.decision_log import FirstSight
-from live_scheduler.hindsight.regret_job import RegretJob, read_regret_report
+from live_scheduler.hindsight.observation import StartAgreement
+from live_scheduler.hindsight.regret_job import (
+    HINDSIGHT_FILE,
+    RegretJob,
+    RegretReport,
+    read_regret_report,
+)
 from live_scheduler.hindsight.replayed_window import (
     Hindsight,
     LivedJob,
-    hindsight_from,
     judge_window,
     lived_jobs,
 )
@@ -115,9 +121,10 @@ def test_what_cannot_be_replayed_is_counted_by_rule() -> None:
         back([LivedJob("1", "nowhere", None, 1, 5.0, 6.0, 7.0)])
 
 
-def test_an_account_survives_its_file() -> None:
-    found = back(busy_day(jobs=30))
-    assert hindsight_from(json.dumps(found.to_dict())) == found
+def test_a_report_survives_its_file(tmp_path: Path) -> None:
+    report = RegretReport(DAY_S, StartAgreement(3, 2, 1.5, 0), back(busy_day(jobs=30)))
+    (tmp_path / HINDSIGHT_FILE).write_text(json.dumps(asdict(report)))
+    assert read_regret_report(tmp_path) == report
 
 
 def event(at_s: float, happening: JobEventKind, job_id: str, duration_s: float | None = None) -> JobEvent:

@@ -18,11 +18,10 @@ from live_scheduler.mode import Mode
 from live_scheduler.service import scheduler_pb2 as pb
 from live_scheduler.service import schema
 from live_scheduler.service.loan_messages import MAX_SERVERS
-from live_scheduler.service.operations import Operations
 from live_scheduler.service.protobuf_messages import from_protobuf, to_protobuf
 from live_scheduler.service.rpc import RpcServer
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live, problem
-from tests.live_scheduler.loans.memory_loans import MemoryLoans, PlainSafety
+from tests.live_scheduler.loans.memory_loans import MemoryLoans, PlainLease
 from tests.live_scheduler.toy_scheduler import calls_of
 
 FIGURE_5 = {"s1": {"a": 8}, "s2": {"a": 8}, "s3": {"b": 8}, "s4": {"c": 8}, "s5": {"c": 2, "d": 2}}
@@ -61,7 +60,7 @@ def test_a_state_is_answered_in_order_and_with_reasons(standing: Live) -> None:
 
 
 def test_both_ways_in_say_the_same(standing: Live) -> None:
-    server = RpcServer(Operations(standing.source), "token", 0)
+    server = RpcServer(standing.operations, "token", 0)
     server.start()
     try:
         with grpc.insecure_channel(server.address) as channel:
@@ -111,7 +110,7 @@ def lending(lucid: Any, tmp_path: Path, client: ReleaseClient) -> Iterator[Live]
     settings = NodeLoanSettings(Mode.CONTROL, rules={"headroom": 0.125, "period_s": 60})
     usage = InferenceUsage(settings, found.folder, lambda: 0.3)
     loans = MemoryLoans.of(8)
-    safety = PlainSafety(LoanRecord(found.folder))
+    safety = PlainLease(LoanRecord(found.folder))
     found.daemon.lender = NodeLender(loans, settings, usage, safety)
     with found:
         found.see(STATE)

@@ -15,8 +15,7 @@ from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.live_policies import live_policy_names
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.service import schema
-from live_scheduler.service.operations import Operations
-from live_scheduler.service.pushed_cluster import PushedCluster, PushedSource
+from live_scheduler.service.pushed_cluster import PushedCluster, PushedOperations
 
 NOW_S = 1_900_000_000.0
 NODES = (LiveNode("n1", 8, 8, True, ("vc1",)),)
@@ -35,10 +34,10 @@ class Pushing:
         self.cluster = PushedCluster("small")
         chosen = LiveSettings("small", mode=Mode.CONTROL, **given)
         self.daemon = Daemon(self.cluster, client, chosen, folder, clock=lambda: NOW_S)
-        self.source = PushedSource(self.daemon, self.cluster)
+        self.operations = PushedOperations(self.daemon, self.cluster, clock=lambda: NOW_S)
 
     def push(self, *jobs: LiveJob, at_s: float = NOW_S) -> dict[str, float | None]:
-        decision = self.source.schedule(ClusterState(at_s, jobs, NODES))
+        decision = self.operations.order(ClusterState(at_s, jobs, NODES))
         assert decision.problem is None
         return {place.job_id: place.estimated_duration_s for place in decision.ranked}
 
@@ -79,8 +78,8 @@ def test_a_job_that_no_push_showed_is_learnt_from_when_its_end_is_reported(pushi
     waits = job("1")
     before = pushing.push(waits)["1"]
     brief = [ended(job(f"b{number}"), 5.0, NOW_S + 6.0) for number in range(3)]
-    assert pushing.source.report_ends(brief) == 3
-    assert pushing.source.report_ends(brief) == 0
+    assert pushing.operations.learn(brief) == 3
+    assert pushing.operations.learn(brief) == 0
     after = pushing.push(waits, at_s=NOW_S + 10.0)["1"]
     assert before is not None
     assert after is not None
@@ -92,16 +91,16 @@ def test_an_end_is_learnt_from_once_whoever_tells_it(pushing: Pushing, client: R
     runs = replace(job("1"), start_time_s=NOW_S, gpus_on=(("n1", 1),))
     pushing.push(runs)
     end = ended(job("1"), 50.0, NOW_S + 50.0)
-    assert pushing.source.report_ends([end]) == 1
+    assert pushing.operations.learn([end]) == 1
     pushing.push(job("2"), at_s=NOW_S + 60.0)
     assert [each.job.job_id for each in pushing.daemon.view.ended] == ["1"]
     estimates = pushing.push(job("2"), at_s=NOW_S + 70.0)
     assert pushing.flights() == {"2"}
     # A restarted service has the journal; that the scheduler reports the end once more changes nothing.
     again = Pushing(client, pushing.daemon.state_dir)
-    again.source.report_ends([end])
+    again.operations.learn([end])
     assert again.push(job("2"), at_s=NOW_S + 70.0) == pytest.approx(estimates)
-    assert again.source.report_ends([end]) == 0
+    assert again.operations.learn([end]) == 0
     assert again.flights() == {"2"}
 
 
@@ -109,7 +108,7 @@ def test_a_job_that_vanished_without_a_word_waits_for_its_report(pushing: Pushin
     pushing.push(replace(job("1"), start_time_s=NOW_S, gpus_on=(("n1", 1),)))
     pushing.push(at_s=NOW_S + 60.0)
     assert pushing.daemon.view.ended == ()
-    pushing.source.report_ends([ended(job("1"), 50.0, NOW_S + 50.0)])
+    pushing.operations.learn([ended(job("1"), 50.0, NOW_S + 50.0)])
     pushing.push(at_s=NOW_S + 61.0)
     assert [each.job.job_id for each in pushing.daemon.view.ended] == ["1"]
 
@@ -122,7 +121,7 @@ def test_a_job_is_measured_first_and_then_goes_home(client: ReleaseClient, tmp_p
         schema.Node(name="n1", gpus=8, gpus_used=8, available=True, partitions=("vc1",)),
         schema.Node(name="p1", gpus=4, gpus_used=0, available=True, partitions=("prof",)),
     )
-    operations = Operations(pushing.source, clock=lambda: NOW_S)
+    operations = pushing.operations
 
     def push(at_s: float, **facts: object) -> schema.Decision:
         small = schema.Job.model_validate(
@@ -202,7 +201,7 @@ def test_no_state_however_odd_is_too_much_for_a_pass_or_an_answer(
 ) -> None:
     """States that contradict themselves and each other, one after the other, with clocks that jump."""
     pushing = Pushing(client, tmp_path, profiling_partition="prof", policy=policy)
-    operations = Operations(pushing.source, clock=lambda: NOW_S)
+    operations = pushing.operations
 
     @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(state=states)

@@ -12,9 +12,10 @@ from live_scheduler.cluster_state import EndedJob
 from live_scheduler.hindsight.observation import StartAgreement
 from live_scheduler.hindsight.regret_job import HINDSIGHT_FILE, RegretReport
 from live_scheduler.hindsight.replayed_window import Hindsight, MeanTimes, Regret
-from live_scheduler.mode import Mode
+from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.node_sleep.settings import NodeSleepSettings
 from live_scheduler.node_sleep.sleeper import NodeSleeper
+from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.service import schema
 from simulator.node_sleep.control import BIN_S
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live
@@ -45,13 +46,16 @@ def test_metrics_count_passes_and_tell_the_queue(live: Live) -> None:
     assert found["lucid_live_problem"] == 0
 
 
-def test_metrics_tell_of_sleeping_nodes_where_nodes_sleep(live: Live, tmp_path: Path) -> None:
+def test_metrics_tell_of_sleeping_nodes_where_nodes_sleep(
+    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     live.see(STATE)
     assert not any("asleep" in name for name in metrics_of(live))
     nodes = MemoryNodes.awake(6, partition="away")
-    live.daemon.sleeper = NodeSleeper(
-        nodes, NodeSleepSettings(Mode.CONTROL, {"buffer_nodes": 2}), tmp_path, None
-    )
+    monkeypatch.setattr(ControlLease, "_arm", lambda _: None)
+    sleep = NodeSleepSettings(Mode.CONTROL, {"buffer_nodes": 2})
+    lease = ControlLease(tmp_path, LiveSettings("small", node_sleep=sleep))
+    live.daemon.sleeper = NodeSleeper(nodes, sleep, tmp_path, lease)
     for later_s in (0.0, BIN_S, 2.0 * BIN_S):
         live.see(replace(STATE, at_s=NOW_S + later_s))
         nodes.step()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from live_scheduler.service import schema
-from live_scheduler.service.daemon_source import DaemonSource
+from live_scheduler.service.operations import Operations
 from live_scheduler.service.serving import WebServer
 from live_scheduler.service.state_files import ENDPOINT_FILE, TOKEN_FILE, token_of
 from tests.live_scheduler.live_answers import STATE, Live, problem
@@ -235,7 +235,7 @@ def test_answers_are_whole_while_the_view_is_swapped(live: Live) -> None:
 def test_who_keeps_the_models_busy_keeps_nobody_from_the_place(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("live_scheduler.service.daemon_source.MODELS_WITHIN_S", 0.05)
+    monkeypatch.setattr("live_scheduler.service.operations.MODELS_WITHIN_S", 0.05)
     live.see(STATE)
     with live.daemon.lock:
         told = live.explain("4")
@@ -279,7 +279,7 @@ def test_an_error_of_the_program_is_a_problem_and_the_service_goes_on(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live.see(STATE)
-    monkeypatch.setattr(DaemonSource, "estimate_reason", lambda *_: 1 / 0)
+    monkeypatch.setattr(Operations, "estimate_reason", lambda *_: 1 / 0)
     told = live.get("/v1/jobs/4/explain")
     assert told.status_code == 500
     assert "ZeroDivisionError" in problem(told).detail

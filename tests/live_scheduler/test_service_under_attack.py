@@ -64,7 +64,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch, standing: Live) -> Iterator[WebServ
     monkeypatch.setattr(web, "BODY_WITHIN_S", 0.3)
     protocol = connections.guarded_protocol(head_within_s=0.3)
     monkeypatch.setattr("live_scheduler.service.serving.guarded_protocol", lambda: protocol)
-    app = web.web_app(Operations(standing.source), standing.service.metrics, standing.token)
+    app = web.web_app(standing.operations, standing.service.metrics, standing.token)
     server = WebServer(app, 0)
     server.start()
     yield server
@@ -133,7 +133,7 @@ def called(standing: Live, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Rp
     """A gRPC service with short deadlines, its channel and its calls."""
     monkeypatch.setattr(rpc, "CALL_WITHIN_S", 0.5)
     monkeypatch.setattr(rpc, "STREAM_SILENT_S", 0.5)
-    server = RpcServer(Operations(standing.source), standing.token, 0)
+    server = RpcServer(standing.operations, standing.token, 0)
     server.start()
     with grpc.insecure_channel(server.address) as channel:
         yield server, channel, calls_of(channel)

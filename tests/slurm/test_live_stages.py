@@ -75,7 +75,7 @@ def test_nobody_shares_unasked_while_it_lives_nor_waits_for_it_when_it_dies(
     cluster.submit("train_u0", "--no-requeue")
     daemon = cluster.started()
     monkeypatch.setenv("SLURM_CONF", str(cluster.slurm.conf))
-    read_queue = SlurmAdapter(shared_partitions=["shared"]).read
+    read_queue = SlurmAdapter().read
     options = ("--partition=shared", "--gres=shard:1", f"--begin=now+{NEW_JOBS_WAIT_S}")
     jobs = [cluster.submit("unknown", *options, seconds=600, gpus=0) for _ in range(4)]
 

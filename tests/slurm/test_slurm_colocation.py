@@ -81,7 +81,7 @@ class Scheduler:
     def __init__(self, slurm: PrivateSlurm, **restart) -> None:
         self.slurm = slurm
         self.shared = SharedPartitions(SETTINGS, **restart)
-        self.adapter = self.shared.over(SlurmAdapter(shared_partitions=("shared",)))
+        self.adapter = self.shared.over(SlurmAdapter())
         self.maker = DecisionMaker(
             live_policy(SETTINGS), Believed(), SETTINGS, release="r", profile_of=profile_of
         )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_scheduler.adapters import open_cluster
+from live_scheduler.adapters import adapter_kind
 from live_scheduler.assembly import assemble, open_releases, run_until_told
 from live_scheduler.settings_file import read_live_settings
 from live_scheduler.state_folder import state_folder
@@ -65,7 +65,7 @@ def main() -> None:
     client = open_releases(given.tracking_uri, chosen, folder)
     try:
         daemon = assemble(
-            open_cluster(chosen, folder),
+            adapter_kind(chosen.adapter).open(chosen, folder),
             client,
             chosen,
             folder,

@@ -82,14 +82,10 @@ class MemoryLoans:
 
 
 @dataclass
-class PlainSafety:
-    """A record, and a rate limit that tests set."""
+class PlainLease:
+    """A record without a dead man's switch."""
 
     loan_record: LoanRecord
-    most: int = 1_000
-
-    def allow_loans(self, nodes: Sequence[str]) -> Sequence[str]:
-        return nodes[: self.most]
 
     def before_loans(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
         self.loan_record.note(nodes, step, at_s, why)

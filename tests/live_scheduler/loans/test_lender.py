@@ -13,17 +13,18 @@ from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.kubernetes.opening import Kueue
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.giving_back import give_back
-from live_scheduler.loans.lender import LoansOfRelease, NodeLender
+from live_scheduler.loans.lender import NodeLender
 from live_scheduler.loans.loan_record import LOANS_FILE, LoanRecord, LoanStep
 from live_scheduler.loans.node_loans import Side
 from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.loans.usage import InferenceUsage
 from live_scheduler.mode import Mode
+from live_scheduler.release import Pinned
 from simulator.loaning.forecast import BIN_S
-from tests.live_scheduler.loans.memory_loans import BrokenOffError, MemoryLoans, PlainSafety
+from tests.live_scheduler.loans.memory_loans import BrokenOffError, MemoryLoans, PlainLease
 
 PERIOD_S = 60.0
-NO_RELEASE = LoansOfRelease()
+NO_RELEASE = Pinned()
 
 
 class Stand:
@@ -40,16 +41,16 @@ class Stand:
 
     def start(self) -> None:
         """A daemon that has just started, with the record that it finds."""
-        self.safety = PlainSafety(LoanRecord(self.folder))
+        self.lease = PlainLease(LoanRecord(self.folder))
         usage = InferenceUsage(self.settings, self.folder, self.read_usage)
-        self.lender = NodeLender(self.loans, self.settings, usage, self.safety)
+        self.lender = NodeLender(self.loans, self.settings, usage, self.lease, clock=lambda: self.now_s)
 
     def read_usage(self) -> float:
         if self.usage < 0:
             raise ServiceUnavailableError("Nobody answers.")
         return self.usage
 
-    def pass_by(self, usage: float, release: LoansOfRelease = NO_RELEASE, looks: int = 1) -> None:
+    def pass_by(self, usage: float, release: Pinned = NO_RELEASE, looks: int = 1) -> None:
         """Look once at the next decision, with this usage."""
         self.usage = usage
         self.now_s += PERIOD_S
@@ -82,7 +83,7 @@ def test_what_inference_does_not_need_is_lent_and_comes_back(stand: Stand) -> No
     stand.pass_by(1.0, looks=2)
     assert (stand.on_loan, stand.loans.requeued) == ([], ["b", "a"])
     stand.pass_by(1.0)
-    assert (len(stand.safety.loan_record), stand.lender.view.taken_back) == (0, 4)
+    assert (len(stand.lease.loan_record), stand.lender.view.taken_back) == (0, 4)
 
 
 def test_jobs_that_must_stay_keep_their_node_and_limits_hold(tmp_path: Path) -> None:
@@ -112,8 +113,8 @@ def test_a_node_that_inference_took_first_and_one_that_fails_go_home(stand: Stan
     assert stand.loans.sides["i2"] == {Side.LENDER}
 
 
-def test_the_rate_limit_puts_off(stand: Stand) -> None:
-    stand.safety.most = 2
+def test_the_rate_limit_puts_off(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, MemoryLoans.of(8), nodes_per_minute=2)
     stand.pass_by(0.5)
     assert (stand.on_loan, stand.lender.view.deferred) == (["i1", "i2"], 2)
     stand.pass_by(0.5)
@@ -150,7 +151,7 @@ def test_a_forecast_above_the_usage_counts(stand: Stand) -> None:
         mean = 0.5
         quantiles = {0.5: 0.5, 0.9: 0.75, 1.0: 0.95}  # noqa: RUF012
 
-    release = LoansOfRelease(Rising(), {"quantile": 0.9, "headroom": 0.125})
+    release = Pinned(Rising(), {"quantile": 0.9, "headroom": 0.125})
     stand.pass_by(0.5, release)
     assert len(stand.on_loan) == 4  # no bin is finished yet; the settings go before the release's
     stand.now_s += BIN_S

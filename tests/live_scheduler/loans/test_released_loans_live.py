@@ -22,7 +22,7 @@ from lucid_models.model_format import save_model
 from simulator.loaning.forecast import BIN_S
 from simulator.loaning.released_loans import ReleasedLoans
 from tests.live_scheduler.live_release import AWAY, keep_release
-from tests.live_scheduler.loans.memory_loans import MemoryLoans, PlainSafety
+from tests.live_scheduler.loans.memory_loans import MemoryLoans, PlainLease
 from tests.live_scheduler.memory_cluster import MemoryCluster
 
 PINNED = ReleasedLoans.from_data({"headroom": 0.1, "period_s": 60.0, "quantile": 0.95}).to_data()
@@ -52,7 +52,7 @@ def lending_daemon(folder: Path, files: dict[str, list[Path]], loaning: dict | N
     daemon = Daemon(cluster, client, LiveSettings("small", mode=Mode.OBSERVE), folder)
     usage = InferenceUsage(settings, folder, lambda: USAGE)
     loans = MemoryLoans.of(NODES)
-    daemon.lender = NodeLender(loans, settings, usage, PlainSafety(LoanRecord(folder)))
+    daemon.lender = NodeLender(loans, settings, usage, PlainLease(LoanRecord(folder)))
     try:
         yield daemon
     finally:

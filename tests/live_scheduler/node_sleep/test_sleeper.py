@@ -13,15 +13,14 @@ from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.node_sleep.node_power import PowerState, PutToSleep, WakeNode
 from live_scheduler.node_sleep.settings import NodeSleepSettings
-from live_scheduler.node_sleep.sleep_view import NodeSleepView
-from live_scheduler.node_sleep.sleeper import NodeSleeper, ReleasedControl
+from live_scheduler.node_sleep.sleep_status import SleepingNodes
+from live_scheduler.node_sleep.sleeper import NodeSleeper
+from live_scheduler.release import Pinned
 from live_scheduler.safety.control_lease import ControlLease
-from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.safety.touched_nodes import TouchedNodes
 from live_scheduler.safety.waking import wake_touched
 from live_scheduler.settings_file import settings_from
 from simulator.node_sleep.control import BIN_S, DemandForecast
-from tests.live_scheduler.memory_cluster import MemoryCluster
 from tests.live_scheduler.sleeping_nodes import MemoryNodes
 
 START_S = 2_900_000.0 * BIN_S
@@ -36,18 +35,18 @@ class Site:
     settings: NodeSleepSettings
     now_s: float = START_S
     waiting: list[LiveJob] = field(default_factory=list)
-    released: ReleasedControl = field(default_factory=ReleasedControl)
+    released: Pinned = field(default_factory=Pinned)
 
     def __post_init__(self) -> None:
         settings = LiveSettings("c", node_sleep=self.settings)
-        safety = SafetyNet(MemoryCluster(), settings, self.folder)
-        self.sleeper = NodeSleeper(self.nodes, self.settings, self.folder, safety)
+        lease = ControlLease(self.folder, settings)
+        self.sleeper = NodeSleeper(self.nodes, self.settings, self.folder, lease)
 
-    def look(self, later_s: float = 2.0) -> NodeSleepView:
+    def look(self, later_s: float = 2.0) -> SleepingNodes:
         self.now_s += later_s
         return self.sleeper.look(ClusterState(self.now_s, tuple(self.waiting), ()), self.released)
 
-    def look_after_a_bin(self) -> NodeSleepView:
+    def look_after_a_bin(self) -> SleepingNodes:
         """Let a bin begin and end with a look in it."""
         self.look(BIN_S)
         self.nodes.step()
@@ -68,7 +67,7 @@ def site(folder: Path, nodes: MemoryNodes, mode: Mode = Mode.CONTROL, **more: ob
 def test_idle_nodes_sleep_once_a_bin_has_ended(tmp_path: Path) -> None:
     here = site(tmp_path, MemoryNodes.awake(6))
     here.nodes.give_jobs({"n1", "n2"})
-    assert here.look().wanted == ()  # no bin has ended
+    assert here.look().decided_s is None  # no bin has ended
     view = here.look_after_a_bin()
     assert here.nodes.asked == [PutToSleep("n6"), PutToSleep("n5"), PutToSleep("n4")]
     assert (view.put_to_sleep, view.problem) == (3, None)
@@ -128,7 +127,7 @@ def test_the_forecast_of_a_release_decides_with_its_settings(
     settings = NodeSleepSettings(Mode.CONTROL, {"buffer_nodes": 1})
     here = Site(tmp_path, MemoryNodes.awake(6), settings)
     forecast = Forecast(near_mean)
-    here.released = ReleasedControl(forecast, {"control": "forecast", "buffer_nodes": 4, "past_bins": 1})
+    here.released = Pinned(forecast, {"control": "forecast", "buffer_nodes": 4, "past_bins": 1})
     here.nodes.give_jobs({"n1", "n2", "n3"})
     here.look()
     here.nodes.give_jobs({"n1"})
@@ -182,7 +181,7 @@ def test_what_is_refused_is_left_alone_too_and_comes_off_the_record(tmp_path: Pa
     here = site(tmp_path, MemoryNodes.awake(3))
     here.nodes.refuses = "Access/permission denied"
     view = here.look_after_a_bin()
-    assert [refusal.why for refusal in view.refused] == ["Access/permission denied"] * 2
+    assert list(view.refused.values()) == ["Access/permission denied"] * 2
     assert view.put_to_sleep == 0
     here.nodes.asked.clear()
     here.look_after_a_bin()

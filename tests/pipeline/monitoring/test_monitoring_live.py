@@ -1,8 +1,9 @@
 """Monitoring a live scheduler: what it believed at submission, and what its order was worth."""
 
 import json
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.service.hosting import LiveService
+from live_scheduler.service.operations import Operations
 from pipeline.monitoring.live import LiveRecords
 from pipeline.monitoring.live_predictions import gate_prediction_errors
 from pipeline.monitoring.monitor import monitor_release
@@ -264,18 +266,21 @@ def test_without_records_it_says_so_and_goes_on(watched: WatchedCluster, lake: s
     assert away.note.startswith("not measured")
 
 
-@dataclass
-class Remembering:
+class Remembering(Operations):
     """A live scheduler of which nothing is known but its last look back."""
 
-    found: RegretReport
-    view: LiveView
+    def __init__(self, report: RegretReport, view: LiveView) -> None:
+        self._report, self._view, self._clock = report, view, time.time
+
+    @property
+    def view(self) -> LiveView:
+        return self._view
 
     def heartbeat_age_s(self) -> float | None:
         return 1.0
 
     def regret_report(self) -> RegretReport:
-        return self.found
+        return self._report
 
     def judged_predictions(self) -> list[JudgedPrediction]:
         return []
@@ -292,7 +297,7 @@ def test_over_http_the_last_look_back_is_known(watched: WatchedCluster, lake: st
     source = Remembering(
         RegretReport(2.0, StartAgreement(10, 7, 5.0, 0), past), LiveView(1.0, 1.0, settings, status)
     )
-    with LiveService(source, settings, tmp_path) as service:  # type: ignore[arg-type]
+    with LiveService(source, settings, tmp_path) as service:
         assert service.web is not None
         report = look(watched, lake, service.web.url, live_token_file=tmp_path / "token")
         unknown = look(watched, lake, service.web.url)
