@@ -14,7 +14,6 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.mode import Mode
 from live_scheduler.node_looks import look_at_nodes
 from live_scheduler.node_sleep.boots import Boots
-from live_scheduler.node_sleep.busy_bins import BusyBins
 from live_scheduler.node_sleep.choosing import choose_to_sleep, choose_to_wake
 from live_scheduler.node_sleep.node_power import (
     NodeChange,
@@ -30,7 +29,9 @@ from live_scheduler.node_sleep.sleep_status import SleepingNodes
 from live_scheduler.release import Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.rate_limit import TokenBucket
+from live_scheduler.seen_bins import SeenBins
 from simulator.node_sleep.control import (
+    BIN_S,
     BufferControl,
     NodeForecaster,
     SleepControl,
@@ -39,6 +40,8 @@ from simulator.node_sleep.control import (
 )
 
 logger = logging.getLogger("lucid.live")
+
+BUSY_NODES_FILE = "busy_nodes.jsonl"
 
 _NOT_AWAKE = (PowerState.ASLEEP, PowerState.FALLING_ASLEEP)
 
@@ -52,7 +55,7 @@ class NodeSleeper:
         """Nothing is read or asked yet; raises OSError for the record of busy nodes."""
         self._power, self._settings, self._lease = power, settings, lease
         self._rate = TokenBucket(settings.nodes_per_minute, settings.nodes_per_minute)
-        self._bins = BusyBins(folder)
+        self._bins = SeenBins(folder / BUSY_NODES_FILE, "busy", bin_s=BIN_S)
         self._boots = Boots(settings.rest_after_failure_s)
         self._control: SleepControl | None = None
         self._pinned: Pinned[NodeForecaster] | None = None
