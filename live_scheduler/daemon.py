@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 
 from foundation.errors import LucidError, ServiceUnavailableError
-from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, SetPriority, Stage
+from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, Stage
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.daemon_parts import (
     FROM_THE_RELEASE,
@@ -28,7 +28,7 @@ from live_scheduler.daemon_parts import (
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
-from live_scheduler.deciding.priority_plan import plan_priorities
+from live_scheduler.deciding.priority_plan import priority_changes
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
@@ -339,7 +339,8 @@ class Daemon:
         wanted: list[Change] = []
         for stage in self.stages:
             wanted += stage.changes(decision, cluster)
-        wanted += self._priorities(decision, cluster)
+        profiler = self.settings.profiling_partition
+        wanted += priority_changes(decision, cluster, profiler, self.adapter.priorities)
         asks, would_ask = self._by_mode(wanted)
         if not asks:
             if self.safety is not None:
@@ -371,29 +372,6 @@ class Daemon:
             return wanted, []
         texts: list[Change] = [c for c in wanted if mode is Mode.ADVISE and isinstance(c, Advise)]
         return texts, [change for change in wanted if not isinstance(change, Advise)] if texts else wanted
-
-    def _priorities(self, decision: Decision, cluster: ClusterState) -> list[Change]:
-        """Return the fewest changes that give each queue its order, the front of all queues first."""
-        jobs = cluster.by_id
-        queues: dict[str, list[tuple[str, int | None]]] = {}
-        profiler = self.settings.profiling_partition
-        to_be_profiled = []
-        for place in decision.ranked:
-            job = jobs[place.job_id]
-            if place.pool == profiler != job.partition:
-                to_be_profiled.append(job)
-            else:
-                queues.setdefault(place.pool, []).append((job.job_id, job.priority))
-        # They wait at home until there is room, behind those that are to run there.
-        for job in to_be_profiled:
-            queues.setdefault(job.partition, []).append((job.job_id, job.priority))
-        places = decision.places
-        changes = [
-            (places[job_id], job_id, priority)
-            for _, queue in sorted(queues.items())
-            for job_id, priority in plan_priorities(queue, self.adapter.priorities)
-        ]
-        return [SetPriority(job_id, priority) for _, job_id, priority in sorted(changes)]
 
     def _warn_anew(self, what: str, text: str) -> None:
         if self._warned.get(what) != text:

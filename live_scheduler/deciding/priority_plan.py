@@ -8,12 +8,42 @@ give theirs up too, until there is room: in a range that is nearly full little i
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from live_scheduler.adapter import PriorityRange
+from live_scheduler.adapter import PriorityRange, SetPriority
+from live_scheduler.cluster_state import ClusterState
+from live_scheduler.deciding.decision import Decision
 
 # Beyond the first and the last job numbers are this part of the range apart: many can still come.
 _STEPS = 1 << 15
 # So many numbers are left free where jobs had to make room.
 _SPARE = 64
+
+
+def priority_changes(
+    decision: Decision, cluster: ClusterState, profiler: str, allowed: PriorityRange
+) -> list[SetPriority]:
+    """Return the fewest changes that give each queue its order, the front of all queues first.
+
+    `profiler` is the profiling partition (empty: there is none).
+    """
+    jobs = cluster.by_id
+    queues: dict[str, list[tuple[str, int | None]]] = {}
+    to_be_profiled = []
+    for place in decision.ranked:
+        job = jobs[place.job_id]
+        if place.pool == profiler != job.partition:
+            to_be_profiled.append(job)
+        else:
+            queues.setdefault(place.pool, []).append((job.job_id, job.priority))
+    # They wait at home until there is room, behind those that are to run there.
+    for job in to_be_profiled:
+        queues.setdefault(job.partition, []).append((job.job_id, job.priority))
+    places = decision.places
+    changes = [
+        (places[job_id], job_id, priority)
+        for _, queue in sorted(queues.items())
+        for job_id, priority in plan_priorities(queue, allowed)
+    ]
+    return [SetPriority(job_id, priority) for _, job_id, priority in sorted(changes)]
 
 
 def plan_priorities(order: Sequence[tuple[str, int | None]], allowed: PriorityRange) -> list[tuple[str, int]]:

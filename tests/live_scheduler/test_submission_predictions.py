@@ -190,7 +190,7 @@ def test_a_disk_that_is_full_makes_no_prediction(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("live_scheduler.forecast.submission_predictions.append_lines", full)
+    monkeypatch.setattr("live_scheduler.append_only.append_lines", full)
     with pytest.raises(OSError, match="No space"):
         book.add([prediction(1)])
     assert book.of(waits(1, ago_s=0)) is None
