@@ -16,6 +16,7 @@ from typing import Any
 from live_scheduler.adapter import PriorityRange
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.kubernetes.gpu_places import places_of_pods
+from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.quantities import parse_quantity, whole
 from live_scheduler.kubernetes.quota import cohort_of, gpus_left
 from live_scheduler.kubernetes.workload import ADVICE, UNUSABLE, KueueWorkload, PriorityClass, named, said
@@ -192,8 +193,7 @@ class _Queues:
             for queue in objects.local_queues
         }
         self._labels = {
-            str(flavor["metadata"]["name"]): (flavor.get("spec") or {}).get("nodeLabels") or {}
-            for flavor in objects.flavors
+            str(flavor["metadata"]["name"]): part(flavor, "spec", "nodeLabels") for flavor in objects.flavors
         }
         self._gpu_resources = frozenset(rules.gpu_resources)
         self._preempting = self._preempting_queues()
@@ -204,7 +204,7 @@ class _Queues:
         local = self._local.get((workload.namespace, workload.queue))
         if local is None:
             return ["", f"a LocalQueue {workload.queue!r} in the namespace {workload.namespace}"]
-        name = str((local.get("spec") or {}).get("clusterQueue") or "")
+        name = str(part(local, "spec").get("clusterQueue") or "")
         if name not in self._by_name:
             return [name, f"a ClusterQueue {name!r}"]
         reasons = []
@@ -225,9 +225,9 @@ class _Queues:
         )
 
     def _flavors_of(self, queue: Json) -> Iterator[Mapping[str, str]]:
-        for group in (queue.get("spec") or {}).get("resourceGroups") or []:
-            if self._gpu_resources & set(group.get("coveredResources") or []):
-                for flavor in group.get("flavors") or []:
+        for group in entries(queue, "spec", "resourceGroups"):
+            if self._gpu_resources & set(entries(group, "coveredResources")):
+                for flavor in entries(group, "flavors"):
                     if flavor["name"] in self._labels:
                         yield self._labels[flavor["name"]]
 
@@ -244,18 +244,18 @@ class _Queues:
 
 
 def _preempts(queue: Json) -> bool:
-    rules = (queue.get("spec") or {}).get("preemption") or {}
-    borrowing = (rules.get("borrowWithinCohort") or {}).get("policy")
+    rules = part(queue, "spec", "preemption")
+    borrowing = part(rules, "borrowWithinCohort").get("policy")
     policies = (rules.get("withinClusterQueue"), rules.get("reclaimWithinCohort"), borrowing)
     return any(policy not in (None, "Never") for policy in policies)
 
 
 def _policy(queue: Json) -> str:
-    return str((queue.get("spec") or {}).get("stopPolicy") or "None")
+    return str(part(queue, "spec").get("stopPolicy") or "None")
 
 
 def _stopped(queue: Json) -> bool:
-    conditions = (queue.get("status") or {}).get("conditions") or []
+    conditions = entries(queue, "status", "conditions")
     return _policy(queue) != "None" or any(
         condition.get("type") == "Active" and condition.get("status") == "False" for condition in conditions
     )
@@ -264,7 +264,7 @@ def _stopped(queue: Json) -> bool:
 def _node(node: Json, queues: _Queues, used: Mapping[str, int], rules: ReadingRules) -> list[LiveNode]:
     """Return a node with GPUs; a broken device plugin hides GPUs that are still in use."""
     name = str(node["metadata"]["name"])
-    offered = (node.get("status") or {}).get("allocatable") or {}
+    offered = part(node, "status", "allocatable")
     gpus = sum(whole(parse_quantity(offered[name])) for name in rules.gpu_resources if name in offered)
     busy = used.get(name, 0)
     if not gpus and not busy:
@@ -274,8 +274,8 @@ def _node(node: Json, queues: _Queues, used: Mapping[str, int], rules: ReadingRu
             name=name,
             gpus=max(gpus, busy),
             gpus_used=busy,
-            available=gpus >= busy and not (node.get("spec") or {}).get("unschedulable") and _ready(node),
-            partitions=queues.serving(node["metadata"].get("labels") or {}),
+            available=gpus >= busy and not part(node, "spec").get("unschedulable") and _ready(node),
+            partitions=queues.serving(part(node["metadata"], "labels")),
         )
     ]
 
@@ -283,5 +283,5 @@ def _node(node: Json, queues: _Queues, used: Mapping[str, int], rules: ReadingRu
 def _ready(node: Json) -> bool:
     return any(
         condition.get("type") == "Ready" and condition.get("status") == "True"
-        for condition in (node.get("status") or {}).get("conditions") or []
+        for condition in entries(node, "status", "conditions")
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from live_scheduler.cluster_state import LiveJob, LiveNode
+from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.quantities import whole
 from live_scheduler.kubernetes.workload import UNUSABLE, KueueWorkload, named, pod_request, said
 
@@ -69,8 +70,8 @@ def places_of_pods(
 
 
 def _count(pod: Json, places: GpuPlaces, by_owner: Mapping[str, str], resources: Collection[str]) -> None:
-    node = (pod.get("spec") or {}).get("nodeName")
-    if not node or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    node = part(pod, "spec").get("nodeName")
+    if not node or part(pod, "status").get("phase") in ("Succeeded", "Failed"):
         return
     gpus = sum(whole(pod_request(pod["spec"], name)) for name in resources)
     if not gpus:
@@ -86,9 +87,9 @@ def _count(pod: Json, places: GpuPlaces, by_owner: Mapping[str, str], resources:
 def _workload_of(pod: Json, by_owner: Mapping[str, str]) -> str:
     """Return the workload of a pod: as it says itself, by its owner, or by an owner's id in a label."""
     metadata = pod["metadata"]
-    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    labels, notes = part(metadata, "labels"), part(metadata, "annotations")
     named = notes.get(_POD_WORKLOAD) or labels.get(_POD_WORKLOAD)
     if named:
         return f"{metadata['namespace']}/{named}"
-    uids = [metadata.get("uid"), *(owner.get("uid") for owner in metadata.get("ownerReferences") or [])]
+    uids = [metadata.get("uid"), *(owner.get("uid") for owner in entries(metadata, "ownerReferences"))]
     return next((by_owner[uid] for uid in (*uids, *labels.values()) if uid in by_owner), "")

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.quantities import parse_quantity
 
 Json = Mapping[str, Any]
@@ -40,15 +41,15 @@ def gpus_left(queues: Sequence[Json], resources: Collection[str]) -> dict[str, i
 
 
 def _shares(queue: Json, resources: Collection[str]) -> Iterator[_Share]:
-    spec, name = queue.get("spec") or {}, str(queue["metadata"]["name"])
+    spec, name = part(queue, "spec"), str(queue["metadata"]["name"])
     used = {
         (flavor["name"], resource["name"]): parse_quantity(resource.get("total") or "0")
-        for flavor in (queue.get("status") or {}).get("flavorsReservation") or []
-        for resource in flavor.get("resources") or []
+        for flavor in entries(queue, "status", "flavorsReservation")
+        for resource in entries(flavor, "resources")
     }
-    for group in spec.get("resourceGroups") or []:
-        for flavor in group.get("flavors") or []:
-            for resource in flavor.get("resources") or []:
+    for group in entries(spec, "resourceGroups"):
+        for flavor in entries(group, "flavors"):
+            for resource in entries(flavor, "resources"):
                 if resource["name"] not in resources:
                     continue
                 key = (str(flavor["name"]), str(resource["name"]))
@@ -65,5 +66,5 @@ def _shares(queue: Json, resources: Collection[str]) -> Iterator[_Share]:
 
 def cohort_of(queue: Json) -> str:
     """Return the cohort of a ClusterQueue; empty: none."""
-    spec = queue.get("spec") or {}
+    spec = part(queue, "spec")
     return str(spec.get("cohortName") or spec.get("cohort") or "")  # v1beta2, v1beta1

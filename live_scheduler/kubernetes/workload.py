@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from cluster_logs.job_states import JobState
 from foundation.errors import BadInputError
+from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.quantities import parse_quantity, whole
 
 # What this product writes on a workload: what it was given, what it had before, what its user is told.
@@ -61,26 +62,26 @@ class KueueWorkload:
     @property
     def name(self) -> str:
         """The name of the Job (or other owner) that it stands for; its own without one."""
-        owners = self.raw["metadata"].get("ownerReferences") or []
+        owners = entries(self.raw["metadata"], "ownerReferences")
         leading = [owner for owner in owners if owner.get("controller")] or owners
         return str(leading[0]["name"] if leading else self.raw["metadata"]["name"])
 
     @property
     def owner_uids(self) -> set[str]:
         """The ids of the objects that it stands for, by which pods are known as its own."""
-        owners = {str(owner["uid"]) for owner in self.raw["metadata"].get("ownerReferences") or []}
+        owners = {str(owner["uid"]) for owner in entries(self.raw["metadata"], "ownerReferences")}
         job = self.labels.get(_JOB_UID)
         return owners | ({job} if job else set())
 
     @property
     def labels(self) -> Mapping[str, str]:
         """Its labels."""
-        return self.raw["metadata"].get("labels") or {}
+        return part(self.raw["metadata"], "labels")
 
     @property
     def annotations(self) -> Mapping[str, str]:
         """Its annotations."""
-        return self.raw["metadata"].get("annotations") or {}
+        return part(self.raw["metadata"], "annotations")
 
     @property
     def queue(self) -> str:
@@ -145,7 +146,7 @@ class KueueWorkload:
 
     def condition(self, kind: str) -> Mapping[str, Any] | None:
         """Return a condition that holds, None when it does not."""
-        for condition in (self.raw.get("status") or {}).get("conditions") or []:
+        for condition in entries(self.raw, "status", "conditions"):
             if condition["type"] == kind and condition["status"] == "True":
                 return dict(condition)
         return None
@@ -186,7 +187,7 @@ class KueueWorkload:
     @property
     def reason(self) -> str:
         """Why it waits, in Kueue's words."""
-        for condition in (self.raw.get("status") or {}).get("conditions") or []:
+        for condition in entries(self.raw, "status", "conditions"):
             if condition["type"] == "QuotaReserved" and condition["status"] == "False":
                 return str(condition.get("message") or condition.get("reason") or "")
         return ""
@@ -194,7 +195,7 @@ class KueueWorkload:
     @property
     def restarts(self) -> int:
         """How often it was evicted; 0 where Kueue does not count."""
-        evictions = ((self.raw.get("status") or {}).get("schedulingStats") or {}).get("evictions") or []
+        evictions = entries(self.raw, "status", "schedulingStats", "evictions")
         return sum(int(eviction.get("count") or 0) for eviction in evictions)
 
     def obstacles(self, at_s: float) -> Iterable[str]:
@@ -203,14 +204,14 @@ class KueueWorkload:
             yield f"the admission gate {self.annotations[_GATED]}"
         if self.labels.get(_REMOTE):
             yield "the cluster that sent it (MultiKueue), which orders it"
-        status = self.raw.get("status") or {}
-        again = (status.get("requeueState") or {}).get("requeueAt")
+        status = part(self.raw, "status")
+        again = part(status, "requeueState").get("requeueAt")
         if again and instant(again) > at_s:
             yield f"{again}, when Kueue queues it again"
         if self.reserved and self.start_time_s is None:
             checks = [
                 f"{check['name']} ({check['state']})"
-                for check in status.get("admissionChecks") or []
+                for check in entries(status, "admissionChecks")
                 if check.get("state") != "Ready"
             ]
             yield f"admission checks: {', '.join(checks) or 'none is named'}"
@@ -219,11 +220,11 @@ class KueueWorkload:
 
     def gpus(self, resources: Sequence[str]) -> int:
         """Return the GPUs that it was admitted with, or asks for."""
-        admission = (self.raw.get("status") or {}).get("admission") or {}
+        admission = part(self.raw, "status", "admission")
         admitted = [
             whole(parse_quantity(usage[name]))
-            for assignment in admission.get("podSetAssignments") or []
-            for usage in (assignment.get("resourceUsage") or {},)
+            for assignment in entries(admission, "podSetAssignments")
+            for usage in (part(assignment, "resourceUsage"),)
             for name in resources
             if name in usage
         ]
@@ -248,8 +249,8 @@ class KueueWorkload:
         """
         texts = [self.labels, self.annotations]
         for pod_set in self.raw["spec"]["podSets"]:
-            metadata = pod_set["template"].get("metadata") or {}
-            texts += [metadata.get("labels") or {}, metadata.get("annotations") or {}]
+            metadata = part(pod_set["template"], "metadata")
+            texts += [part(metadata, "labels"), part(metadata, "annotations")]
         for key in keys:
             for text in texts:
                 if text.get(key):
@@ -277,9 +278,9 @@ def pod_request(spec: Mapping[str, Any], resource: str) -> Fraction:
     a limit only asks for that much.
     """
     together = largest = Fraction(0)
-    for container in spec.get("containers") or []:
+    for container in entries(spec, "containers"):
         together += _container(container, resource)
-    for container in spec.get("initContainers") or []:
+    for container in entries(spec, "initContainers"):
         if container.get("restartPolicy") == "Always":
             together += _container(container, resource)
         else:
@@ -288,7 +289,7 @@ def pod_request(spec: Mapping[str, Any], resource: str) -> Fraction:
 
 
 def _container(container: Mapping[str, Any], resource: str) -> Fraction:
-    amounts = container.get("resources") or {}
+    amounts = part(container, "resources")
     for kind in ("requests", "limits"):
         if resource in (amounts.get(kind) or {}):
             return parse_quantity(amounts[kind][resource])
