@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from foundation.png_figures import save_figure
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.elastic.metrics import finite_errors_pct
@@ -66,9 +66,7 @@ def draw_figures(
     if waits:
         drawn[WAITS_FILE] = waits_by_cause(waits)
     for name, figure in drawn.items():
-        FigureCanvasAgg(figure)
-        # No date or version in the file: the same results give the same bytes.
-        figure.savefig(out_dir / name, dpi=120, metadata={"Software": None})
+        save_figure(figure, out_dir / name)
     return [out_dir / name for name in drawn]
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 
 from experiments.model_quality.duration_comparison import DurationComparison
 from experiments.model_quality.throughput_comparison import ThroughputComparison
+from foundation.png_figures import new_figure, save_figure
 from lucid_models.evaluation.measures import Floats
 from lucid_models.evaluation.throughput import lead_bins_of
-from lucid_models.explanation.figures import new_figure, save_figure
 
 WEEK_RIVALS = ("ebm", "lightgbm", "rolling_median_12", "lucid_published")
 LEAD_RIVALS = ("ebm", "lightgbm", "last_value", "rolling_median_12", "same_time_last_week", "zero")

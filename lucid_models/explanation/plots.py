@@ -10,8 +10,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from foundation.errors import BadInputError
 from foundation.human_times import human_duration, time_unit
+from foundation.png_figures import new_figure, save_figure
 from lucid_models.explanation.axes import FeatureAxis, feature_axis, feature_words
-from lucid_models.explanation.figures import new_figure, save_figure
 from lucid_models.explanation.tree_plots import draw_tree
 
 _BLUE, _RED, _GREY, _PALE = "#2c6fbb", "#c0392b", "#888888", "#c9dcf0"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from foundation.png_figures import new_figure, save_figure
 from lucid_models.explanation.axes import feature_axis
-from lucid_models.explanation.figures import new_figure, save_figure
 
 _GREY, _INK, _WAY = "#888888", "#333333", "#c0392b"
 _COLOURS = {"TINY": "#d7ecd9", "MEDIUM": "#fdebc8", "JUMBO": "#f6cfca"}

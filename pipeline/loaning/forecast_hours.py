@@ -9,6 +9,7 @@ import numpy as np
 from cluster_logs.inference_series import BIN_S
 from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
+from foundation.png_figures import save_figure
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import parse_model
 from lucid_models.registry import Registry
@@ -91,7 +92,7 @@ def forecast_hours(
         scratch_folder("outlook") as folder,
     ):
         figure = draw_outlook(outlook, series.times_s, np.where(series.gap, np.nan, series.usage), cluster)
-        figure.savefig(folder / PICTURE, dpi=120, metadata={"Software": None})
+        save_figure(figure, folder / PICTURE)
         run.log_folder(folder, "forecast")
         run.log_params({"hours": hours, "servers": outlook.servers, "headroom": loans.loans.headroom})
         run.log_metrics(

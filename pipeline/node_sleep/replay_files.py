@@ -72,14 +72,13 @@ def write_replay(
 
 def _draw(path: Path, rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> None:
     # Loading matplotlib takes longer than a replay.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-    from matplotlib.figure import Figure
+
+    from foundation.png_figures import new_figure, save_figure
 
     times: Any = np.array([row["time"] for row in rows], dtype="datetime64[s]")
     series = {name: np.array([row[name] for row in rows]) for name in ("total", "active", "running")}
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(11, 4.2)
     axes = figure.subplots()
     axes.step(times, series["total"], where="post", color="#777777", linewidth=1, label="all nodes")
     axes.step(times, series["active"], where="post", color="#c77700", linewidth=1.2, label="awake")
@@ -97,4 +96,4 @@ def _draw(path: Path, rows: Sequence[Mapping[str, Any]], document: Mapping[str, 
         f"{document['wake_ups_per_day']:.2f} wake-ups a day"
     )
     axes.legend(loc="lower left", ncols=4, frameon=False)
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+    save_figure(figure, path)

@@ -171,7 +171,7 @@ def preview_log(
         except LucidError as error:
             problem = str(error)
         else:
-            problem = _against(load_reader(name), read)
+            problem = _problem_of(load_reader(name), read)
     return LogPreview(
         shown(file_name(uri)),
         size_bytes,
@@ -255,11 +255,11 @@ def _read(reader: Reader, uri: str, options: ReadOptions) -> RowsRead:
         time_zone=options.time_zone or reader.time_zone,
         counts_from_zero=reader.counts_from_zero,
         too_many_bad=_too_many_bad(uri, reader, account, limit),
-        **(_said_of_jobs(reader, uri, rows) if jobs else {}),
+        **(_job_facts(reader, uri, rows) if jobs else {}),
     )
 
 
-def _said_of_jobs(reader: Reader, uri: str, jobs: pa.Table) -> dict[str, Any]:
+def _job_facts(reader: Reader, uri: str, jobs: pa.Table) -> dict[str, Any]:
     submit = pc.min_max(jobs.column("submit_time")).as_py()
     sizes = shown_sizes([jobs])
     if reader.name != "lake":
@@ -286,7 +286,7 @@ def _too_many_bad(uri: str, reader: Reader, account: Accounting, limit: BadRowLi
     return None
 
 
-def _against(reader: Reader, read: RowsRead) -> str | None:
+def _problem_of(reader: Reader, read: RowsRead) -> str | None:
     """Why these rows cannot be ingested as a cluster's log."""
     if reader.table != "jobs":
         return f"This file holds no jobs. It is {_BESIDE[reader.table]}."

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from foundation.png_figures import save_figure
 from profiler_jobs.profile_table import ProfileSet
 
 _INCHES_A_ROW = 0.17
@@ -35,8 +36,7 @@ def _draw_solo(profiles: ProfileSet, path: Path) -> Path:
     memory.barh(rows, table["gpu_mem_mib"] / 1024, color="#6a9a6a")
     memory.set(xlabel="memory, GiB")
     figure.suptitle(_title(profiles, "alone"), fontsize=9)
-    figure.savefig(path, dpi=120)
-    return path
+    return save_figure(figure, path)
 
 
 def _draw_pairs(profiles: ProfileSet, path: Path) -> Path:
@@ -60,8 +60,7 @@ def _draw_pairs(profiles: ProfileSet, path: Path) -> Path:
     axes.set(xlabel="beside", ylabel="normalised speed of")
     figure.colorbar(shown, ax=axes, label="colocated / solo", shrink=0.7)
     figure.suptitle(_title(profiles, "in pairs (grey: not measured)"), fontsize=9)
-    figure.savefig(path, dpi=120)
-    return path
+    return save_figure(figure, path)
 
 
 def _title(profiles: ProfileSet, how: str) -> str:

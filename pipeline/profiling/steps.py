@@ -66,7 +66,7 @@ def plan_solo_stage(request: Request) -> PlannedStage:
     if request.kind == DeviceKind.SIMULATED:
         refuse_simulated_over_measured(request.lake_uri, request.cluster, request.devices[0])
     remarks = adopt_leftovers(request.lake_uri, request.cluster, request.kind, request.run)
-    measured = _known(request)
+    measured = _measured_tasks(request)
     plan = plan_solo(request.job_types, measured.alone, method=request.method, overhead_s=measured.overhead_s)
     return _stage(request, SOLO, plan, request.budget_s, remarks)
 
@@ -88,7 +88,7 @@ def plan_pair_stage(
         return PlannedStage(
             (), (*folded.remarks, "No configuration has a profile: there are no pairs to plan.")
         )
-    measured = _known(request)
+    measured = _measured_tasks(request)
     plan = plan_pairs(
         request.job_types,
         summarise(rows),
@@ -189,19 +189,19 @@ def collect_measurements(request: Request) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _MeasuredTasks:
     alone: tuple[str, ...]  # tasks with a result by the method, as measured
     for_pairs: tuple[str, ...]  # the same, with configurations alone by any method
     overhead_s: float
 
 
-def _known(request: Request) -> _Known:
+def _measured_tasks(request: Request) -> _MeasuredTasks:
     """What the cluster's table says of devices of the request's kind."""
     state = read_state(
         measurements_uri(request.lake_uri, request.cluster, request.kind), None, request.method
     )
     if set(state.rows["device_kind"]) != {request.kind}:
-        return _Known((), (), OVERHEAD_GUESS_S)
+        return _MeasuredTasks((), (), OVERHEAD_GUESS_S)
     alone, for_pairs = state.settled, state.settled_for_pairs
     if request.again == EVERYTHING:
         alone, for_pairs = (), tuple(name for name in for_pairs if SEPARATOR not in name)
@@ -211,7 +211,7 @@ def _known(request: Request) -> _Known:
             tuple(name for name in names if name not in refused) for names in (alone, for_pairs)
         )
     overhead_s = observed_overhead_s(state.rows)
-    return _Known(alone, for_pairs, OVERHEAD_GUESS_S if overhead_s is None else overhead_s)
+    return _MeasuredTasks(alone, for_pairs, OVERHEAD_GUESS_S if overhead_s is None else overhead_s)
 
 
 def _stage(

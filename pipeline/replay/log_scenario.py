@@ -11,6 +11,7 @@ import pandas as pd
 
 from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError
+from foundation.input_roots import admitted
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
 from pipeline.replay.inference_lender import InferenceLender
@@ -189,31 +190,40 @@ def learned_pairs(singles_path: Path | None, pairs_path: Path | None, seed: int)
     return believed_pairs(PackingAnalyzeModel(PackingSettings(kind="pairwise", seed=seed)).fit(solo, pairs))
 
 
+def read_measurements(singles_uri: str, pairs_uri: str, rules: Rules) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the measurements of job types, alone and in pairs.
+
+    Rules with labelled scores take the published tables as they are; the labels are then the column
+    sharing_score of the former.
+    """
+    from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
+
+    labelled = rules.labelled_tables(Path(admitted(singles_uri)), Path(admitted(pairs_uri)))
+    return labelled or (read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri))
+
+
+def colocation_of(solo: pd.DataFrame, pairs: pd.DataFrame, rules: Rules) -> ColocationModel:
+    """Return how fast the measured pairs run; of labelled measurements by the rules for these."""
+    return rules.labelled_pairs(pairs) if "sharing_score" in solo.columns else MeasuredPairs(pairs)
+
+
 def measured_colocation(
     singles_path: Path | None, pairs_path: Path | None, seed: int, rules: Rules = DEFAULT
 ) -> tuple[dict[str, JobProfile] | None, ColocationModel | None]:
-    """Return profiles by job type, scored by the packing model, and the measured pairs' speeds.
-
-    Rules with labelled scores take the published tables as they are, their labels being the scores.
-    """
+    """Return scored profiles by job type, labelled or by the packing model, and the speeds of pairs."""
     if singles_path is None or pairs_path is None:
         return None, None
-    labelled = rules.labelled_tables(singles_path, pairs_path)
-    colocation: ColocationModel
+    solo, pairs = read_measurements(str(singles_path), str(pairs_path), rules)
     scores: Iterable[Any]
-    if labelled is not None:
-        solo, pairs = labelled
-        scores, colocation = solo["sharing_score"], rules.labelled_pairs(pairs)
+    if "sharing_score" in solo.columns:
+        scores = solo["sharing_score"]
     else:
         from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
-        from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
-        solo, pairs = read_solo_profiles(str(singles_path)), read_pair_profiles(str(pairs_path))
-        model = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs)
-        scores, colocation = model.predict_table(solo), MeasuredPairs(pairs)
+        scores = PackingAnalyzeModel(PackingSettings(seed=seed)).fit(solo, pairs).predict_table(solo)
     by_type = dict(zip(solo["job_type"], map(int, scores), strict=True))
-    scored = {
+    profiles = {
         name: replace(profile, sharing_score=by_type[name])
         for name, profile in profiles_by_type(solo).items()
     }
-    return scored, colocation
+    return profiles, colocation_of(solo, pairs, rules)

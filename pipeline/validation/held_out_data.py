@@ -65,8 +65,8 @@ def held_out_window(
         raise BadInputError(f"A hold-out of {hold_out_days!r} days.", remedy="Use 1 day or more.")
     if learned_until >= last:
         raise BadInputError(
-            f"There is nothing to judge: the release has learned until {say_time(learned_until)}, and the "
-            f"last job of {cluster!r} was submitted at {say_time(last)}.",
+            f"There is nothing to judge: the release has learned until {time_text(learned_until)}, and the "
+            f"last job of {cluster!r} was submitted at {time_text(last)}.",
             remedy="Ingest newer logs, or train on fewer days (`lucid train --hold-out-days`).",
         )
     start = last - timedelta(days=hold_out_days)
@@ -76,8 +76,8 @@ def held_out_window(
         if most >= 1:
             remedy = f"hold out at most {most} days, or {remedy}"
         raise BadInputError(
-            f"The window of {hold_out_days} days begins at {say_time(start)}, but the release has learned "
-            f"until {say_time(learned_until)}: it would be judged on what it has seen.",
+            f"The window of {hold_out_days} days begins at {time_text(start)}, but the release has learned "
+            f"until {time_text(learned_until)}: it would be judged on what it has seen.",
             remedy=remedy[0].upper() + remedy[1:] + ".",
         )
     warm_up_start = max(first, start - timedelta(days=warm_up_days))
@@ -112,6 +112,6 @@ def _sizes(lake: Lake, cluster: str, at: datetime) -> pd.DataFrame:
         ) from error
 
 
-def say_time(instant: datetime) -> str:
-    """An instant as people read it."""
+def time_text(instant: datetime) -> str:
+    """Return an instant as people read it."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

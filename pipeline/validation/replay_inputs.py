@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cluster_logs.metrics.job_metrics import PROFILE, RUNNING
 from foundation.errors import BadInputError, check_names
 from lucid_models.known_profiles import LOG, profiles_known_at, with_own_metrics
-from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, say_time
+from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, time_text
 from profiler_jobs.profile_table import ProfileSet
 from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
 from simulator.colocation import MeasuredPairs
@@ -85,15 +85,15 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
     warm_up = int((~judged).sum())
     if warm_up:
         remarks.append(
-            f"{warm_up:,} jobs submitted from {say_time(window.warm_up_start)} on fill the cluster before "
+            f"{warm_up:,} jobs submitted from {time_text(window.warm_up_start)} on fill the cluster before "
             "the window; they are not counted. Jobs submitted before that are taken to have ended."
         )
     else:
         remarks.append("The log has no job before the window: the cluster starts empty.")
     if not judged.any():
         raise BadInputError(
-            f"No job of {data.cluster!r} that can be replayed was submitted from {say_time(window.start)} to "
-            f"{say_time(window.end)}. {' '.join(remarks)}",
+            f"No job of {data.cluster!r} that can be replayed was submitted from {time_text(window.start)} "
+            f"to {time_text(window.end)}. {' '.join(remarks)}",
             remedy="Hold out more days, or give the virtual clusters' nodes (`lucid ingest --nodes`).",
         )
     remarks += data.remarks

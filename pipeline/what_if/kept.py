@@ -23,7 +23,7 @@ from foundation.leftovers import scratch_folder
 from foundation.replaced_files import replace_file
 from foundation.storage import read_bytes
 from pipeline.search.experiment_store.experiment import OK, Record
-from pipeline.search.sweeps.added_nodes import say_added_nodes
+from pipeline.search.sweeps.added_nodes import added_nodes_text
 from pipeline.search.sweeps.kept_jobs import SUBMIT_TIME, USAGE, WAITS, kept_table
 from pipeline.search.sweeps.runs import SweepRun
 from pipeline.search.sweeps.sweep import SweepPlan, read_records
@@ -160,7 +160,7 @@ def _variant(name: str, run: SweepRun, record: Record | None) -> dict[str, Any]:
         "name": name,
         "policy": run.policy,
         "settings": dict(run.settings),
-        "nodes": say_added_nodes(run.added_nodes) or "as they are",
+        "nodes": added_nodes_text(run.added_nodes) or "as they are",
         "error": ("It has no result." if record is None else record["error"]) if failed else None,
         "gpus": figures.get("total_gpus"),
         "utilisation_pct": figures.get("utilisation_pct"),
@@ -181,7 +181,7 @@ def _copied(plan: SweepPlan, identity: str, folder: Path, number: int) -> pd.Dat
 def variant_names(runs: Sequence[SweepRun]) -> list[str]:
     """Return a name for each run, no two alike: its policy and nodes; all of it where those are alike."""
     short = [
-        f"{run.policy}, nodes {say_added_nodes(run.added_nodes)}" if run.added_nodes else run.policy
+        f"{run.policy}, nodes {added_nodes_text(run.added_nodes)}" if run.added_nodes else run.policy
         for run in runs
     ]
     return [run.label if short.count(name) > 1 else name for name, run in zip(short, runs, strict=True)]

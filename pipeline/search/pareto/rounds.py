@@ -79,17 +79,17 @@ def ask_round(study: ParetoSearch, number: int) -> list[Evaluation]:
     BadInputError when a round before it was not asked for or simulated.
     """
     stored = study.stored_round(number, lambda: _choose(study, number))
-    return _left(study, [(identity, sample) for identity, sample in stored["evaluations"]])
+    return _without_record(study, [(identity, sample) for identity, sample in stored["evaluations"]])
 
 
 def ask_confirmations(study: ParetoSearch) -> list[Evaluation]:
     """Return what is left to simulate of candidates near the front, once all rounds are done."""
-    return _left(study, _lacking(within_3pct(study, candidates_of(study)), search_samples(study)))
+    return _without_record(study, _lacking(within_3pct(study, candidates_of(study)), search_samples(study)))
 
 
 def ask_held_out(study: ParetoSearch) -> list[Evaluation]:
     """Return the simulations that are left of the found front on fresh samples."""
-    return _left(study, _lacking(within_1pct(study, candidates_of(study)), held_out_samples(study)))
+    return _without_record(study, _lacking(within_1pct(study, candidates_of(study)), held_out_samples(study)))
 
 
 def within_3pct(study: ParetoSearch, candidates: Sequence[TriedConfiguration]) -> list[TriedConfiguration]:
@@ -352,7 +352,7 @@ def _lacking(candidates: Sequence[TriedConfiguration], samples: Sequence[str]) -
     ]
 
 
-def _left(study: ParetoSearch, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+def _without_record(study: ParetoSearch, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     return [evaluation for evaluation in evaluations if not study.is_done(_record_id(evaluation))]
 
 

@@ -68,8 +68,8 @@ def _changed(present: dict[str, int], added: Mapping[str, int]) -> dict[str, int
     return changed
 
 
-def say_added_nodes(added: Mapping[str, int]) -> str:
-    """Say a change of nodes in words: `+4 in all`, `vc1 -2, vc2 +1`."""
+def added_nodes_text(added: Mapping[str, int]) -> str:
+    """Return a change of nodes in words: `+4 in all`, `vc1 -2, vc2 +1`."""
     return ", ".join(
         f"{more:+,} in all" if name == EVERYWHERE else f"{name} {more:+,}"
         for name, more in sorted(added.items())

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from foundation.png_figures import save_figure
 from pipeline.search.experiment_store.experiment import OK
 from pipeline.search.sweeps.runs import axes_of
 
@@ -32,13 +32,7 @@ def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:
     for axis in axes:
         if good[axis].nunique() > 1:
             figures[f"sweep_{axis}.png"] = along(good, axis, axes)
-    written = []
-    for name, figure in figures.items():
-        FigureCanvasAgg(figure)
-        # No date or version in the file: the same results give the same bytes.
-        figure.savefig(out_dir / name, dpi=120, metadata={"Software": None})
-        written.append(out_dir / name)
-    return written
+    return [save_figure(figure, out_dir / name) for name, figure in figures.items()]
 
 
 def _label(row: pd.Series, axes: list[str], varied: set[str]) -> str:

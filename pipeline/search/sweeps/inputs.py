@@ -9,7 +9,6 @@ or the lake in between.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,7 +17,6 @@ import pyarrow.parquet as pq
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
-from foundation.input_roots import admitted
 from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
 from foundation.storage import locate, write_frame
@@ -26,9 +24,9 @@ from lucid_models.known_profiles import with_own_metrics
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile, read_lake_jobs
+from pipeline.replay.log_scenario import read_measurements
 from pipeline.search.experiment_store.documents import digest, read_json, write_json
 from pipeline.validation.replay_inputs import JobTypes
-from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.rule_sets import load_rules
 
 INPUTS_FILE = "inputs.json"
@@ -137,7 +135,7 @@ def read_log(
     """
     sizes = size.read(log.zone)
     frame, remarks = log.read(progress)
-    solo, pairs = _measurements(measured, rules)
+    solo, pairs = (None, None) if measured is None else read_measurements(*measured, load_rules(rules))
     return SweepInputs(
         jobs=_columns(log.part(frame), JOB_COLUMNS),
         sizes=_columns(sizes, SIZE_COLUMNS),
@@ -148,19 +146,6 @@ def read_log(
         events=events,
         remarks=tuple(remarks),
     )
-
-
-def _measurements(
-    measured: tuple[str, str] | None, rules: str
-) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-    if measured is None:
-        return None, None
-    singles_uri, pairs_uri = measured
-    published = Path(admitted(singles_uri)), Path(admitted(pairs_uri))
-    labelled = load_rules(rules).labelled_tables(*published)
-    if labelled is not None:
-        return labelled
-    return read_solo_profiles(singles_uri), read_pair_profiles(pairs_uri)
 
 
 def read_lake(

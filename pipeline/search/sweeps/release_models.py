@@ -45,7 +45,7 @@ def settings_of_live(tracking_uri: str, cluster: str) -> dict[str, Mapping[str, 
     return {live.policy: {name: (value,) for name, value in settings.items()}} if settings else {}
 
 
-def believed_by_live(inputs: SweepInputs, *, lake_uri: str, cluster: str, tracking_uri: str) -> SweepInputs:
+def with_live_beliefs(inputs: SweepInputs, *, lake_uri: str, cluster: str, tracking_uri: str) -> SweepInputs:
     """Return inputs of a cluster of the lake with what the live release believes of their jobs.
 
     A job that was submitted before the models had learned is estimated by Helios' rolling estimate, as in the

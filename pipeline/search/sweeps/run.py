@@ -18,6 +18,7 @@ from foundation.progress import Progress, silent
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.replay.cluster_events import EVERYONE
+from pipeline.replay.log_scenario import colocation_of
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.search.experiment_store.experiment import FAILED, FORMAT_VERSION, OK
 from pipeline.search.sweeps.added_nodes import with_added_nodes
@@ -26,7 +27,7 @@ from pipeline.search.sweeps.kept_jobs import JobKeeper
 from pipeline.search.sweeps.runs import SweepRun, run_id
 from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
-from simulator.colocation import ColocationModel, MeasuredPairs
+from simulator.colocation import ColocationModel
 from simulator.job import JobProfile
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
@@ -48,7 +49,9 @@ class RunReplayer:
         self._workload = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_workload)
         self._profiles = lru_cache(maxsize=_KEPT_WORKLOADS)(self._make_profiles)
         self._model: Any = None
-        self._colocation = colocation_of(inputs)
+        self._colocation: ColocationModel | None = None  # the simulator's own model
+        if inputs.solo is not None and inputs.pairs is not None:
+            self._colocation = colocation_of(inputs.solo, inputs.pairs, load_rules(inputs.rules))
 
     def record(
         self, run: SweepRun, progress: Progress = silent, kept_uri: str | None = None
@@ -182,15 +185,6 @@ class RunReplayer:
                 assert solo is not None and pairs is not None  # noqa: S101, PT018 - the caller looked
                 self._model = PackingAnalyzeModel().fit(solo, pairs)
         return self._model
-
-
-def colocation_of(inputs: SweepInputs) -> ColocationModel | None:
-    """Return how fast the measured pairs run; None: the simulator's own model."""
-    if inputs.pairs is None or inputs.solo is None:
-        return None
-    if "sharing_score" in inputs.solo.columns:
-        return load_rules(inputs.rules).labelled_pairs(inputs.pairs)
-    return MeasuredPairs(inputs.pairs)
 
 
 def scaled_sizes(sizes: pd.DataFrame, factor: float, *, one_pool: bool = False) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import pandas as pd
 from foundation.errors import BadInputError, check_names
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.search.experiment_store.experiment import OK
-from pipeline.search.sweeps.added_nodes import say_added_nodes
+from pipeline.search.sweeps.added_nodes import added_nodes_text
 from simulator.policies.registry import policy_class
 from simulator.rules import DEFAULT, Rules
 
@@ -77,7 +77,7 @@ class SweepRun:
         if self.node_scale != 1:
             parts.append(f"nodes x {self.node_scale:g}")
         if self.added_nodes:
-            parts.append(f"nodes {say_added_nodes(self.added_nodes)}")
+            parts.append(f"nodes {added_nodes_text(self.added_nodes)}")
         if self.estimate_noise is not None:
             parts.append(f"noise {self.estimate_noise:g}")
         parts += [f"{NODE_SLEEP}.{name}={shown(value)}" for name, value in sorted(self.node_sleep.items())]
@@ -250,7 +250,7 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
         columns[f"{NODE_SLEEP}.{name}"] = _column([run.node_sleep.get(name) for run in runs.values()])
     columns["node_scale"] = [run.node_scale for run in runs.values()]
     if any(run.added_nodes for run in runs.values()):
-        added_texts = [say_added_nodes(run.added_nodes) or None for run in runs.values()]
+        added_texts = [added_nodes_text(run.added_nodes) or None for run in runs.values()]
         columns[ADDED_NODES] = pd.array(added_texts, dtype="str")
     columns["estimate_noise"] = pd.array([run.estimate_noise for run in runs.values()], dtype="Float64")
     columns["seed"] = [run.seed for run in runs.values()]

@@ -34,7 +34,7 @@ from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import reference_measurements
 from pipeline.search.sweeps.added_nodes import MOST_NODES
 from pipeline.search.sweeps.inputs import EVENTS, SweepInputs, read_lake, read_log
-from pipeline.search.sweeps.release_models import believed_by_live, settings_of_live
+from pipeline.search.sweeps.release_models import settings_of_live, with_live_beliefs
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
 from pipeline.validation.replay_inputs import JobTypes
@@ -212,7 +212,7 @@ class SweepSpec:
         )
         if not self.live_release:
             return inputs
-        return believed_by_live(
+        return with_live_beliefs(
             inputs, lake_uri=lake_uri, cluster=self.cluster, tracking_uri=self._tracking_uri
         )
 

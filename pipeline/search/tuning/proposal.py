@@ -108,7 +108,7 @@ def propose(study: TuningStudy, *, progress: Progress = silent) -> Proposal:
         validation = _validate(study, current, best)
         proposed, why = _passes(validation)
         verb = "Proposed" if proposed else "Not proposed"
-        sentence = f"{verb}: {_said(changes)}. {why}"
+        sentence = f"{verb}: {_changes_text(changes)}. {why}"
     proposal = Proposal(
         study.cluster, study.sha256, study.objective, done, changes, search, validation, proposed, sentence
     )
@@ -170,7 +170,7 @@ def _passes(validation: Mapping[str, Any]) -> tuple[bool, str]:
     return True, f"{change}."
 
 
-def _said(changes: Mapping[str, Mapping[str, Value]]) -> str:
+def _changes_text(changes: Mapping[str, Mapping[str, Value]]) -> str:
     return ", ".join(
         f"{SYMBOLS[name]} {shown(name, change['from'])} -> {shown(name, change['to'])}"
         for name, change in changes.items()

@@ -25,7 +25,9 @@ FILES = (TRIALS_FILE, SENSITIVITY_FILE, REPORT_FILE, IMPORTANCES_FILE, *PICTURES
 
 def write_report(study: TuningStudy, proposal: Proposal) -> tuple[str, ...]:
     """Write trials.csv, sensitivity.csv, importances.json, tuning.md and the pictures; return their URIs."""
-    from pipeline.search.tuning import figures  # loading matplotlib takes longer than many a replay
+    # Loading matplotlib takes longer than many a replay.
+    from foundation.png_figures import save_figure
+    from pipeline.search.tuning import figures
 
     trials = trials_of(study)
     weights = weights_of(study, trials)
@@ -44,10 +46,8 @@ def write_report(study: TuningStudy, proposal: Proposal) -> tuple[str, ...]:
         figures.importance(weights),
     )
     with scratch_folder("tuning") as scratch:
-        for name, figure in zip(PICTURES, drawn, strict=True):
-            # No date or version in the file: the same study gives the same bytes.
-            figure.savefig(scratch / name, dpi=120, metadata={"Software": None})
-        store_files(study.uri, [scratch / name for name in PICTURES])
+        pictures = zip(PICTURES, drawn, strict=True)
+        store_files(study.uri, [save_figure(figure, scratch / name) for name, figure in pictures])
     return tuple(f"{study.uri}/{name}" for name in FILES)
 
 

@@ -2,20 +2,17 @@
 
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 _DPI = 120
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    """Return an empty figure of this size in inches."""
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure as PNG."""
+    """Write a figure as PNG, without a date or the library's version in the file."""
     figure.savefig(path, format="png", dpi=_DPI, metadata={"Software": None})
     return path
