@@ -56,7 +56,7 @@ class PlannedLog:
 
 
 def read_planned_log(
-    asked: LogToReplay,
+    request: LogToReplay,
     *,
     needs_estimates: bool,
     command: Sequence[str],
@@ -68,7 +68,7 @@ def read_planned_log(
     What changes with time in a file of nodes is planned for as it is last. Raises BadInputError for what
     cannot be planned for.
     """
-    size, zone = asked.size, asked.log.zone
+    size, zone = request.size, request.log.zone
     gpus_per_node = size.gpus_per_node
     if size.gpus is not None and size.gpus % gpus_per_node:
         raise BadInputError(
@@ -85,7 +85,7 @@ def read_planned_log(
         present = {name: int(nodes) for name, nodes in counts}
         gpus_per_node = ClusterSpec.from_nodes(newest).gpus_per_node
     logged = read_scenario(
-        asked,
+        request,
         needs_estimates=needs_estimates,
         sizes=newest.assign(nodes=_ROOM_NODES),
         progress=progress,

@@ -73,7 +73,7 @@ class LogScenario:
 
 
 def read_scenario(
-    asked: LogToReplay,
+    request: LogToReplay,
     *,
     needs_estimates: bool,
     needs_pairs: bool = False,
@@ -87,48 +87,48 @@ def read_scenario(
     With `needs_estimates` jobs have the estimates of the source that is asked for; with `needs_pairs` a
     pairwise model predicts how fast pairs run.
     """
-    log, rules, zone = asked.log, asked.rules, asked.log.zone
-    speed_ups = read_speed_ups(asked.speed_ups_path) if asked.speed_ups_path is not None else None
-    sizes = asked.size.read(zone) if sizes is None else sizes
+    log, rules, zone = request.log, request.rules, request.log.zone
+    speed_ups = read_speed_ups(request.speed_ups_path) if request.speed_ups_path is not None else None
+    sizes = request.size.read(zone) if sizes is None else sizes
     frame, remarks = log.read(progress)
     jobs = log.part(frame).reset_index(drop=True)
-    singles_path, pairs_path = asked.singles_path, asked.pairs_path
+    singles_path, pairs_path = request.singles_path, request.pairs_path
     if singles_path is None and jobs["job_type"].notna().any():
         singles_path, pairs_path, remark = reference_measurements()
         remarks.append(remark)
-    profiles, colocation = measured_colocation(singles_path, pairs_path, asked.seed, rules)
+    profiles, colocation = measured_colocation(singles_path, pairs_path, request.seed, rules)
     counts_from_zero = load_reader(log.source_format).counts_from_zero
     workload = Workload.from_jobs(
         jobs,
         profiles=profiles,
-        cpu_jobs=asked.events.cpu_cores_per_node > 0,
+        cpu_jobs=request.events.cpu_cores_per_node > 0,
         withdrawn_jobs=not rules.fractional,
         speed_ups=speed_ups,
         origin=SECOND_0 if counts_from_zero and log.start is None else None,
     )
-    if asked.elastic_min_gpus is not None:
+    if request.elastic_min_gpus is not None:
         models = strings_or_none(jobs, "name")
         workload = as_elastic(
             workload,
-            asked.elastic_min_gpus,
+            request.elastic_min_gpus,
             models=[models[row] for row in workload.rows] if workload.rows is not None else models,
             speed_ups=speed_ups if speed_ups is not None else measured_speed_ups(),
         )
     origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
     inference = None
-    gangs = asked.lender is not None and has_workers(jobs)
-    if asked.lender is not None:
-        asked.lender.check_jobs(in_workers=gangs)
+    gangs = request.lender is not None and has_workers(jobs)
+    if request.lender is not None:
+        request.lender.check_jobs(in_workers=gangs)
         if gangs:
-            workload = in_workers(workload, jobs, asked.lender.mix)
-        inference, of_load = asked.lender.service(origin, in_workers=gangs)
+            workload = in_workers(workload, jobs, request.lender.mix)
+        inference, of_load = request.lender.service(origin, in_workers=gangs)
         remarks += of_load
-    events = asked.events
+    events = request.events
     if events.lake_cluster is not None:
         sizes = lake_sizes(events.lake_uri, events.lake_cluster, origin.to_pydatetime(), zone)
     if set(sizes["virtual_cluster"]) == {EVERYONE}:
         workload = workload.in_one_virtual_cluster(EVERYONE)
-    cluster, changes = events.cluster(sizes, workload, origin, zone, asked.seed)
+    cluster, changes = events.cluster(sizes, workload, origin, zone, request.seed)
     workload = workload.that_fit(cluster, changes)
     remarks += [
         f"Jobs of the log that are not replayed: {count:,} {rule}."
@@ -148,7 +148,7 @@ def read_scenario(
         )
     if needs_estimates and not gangs:  # jobs in workers have theirs
         earlier = frame[frame["submit_time"] < jobs["submit_time"].min()].sort_values("submit_time")
-        workload, of_estimates = asked.estimates.estimated(workload, jobs, earlier, progress)
+        workload, of_estimates = request.estimates.estimated(workload, jobs, earlier, progress)
         remarks += of_estimates
     scenario = Scenario(
         workload,
@@ -157,8 +157,8 @@ def read_scenario(
         colocation=colocation,
         changes=changes,
         forecast=naive_forecast(workload),  # no model was trained here; what policies do with it is theirs
-        believed_pairs=learned_pairs(singles_path, pairs_path, asked.seed) if needs_pairs else None,
-        node_sleep=asked.node_sleep,
+        believed_pairs=learned_pairs(singles_path, pairs_path, request.seed) if needs_pairs else None,
+        node_sleep=request.node_sleep,
         inference=inference,
     )
     return LogScenario(scenario, origin, frame["job_id"], len(sizes), tuple(remarks))

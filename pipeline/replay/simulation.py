@@ -29,7 +29,7 @@ class SimulationReport:
 
 
 def simulate_log(
-    asked: LogToReplay,
+    request: LogToReplay,
     policies: Sequence[str],
     out_dir: Path,
     *,
@@ -45,11 +45,11 @@ def simulate_log(
     policy or setting.
     """
     classes = [
-        policy_class(policy, asked.rules) for policy in policies
+        policy_class(policy, request.rules) for policy in policies
     ]  # an unknown name is an error before long work
     settings, watching = settings or {}, watching or Watching()
     logged = read_scenario(
-        asked,
+        request,
         needs_estimates=any(policy.needs_estimates for policy in classes),
         needs_pairs=any(values.get("packing_rule") == "pairs" for values in settings.values()),
         progress=progress,
@@ -61,7 +61,7 @@ def simulate_log(
     results: dict[str, SimulationResult] = {}
     watches: dict[str, RunWatch] = {}
     about = {
-        "log": Path(asked.log.path).name,
+        "log": Path(request.log.path).name,
         "second_0": origin.isoformat(),
         "virtual_clusters": logged.virtual_clusters,
     }
@@ -71,7 +71,7 @@ def simulate_log(
         def reported(done: int, total: int | None, _: str, what: Work = what) -> None:
             progress(done, total, what)
 
-        with RunWatch(policy, watching, watching.window(origin, asked.log.zone), out_dir) as watch:
+        with RunWatch(policy, watching, watching.window(origin, request.log.zone), out_dir) as watch:
             results[policy] = simulate(
                 scenario,
                 policy,

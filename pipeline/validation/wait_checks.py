@@ -21,7 +21,7 @@ def check_waits(
 ) -> list[Constraint]:
     """Two constraints on the forecasts of the `days` (start, end); nothing of a release without a wait model.
 
-    Where nobody waited nothing is measured, and nothing is refused: answers change no order of a queue.
+    Where no job waited nothing is measured, and nothing is refused: answers change no order of a queue.
     """
     if scorer is None:
         return []

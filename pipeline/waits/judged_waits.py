@@ -53,7 +53,7 @@ def judge_waits(
     """
     moments = int((end - start).total_seconds() // MOMENT_EVERY_S) + LEARNED_MOMENTS
     log = read_job_queue(lake_uri, cluster, end, moments)
-    if not log.rows_kept:  # nobody waited
+    if not log.rows_kept:  # no job waited
         none: Floats = np.empty(0)
         return JudgedWaits(none, none, none, none.astype(np.intp), none.astype(np.bool_), none)
     table = WaitTable.of(log)
