@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from foundation.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND
 from pipeline.monitoring.data import (
@@ -35,6 +35,7 @@ from pipeline.monitoring.nodes import node_findings, node_health
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
 from pipeline.monitoring.waits import wait_findings, wait_health
+from pipeline.profiling.profile_store import stored_profile_set
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def monitor_release(
     )
     packing = packing_health(
         release.models.packing,
-        _profiles(lake_uri, cluster),
+        stored_profile_set(lake_uri, cluster),
         release.packing_digest,
         release.validation["packing"],
     )
@@ -193,12 +194,3 @@ def monitor_release(
         limit_savings(tables),
         waits,
     )
-
-
-def _profiles(lake_uri: str, cluster: str) -> Any:
-    from pipeline.profiling.profile_store import read_profile_set
-
-    try:
-        return read_profile_set(lake_uri, cluster)
-    except NotFoundError:
-        return None
