@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pipeline.planning.plan_report import CapacityReport
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
 from pipeline.planning.records import line_of_plan, log_report, write_report
-from pipeline.planning.replays import PlanReplays, StoredReplays
+from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays, replay_planned
 from pipeline.search.experiment_store.documents import digest
 from simulator.loaning.policy_beside_inference import load_borrowing_policy
 from simulator.policies.registry import policy_class
@@ -56,7 +57,8 @@ def plan_capacity(
     store = StoredReplays.open(inputs_digest(log), uri)
     commands = Commands(log, out_dir)
     table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)
-    with PlanReplays(log, store, workers=workers, progress=progress) as replays:
+    with ReplayPool(partial(replay_planned, log), workers) as pool:
+        replays = PlanReplays(log, store, pool, workers, progress)
         plan = make_plan(replays, table, settings, progress)
         report = CapacityReport(name, log, settings, plan, replays.executed, replays.reused)
     write_report(report, out_dir)

@@ -3,10 +3,8 @@
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from time import process_time
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -97,11 +95,14 @@ class StoredReplays(Experiment):
         return f"{self.uri}/waits/{identity}.npy"
 
 
+ReplayPool = WorkerPool[PlannedRun, tuple[dict[str, Any], Floats, float]]
+
+
 class PlanReplays:
-    """Replays of a planned log, over `workers` processes; a context manager, so that these end."""
+    """Replays of a planned log over the `workers` processes of a pool that runs `replay_planned`."""
 
     def __init__(
-        self, log: PlannedLog, store: StoredReplays, *, workers: int = 1, progress: Progress = silent
+        self, log: PlannedLog, store: StoredReplays, pool: ReplayPool, workers: int, progress: Progress
     ) -> None:
         self.log = log
         self.store = store
@@ -109,51 +110,38 @@ class PlanReplays:
         self.executed = 0
         self.reused = 0
         self._inputs = inputs_digest(log)
-        self._pool = WorkerPool[PlannedRun, tuple[dict[str, Any], Floats, float]](
-            partial(replay_planned, log), workers
-        )
+        self._pool = pool
         self._progress = progress
-        self._known: dict[str, Replayed] = {}
-
-    def __enter__(self) -> Self:
-        """Start nothing yet."""
-        self._pool.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the processes."""
-        self._pool.__exit__(kind, error, trace)
+        self._replayed: dict[str, Replayed] = {}
 
     def __iter__(self) -> Iterator[Replayed]:
         """Return all that was asked for so far, in the order in which it was."""
-        return iter(self._known.values())
+        return iter(self._replayed.values())
 
     def of(self, runs: Sequence[PlannedRun]) -> list[Replayed]:
         """Return these replays, in their order; those that are not stored are made side by side."""
         by_identity = {run.identity(self._inputs): run for run in runs}
         missing: dict[int, tuple[str, PlannedRun]] = {}
         for identity, run in by_identity.items():
-            if identity in self._known:
+            if identity in self._replayed:
                 continue
             stored = self.store.find(identity, run)
             if stored is None:
                 missing[id(run)] = (identity, run)
             else:
                 self.reused += 1
-                self._known[identity] = stored
+                self._replayed[identity] = stored
         try:
             for run, (figures, waits_s, cpu_s) in self._pool.results([run for _, run in missing.values()]):
                 identity, _ = missing[id(run)]
-                self._known[identity] = Replayed(run, figures, waits_s)
-                self.store.keep(identity, self._known[identity], cpu_s)
+                self._replayed[identity] = Replayed(run, figures, waits_s)
+                self.store.keep(identity, self._replayed[identity], cpu_s)
                 self.executed += 1
                 self._progress(self.executed, None, Work("replays", "replays"))
         except WorkerLostError as error:
             error.advise("Plan again: what is finished is kept.")
             raise
-        return [self._known[run.identity(self._inputs)] for run in runs]
+        return [self._replayed[run.identity(self._inputs)] for run in runs]
 
 
 def replay_planned(
