@@ -148,6 +148,6 @@ def _add_model(test: ThroughputTest) -> ThroughputPredictModel:
         partial(ThroughputPredictModel(test.settings).fit, test.history, test.column, test.lead_bins)
     )
     features = model.features_of(test.table).to_numpy()[test.rows]
-    forecast, took_ms = predict_timed(partial(model.scorer.predict_rows, features))
-    test.add("ebm", forecast, fit_s, took_ms)
+    _, took_ms = predict_timed(partial(model.scorer.predict_rows, features))
+    test.add("ebm", model.predict(test.table)[test.rows], fit_s, took_ms)
     return model

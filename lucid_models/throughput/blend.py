@@ -59,10 +59,16 @@ class PartWeights:
 
 @dataclass(frozen=True)
 class Blend:
-    """The weights while something comes (`busy`) and while the rolling median is nothing (`silent`)."""
+    """The weights while something comes (`busy`) and while the rolling median is nothing (`silent`).
+
+    From `since_s` (Unix time, s: the end of training) on they follow the errors of the last `followed_bins`
+    bins (following; 0: they stay).
+    """
 
     busy: PartWeights = field(default_factory=lambda: PartWeights((1.0, 0.0, 0.0)))
     silent: PartWeights = field(default_factory=lambda: PartWeights((1.0, 0.0, 0.0)))
+    followed_bins: int = 0
+    since_s: int = 0
 
     def weights(self, medians: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights of PARTS for forecasts beside these rolling medians (NaN: not known, what is learned
@@ -75,16 +81,26 @@ class Blend:
     def sentence(self) -> str:
         """The weights in words, for a card."""
         busy, silent = (weights_in_words(chosen.weights) for chosen in (self.busy, self.silent))
-        return busy if busy == silent else f"{busy}; while that median is nothing {silent}"
+        chosen = busy if busy == silent else f"{busy}; while that median is nothing {silent}"
+        return f"{chosen}; they follow the errors of the last day" if self.followed_bins else chosen
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {"busy": self.busy.to_data(), "silent": self.silent.to_data()}
+        return {
+            "busy": self.busy.to_data(),
+            "silent": self.silent.to_data(),
+            "followed_bins": self.followed_bins,
+            "since_s": self.since_s,
+        }
 
     @classmethod
     def from_data(cls, fields: Fields) -> "Blend":
         """Read what `to_data` wrote; raises CorruptModelError."""
-        return cls(*(PartWeights.from_data(fields.child(name)) for name in ("busy", "silent")))
+        busy, silent = (PartWeights.from_data(fields.child(name)) for name in ("busy", "silent"))
+        if not fields.has("followed_bins"):  # of models from before weights followed errors
+            return cls(busy, silent)
+        followed_bins = fields.integer("followed_bins", 0, 100_000)
+        return cls(busy, silent, followed_bins, fields.integer("since_s", -(2**62), 2**62))
 
     @classmethod
     def of_share(cls, learned: float) -> "Blend":
@@ -104,7 +120,8 @@ def best_blend(truth: NDArray[np.float64], parts: NDArray[np.float64], day_bins:
     `truth` of shape (bins,), `parts` of shape (bins, 3): what PARTS said of them; NaN: unknown.
     """
     is_silent = parts[:, PARTS.index("median")] < SILENT_BELOW
-    return Blend(*(_best_weights(truth, parts, rows, day_bins) for rows in (~is_silent, is_silent)))
+    busy, silent = (_best_weights(truth, parts, rows, day_bins) for rows in (~is_silent, is_silent))
+    return Blend(busy, silent)
 
 
 def _best_weights(
@@ -132,5 +149,5 @@ def _best_weights(
 def weights_in_words(weights: tuple[float, ...]) -> str:
     """What a forecast is made of, in words."""
     names = ("what was learned", "the rolling median", "the newest value")
-    shares = [f"{weight:.0%} {name}" for weight, name in zip(weights, names, strict=True) if weight]
+    shares = [f"{weight:.0%} {name}" for weight, name in zip(weights, names, strict=True) if weight >= 0.005]
     return " and ".join(filter(None, (", ".join(shares[:-1]), shares[-1])))

@@ -22,7 +22,7 @@ A bin without a count (NaN) is taken to be what the same time of the last days b
 silence that was longer than usual, once it is over (silences).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,14 +165,20 @@ class ThroughputFeatures:
         """
         recorded = np.asarray(counts, dtype=np.float64)
         kept = np.arange(recorded.size)[rows if rows is not None else slice(None)]
-        known = list(as_known(recorded, self.usual_silence_bins))
-        firsts = np.array([first for first, _ in known[1:]], dtype=np.intp)
-        turn = np.searchsorted(firsts, kept - self.lead_bins, side="right")
         result = np.empty((kept.size, len(self.names)))
-        for i in np.unique(turn).tolist():
-            rows_here = kept[turn == i]
-            result[turn == i] = self._rows(known[i][1][: rows_here[-1] + 1], first_bin_s, rows_here)
+        for here, known in self.known_to(recorded, kept):
+            result[here] = self._rows(known[: kept[here][-1] + 1], first_bin_s, kept[here])
         return result
+
+    def known_to(self, counts: Floats, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.bool_], Floats]]:
+        """Yield the series as it was known to rows in turn: which of `rows` (bins, ascending) read these
+        values; a silence that was over by then is NaN in them (silences).
+        """
+        known = list(as_known(counts, self.usual_silence_bins))
+        firsts = np.array([first for first, _ in known[1:]], dtype=np.intp)
+        turn = np.searchsorted(firsts, rows - self.lead_bins, side="right")
+        for i in np.unique(turn).tolist():
+            yield turn == i, known[i][1]
 
     def _rows(self, known: Floats, first_bin_s: int, kept: NDArray[np.intp]) -> Floats:
         values = filled(known, self.day_bins)

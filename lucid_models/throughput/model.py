@@ -4,7 +4,8 @@ An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2, o
 level (throughput_features). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
 cannot steer, weighted so that it counts jobs or GPUs; a bin counts half as much for every two months that it
 is older than the newest one. Validation bags are whole weeks. The newest part of the history chooses how far
-forecasts lean on naive ones instead (blend), and nothing is learned from unusual silences (silences).
+forecasts lean on naive ones instead (blend); since then the errors of the last day move that (following).
+Nothing is learned from unusual silences (silences).
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from lucid_models.scorer_model import ScorerModel, check_bin_length
 from lucid_models.series_windows import DAY_S, WEEK_S, local_days, time_blocks
 from lucid_models.throughput.blend import PARTS, Blend, best_blend, held_out_bins
 from lucid_models.throughput.features import LEVEL, ThroughputFeatures
+from lucid_models.throughput.following import FOLLOWED_DAYS
 from lucid_models.throughput.scorer import NAIVE_TERMS, SERIES, ThroughputScorer
 from lucid_models.throughput.silences import newest_known, usual_silence_bins
 
@@ -147,7 +149,9 @@ class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
             )
         blend = self._validated_blend(data, series, lead_bins)
         self._scorer = self._fitted(data, series, lead_bins)
-        self._scorer.blend = blend
+        end_s = data.first_bin_s + data.counts.size * data.bin_s
+        followed_bins = FOLLOWED_DAYS * DAY_S // data.bin_s
+        self._scorer.blend = replace(blend, followed_bins=followed_bins, since_s=end_s)
         return self
 
     def _validated_blend(self, data: BinnedSeries, series: str, lead_bins: int) -> Blend:
@@ -235,20 +239,28 @@ class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
         matrix = self.scorer.features.matrix(data.counts, data.first_bin_s)[data.position]
         return pd.DataFrame(matrix, columns=list(self.scorer.features.names), index=throughput.index)
 
+    def weights_of(self, throughput: pd.DataFrame) -> NDArray[np.float64]:
+        """What each of blend.PARTS weighs in the forecast of each row of the table, shape (rows, 3)."""
+        data = self._binned(throughput)
+        return self.scorer.weights_of_series(data.counts, data.first_bin_s)[data.position]
+
     def explain_global(self) -> dict[str, Any]:
         """Importances and shape functions, Figure 7 (a, b): how much of the level a feature's value adds."""
         return explain_additive_global(self.scorer.additive, self.kind, "multiple of the level")
 
-    def explain_local(self, row: pd.Series | Mapping[str, float]) -> dict[str, Any]:
+    def explain_local(
+        self, row: pd.Series | Mapping[str, float], weights: NDArray[np.float64] | None = None
+    ) -> dict[str, Any]:
         """What each feature adds to one forecast, in jobs or GPUs a bin, and its `reason` in words
-        (throughput_reasons); `row` as in `features_of`.
+        (throughput_reasons); `row` as in `features_of`, `weights` as in `weights_of` (None: as since
+        training).
         """
         values = [float(row[name]) for name in self.scorer.features.names]
-        account = self.scorer.account(values)
+        account = self.scorer.account(values, weights)
         explained = explain_additive_row(self.scorer.additive, values, account.forecast)
         # Scores are multiples of the level; times the level they add up in the unit of the forecast.
         row_alone = np.array([values])
-        weights, said = self.scorer.weights(row_alone)[0], self.scorer.parts(row_alone)[0]
+        weights, said = np.array(account.weights), self.scorer.parts(row_alone)[0]
         for name in ("intercept", "score"):
             explained[name] *= account.level * weights[0]
         for term in explained["terms"]:

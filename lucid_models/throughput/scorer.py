@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
-from lucid_models.throughput.blend import PARTS, Blend
+from lucid_models.throughput.blend import PARTS, SILENT_BELOW, Blend
 from lucid_models.throughput.features import LEVEL, MEDIAN, ThroughputFeatures
+from lucid_models.throughput.following import followed_weights
 from lucid_models.throughput.reasons import ForecastAccount, account_for_forecast
 
 SERIES = ("submitted_gpu_jobs", "submitted_gpus")
@@ -24,7 +25,7 @@ class ThroughputScorer:
     finite and within [0, `ceiling`].
 
     `usual_level` is the level where no bin is known. `blend`: what the shape functions, the rolling median
-    and the newest value weigh in a forecast.
+    and the newest value weigh in a forecast, at first and as their errors are followed.
     """
 
     kind = "throughput"
@@ -45,16 +46,25 @@ class ThroughputScorer:
         self.training = dict(training or {})
         self.blend = blend or Blend()
 
+    @property
+    def history_bins(self) -> int:
+        """Bins before a forecast bin that it is made from: its features', and those of the forecasts whose
+        errors its weights follow.
+        """
+        followed = self.blend.followed_bins
+        return self.features.history_bins + (followed + self.features.lead_bins if followed else 0)
+
     def predict_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Forecast of each feature row, in the series' unit (jobs or GPUs a bin)."""
-        parts = self.parts(rows)
-        weights = self.blend.weights(parts[:, PARTS.index("median")])
+        """Forecast of each feature row by the weights of training, in the series' unit (jobs or GPUs)."""
+        return self._weighed(self.parts(rows), self.weights(rows))
+
+    def _weighed(self, parts: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         weighed = np.where(weights > 0.0, weights * parts, 0.0)
         forecasts: NDArray[np.float64] = np.clip(weighed.sum(axis=1), 0.0, self.ceiling)
         return forecasts
 
     def weights(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each of blend.PARTS weighs in each row's forecast, shape (rows, 3)."""
+        """What each of blend.PARTS weighs in each row's forecast since training, shape (rows, 3)."""
         return self.blend.weights(self.parts(rows)[:, PARTS.index("median")])
 
     def parts(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,10 +88,14 @@ class ThroughputScorer:
         level = rows[:, self.features.names.index(LEVEL)]
         return np.exp(np.where(np.isnan(level), np.log(self.usual_level), level))
 
-    def account(self, values: Sequence[float]) -> ForecastAccount:
-        """Why one feature row is forecast as it is, in numbers; `sentence()` says it in words."""
+    def account(self, values: Sequence[float], weights: NDArray[np.float64] | None = None) -> ForecastAccount:
+        """Why one feature row is forecast as it is, in numbers; `sentence()` says it in words.
+
+        `weights`: what each of blend.PARTS weighs in it (`weights_of_series`); None: as since training.
+        """
         row = np.array([values], dtype=np.float64)
-        level, weights, said = float(self.levels(row)[0]), self.weights(row)[0], self.parts(row)[0]
+        level, said = float(self.levels(row)[0]), self.parts(row)[0]
+        weights = self.weights(row)[0] if weights is None else weights
         learned = zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)
         added = {name: float(weights[0]) * value for name, value in learned}
         for name, weight, naive in zip(NAIVE_TERMS, weights[1:], said[1:], strict=True):
@@ -90,7 +104,7 @@ class ThroughputScorer:
         return account_for_forecast(
             self.series,
             self.features.bin_s,
-            float(self.predict_rows(row)[0]),
+            float(self._weighed(said[None], weights[None])[0]),
             level,
             float(weights[0]) * self.additive.intercept,
             added,
@@ -105,7 +119,41 @@ class ThroughputScorer:
 
         `rows` forecasts a part of the bins, such as `slice(-4_032, None)`, in less time.
         """
-        return self.predict_rows(self.features.matrix(_history(counts), first_bin_s, rows))
+        return self._weighed(*self._said(_history(counts), first_bin_s, rows))
+
+    def weights_of_series(
+        self, counts: ArrayLike, first_bin_s: int, rows: slice | None = None
+    ) -> NDArray[np.float64]:
+        """What each of blend.PARTS weighs in the forecasts of `predict_series`, shape (rows, 3)."""
+        return self._said(_history(counts), first_bin_s, rows)[1]
+
+    def _said(
+        self, counts: NDArray[np.float64], first_bin_s: int, rows: slice | None, recorded: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What each of blend.PARTS says of each row, and what it weighs. Only the first `recorded` bins came
+        (None: all), and only their errors are followed.
+        """
+        kept = np.arange(counts.size)[rows if rows is not None else slice(None)]
+        followed, lead = self.blend.followed_bins, self.features.lead_bins
+        start = max(int(kept.min(initial=counts.size)) - followed - lead, 0)
+        since = (self.blend.since_s - first_bin_s) // self.features.bin_s
+        if not followed or not kept.size or since > kept[-1] - lead:
+            parts = self.parts(self.features.matrix(counts, first_bin_s, rows))
+            return parts, self.blend.weights(parts[:, PARTS.index("median")])
+        reached = np.arange(start, int(kept[-1]) + 1)
+        parts = self.parts(self.features.matrix(counts, first_bin_s, slice(start, reached[-1] + 1)))
+        weights = self.blend.weights(parts[:, PARTS.index("median")])
+        came = (reached >= since) & (reached < (counts.size if recorded is None else recorded))
+        is_silent = parts[:, PARTS.index("median")] < SILENT_BELOW
+        is_whole = ~np.isnan(parts).any(axis=1)  # a part that says nothing has no say
+        for known_here, known in self.features.known_to(counts, reached):
+            errors = np.abs(np.clip(parts, 0.0, self.ceiling) - known[reached][:, None])
+            for alike in (is_silent, ~is_silent):  # each by errors of times of its kind
+                here = known_here & alike & is_whole
+                heard = np.where((came & alike)[:, None], errors, np.nan)
+                newest = reached[here] - lead - start
+                weights[here] = followed_weights(weights[here], heard, newest, followed)
+        return parts[kept - start], weights[kept - start]
 
     def predict_next(self, counts: ArrayLike, first_bin_s: int, horizon: int) -> NDArray[np.float64]:
         """Forecast of the `horizon` bins that follow the history, shape (horizon,).
@@ -117,7 +165,7 @@ class ThroughputScorer:
         if not 1 <= horizon <= 100_000:
             raise BadInputError(f"A horizon of {horizon} bins is not possible.", remedy="Choose 1 to 100000.")
         history = _history(counts)
-        reach = self.features.history_bins
+        reach = self.history_bins
         start = max(history.size - reach, 0)
         known, first = history[start:], first_bin_s + start * self.features.bin_s
         lead = self.features.lead_bins
@@ -125,7 +173,8 @@ class ThroughputScorer:
         while len(forecasts) < horizon:
             step = min(lead, horizon - len(forecasts))
             extended = np.concatenate([known, forecasts, np.full(step, np.nan)])
-            forecasts.extend(self.predict_series(extended, first, slice(-step, None)).tolist())
+            said = self._said(extended, first, slice(-step, None), recorded=known.size)
+            forecasts.extend(self._weighed(*said).tolist())
         return np.array(forecasts)
 
     def to_data(self) -> dict[str, Any]:

@@ -254,7 +254,7 @@ def _next_bins(model: RegisteredModel, throughput: pd.DataFrame) -> list[Explain
         )
         ahead = pd.DataFrame({"bin_start": [start], "bin_s": [last["bin_s"]], series: [np.nan]})
         table = pd.concat([throughput[["bin_start", "bin_s", series]], ahead], ignore_index=True)
-        local = fitted.explain_local(fitted.features_of(table).iloc[-1])
+        local = fitted.explain_local(fitted.features_of(table).iloc[-1], fitted.weights_of(table)[-1])
         known_at = (last["bin_start"] + pd.Timedelta(seconds=int(last["bin_s"]))).to_pydatetime()
         explained.append(
             ExplainedPrediction(f"{series} of the bin at {start:%Y-%m-%d %H:%M}", series, known_at, local)

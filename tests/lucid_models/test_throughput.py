@@ -94,7 +94,7 @@ def test_predict_next_continues_predict(throughput_model, throughput) -> None:
 
 
 def test_what_lies_beyond_the_read_history_changes_no_forecast(throughput_model, throughput) -> None:
-    reach = throughput_model.scorer.features.history_bins
+    reach = throughput_model.scorer.history_bins
     table = pd.concat([throughput, throughput.assign(bin_start=throughput.bin_start + pd.Timedelta(days=16))])
     whole = throughput_model.predict_next(table, 5)
     recent = throughput_model.predict_next(table.iloc[-reach:], 5)
