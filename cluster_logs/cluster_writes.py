@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 import pyarrow.fs as pafs
 
 from cluster_logs.cluster_lock import ClusterLock, lock_for
+from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import ClusterRecord, LogOrigin, UnfinishedWrite, parse_record
 from foundation.errors import BadInputError, ClusterBusyError, HalfWrittenError
 from foundation.process_lock import acquire_within
@@ -256,7 +257,7 @@ class ClusterWrites:
         return self._fs.type_name, self._root, cluster
 
     def _folder(self, cluster: str) -> str:
-        return f"{self._root}/{RECORDS}/cluster={cluster}"
+        return f"{self._root}/{RECORDS}/cluster={check_cluster_name(cluster)}"
 
     def _record_path(self, cluster: str) -> str:
         return f"{self._folder(cluster)}/record.json"

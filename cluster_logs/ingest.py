@@ -235,7 +235,7 @@ def _ingest_jobs(
 ) -> IngestReport:
     window = (settings.start, settings.end)
     if reader.name != LAKE_FORMAT:
-        lake.admit(options.cluster, LogOrigin.REAL, uri)
+        lake.writes.admit(options.cluster, LogOrigin.REAL, uri)
     with scratch_folder("ingest") as scratch:
         spool = DaySpool(Path(scratch, "jobs"), JOB_ROWS_SCHEMA, "submit_time")
         refused = refused_spool(Path(scratch, "refused"))
@@ -256,7 +256,7 @@ def _ingest_jobs(
             refused.append(rows)
         task = f"ingest of {file_name(uri)} ({reader.name}{_in_words(window)})"
         with lake.writing(options.cluster, task, JOB_TABLES, inputs=(uri,), progress=progress):
-            lake.admit(options.cluster, logs_of_rows(sources), uri)
+            lake.writes.admit(options.cluster, logs_of_rows(sources), uri)
             for done, day in enumerate(days):
                 progress(done, len(days), f"writing jobs of {day}")
                 jobs = spool.read(day)

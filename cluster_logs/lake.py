@@ -41,12 +41,13 @@ from foundation.progress import Progress, silent
 class Lake:
     """The tables of all clusters under one root URI.
 
-    A writer waits for another one at most `wait_s` seconds (default: WRITER_WAITS_S).
+    A writer waits for another one at most `wait_s` seconds (default: WRITER_WAITS_S). `writes`: the locks and
+    notes of changes, by cluster.
     """
 
     def __init__(self, uri: str, *, wait_s: float | None = None) -> None:
         self._files = LakeFiles(uri)
-        self._writes = self._files.writes
+        self.writes = self._files.writes
         self._days = LakeDays(self._files)
         self._quarantine = QuarantineTable(self._files)
         self._wait_s = WRITER_WAITS_S if wait_s is None else wait_s
@@ -62,12 +63,12 @@ class Lake:
 
     def dates(self, cluster: str, table: str = "jobs") -> list[date]:
         """The days of a table that hold rows, in order."""
-        self._writes.check_readable(cluster, table)
+        self.writes.check_readable(cluster, table)
         return sorted(self._files.partitions(table, cluster))
 
     def rows_by_day(self, cluster: str, table: str = "jobs") -> dict[date, int]:
         """How many rows each day of a table has, in order; empty where it has none."""
-        self._writes.check_readable(cluster, table)
+        self.writes.check_readable(cluster, table)
         return self._files.rows_by_day(table, cluster)
 
     # Writers, readers, tables ------------ ----------------------------------------------------------------
@@ -88,7 +89,7 @@ class Lake:
         What is written within is one change: readers refuse the `tables` from the first file that changes
         until the end, and also if the process dies in between; then the same `task` again completes it.
         """
-        return self._writes.session(
+        return self.writes.session(
             check_cluster_name(cluster),
             task,
             tables,
@@ -98,30 +99,6 @@ class Lake:
             over=over,
             repairs=repairs,
         )
-
-    def completing(self, cluster: str, task: str) -> AbstractContextManager[None]:
-        """Read within also what the task left half-written: its next run begins with it."""
-        return self._writes.completing(check_cluster_name(cluster), task)
-
-    def changing(self, cluster: str, table: str) -> None:
-        """Say, within `writing`, that a file of a table which is not written here is about to change."""
-        self._writes.changing(cluster, table)
-
-    def check_readable(self, cluster: str, table: str) -> None:
-        """Raise HalfWrittenError for a table that a dead writer left, ClusterBusyError for one in work."""
-        self._writes.check_readable(check_cluster_name(cluster), table)
-
-    def logs(self, cluster: str) -> LogOrigin | None:
-        """Where the cluster's rows come from; None when no row says."""
-        return self._writes.logs(check_cluster_name(cluster))
-
-    def admit(self, cluster: str, logs: LogOrigin | None, what: str) -> None:
-        """Raise BadInputError when rows of an origin (`what` names them) would mix with others."""
-        self._writes.admit(check_cluster_name(cluster), logs, what)
-
-    def forget(self, cluster: str) -> None:
-        """Delete the cluster's record, as the end of removing it."""
-        self._writes.forget(cluster)
 
     def _alone(self, cluster: str, table: str) -> AbstractContextManager[WriteSession]:
         return self.writing(cluster, f"a write of {table}", (table,))
@@ -150,7 +127,7 @@ class Lake:
 
     def _admit_jobs(self, cluster: str, jobs: pa.Table) -> None:
         names = jobs.column("source_file").unique().to_pylist()
-        self._writes.admit(cluster, logs_of_rows(names), f"jobs of {', '.join(sorted(names)[:3])}")
+        self.writes.admit(cluster, logs_of_rows(names), f"jobs of {', '.join(sorted(names)[:3])}")
 
     def delete_jobs(self, cluster: str, keys: pa.Table | pd.DataFrame) -> int:
         """Take the jobs with these keys (columns job_id, submit_time) out of the lake; the number taken
@@ -202,7 +179,7 @@ class Lake:
         table = self._files.own(bins, cluster, "throughput")
         with self._alone(cluster, "throughput"):
             if pc.any(pc.equal(table.column("origin"), "published")).as_py():
-                self._writes.admit(cluster, LogOrigin.REAL, "published throughput")
+                self.writes.admit(cluster, LogOrigin.REAL, "published throughput")
             return self._days.merge("throughput", cluster, by_day(table, "bin_start"), merge_throughput)
 
     def replace_derived_throughput(self, cluster: str, bins: pa.Table) -> int:
@@ -253,10 +230,10 @@ class Lake:
 
     def read_job_metrics(self, cluster: str, known_until: datetime | None = None) -> pd.DataFrame:
         """The metrics of jobs that were known at a moment (default: all), day by day; empty without any."""
-        writes = self._writes.check_readable(cluster, "metrics")
+        writes = self.writes.check_readable(cluster, "metrics")
         days = self._files.partitions("metrics", cluster)
         tables = [self._files.read_file("metrics", cluster, days[day]) for day in sorted(days)]
-        self._writes.check_unchanged(cluster, "metrics", writes)
+        self.writes.check_unchanged(cluster, "metrics", writes)
         table = pa.concat_tables([JOB_METRICS_SCHEMA.empty_table(), *(t for t in tables if t is not None)])
         if known_until is not None:
             moment = pa.scalar(as_instant(known_until), table.schema.field("known_time").type)
@@ -272,7 +249,7 @@ class Lake:
         table = self._files.own(counts, cluster, "node_states")
         with self._alone(cluster, "node_states"):
             if pc.any(pc.not_equal(table.column("origin"), DERIVED)).as_py():
-                self._writes.admit(cluster, LogOrigin.REAL, "counts of nodes")
+                self.writes.admit(cluster, LogOrigin.REAL, "counts of nodes")
             older = self._files.partitions("node_states", cluster)
             first = pc.min(table.column("time")).as_py()
             before = [day for day in older if first is not None and day <= first.date()]
@@ -296,7 +273,7 @@ class Lake:
         with self._alone(cluster, "inference_load"):
             for made in pc.unique(pc.equal(table.column("origin"), SYNTHETIC)).to_pylist():
                 logs = LogOrigin.SYNTHETIC if made else LogOrigin.REAL
-                self._writes.admit(cluster, logs, "load of inference servers")
+                self.writes.admit(cluster, logs, "load of inference servers")
             return self._days.merge("inference_load", cluster, by_day(table, "time"), merge_inference_load)
 
     def read_inference_load(
@@ -326,12 +303,12 @@ class Lake:
 
     def read_quarantine(self, cluster: str) -> pd.DataFrame:
         """All refused rows of a cluster; an empty frame when there are none."""
-        self._writes.check_readable(cluster, "quarantine")
+        self.writes.check_readable(cluster, "quarantine")
         return to_frame(self._quarantine.read(cluster))
 
     def quarantined_by_reason(self, cluster: str, samples: int) -> list[ReasonOfRows]:
         """How many rows each reason refused, the most first, each with its first few rows."""
-        self._writes.check_readable(cluster, "quarantine")
+        self.writes.check_readable(cluster, "quarantine")
         return self._quarantine.by_reason(cluster, samples)
 
     # Nodes ---------------------------------------------------------------------------------------------
@@ -374,5 +351,5 @@ class Lake:
         return sorted({day for day in days if day is not None})
 
     def _read_nodes_file(self, cluster: str) -> pa.Table | None:
-        self._writes.check_readable(cluster, "nodes")
+        self.writes.check_readable(cluster, "nodes")
         return self._files.read_file("nodes", cluster, f"{self._files.folder('nodes', cluster)}/{PART}")

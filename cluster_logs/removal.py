@@ -69,9 +69,9 @@ def remove_cluster(
         folders = [one for one in _folders(fs, root.rstrip("/"), cluster) if one[0] != RECORDS]
         for done, (name, folder) in enumerate(folders):
             progress(done, len(folders), f"removing {name}")
-            lake.changing(cluster, name)
+            lake.writes.changing(cluster, name)
             fs.delete_dir(folder)
-        lake.forget(cluster)
+        lake.writes.forget(cluster)
     return held
 
 

@@ -102,7 +102,7 @@ def write_to_lake(made: SyntheticCluster, lake: Lake, cluster: str) -> list[str]
     source = made.jobs["source_file"].iloc[0] if len(made.jobs) else ""
     tables = ("jobs", "throughput", "nodes", "inference_load")
     with lake.writing(cluster, f"synthesis of {source}", tables):
-        lake.admit(cluster, LogOrigin.SYNTHETIC, f"jobs of {source}")
+        lake.writes.admit(cluster, LogOrigin.SYNTHETIC, f"jobs of {source}")
         if cluster in lake.clusters("jobs"):
             held = {
                 name

@@ -84,7 +84,7 @@ def stage_accounting(
         raise BadInputError(f"An overlap of {overlap_h!r} hours.", remedy="Use 0 to 8784.")
     lake = Lake(lake_uri, wait_s=wait_s)
     # What an ingest of accounting left half-written may be read here: `ingest_staged` completes it.
-    with lake.completing(cluster, TASK):
+    with lake.writes.completing(cluster, TASK):
         until = _utc(end) if end is not None else datetime.now(UTC)
         since = _utc(start) if start is not None else _beginning(lake, cluster, until, window.interval_start)
         days = accounting.days_between(since - timedelta(hours=overlap_h), until)

@@ -167,7 +167,7 @@ def data_at_a_glance(lake: Lake, cluster: str) -> DataAtAGlance | None:
     else:
         nodes, virtual_clusters = int(table["nodes"].sum()), int((table["nodes"] > 0).sum())
         gpus = int((table["nodes"] * table["gpus_per_node"]).sum())
-    origin = lake.logs(cluster)
+    origin = lake.writes.logs(cluster)
     age_days = max(0, (datetime.now(UTC).date() - days[-1]).days)
     return DataAtAGlance(
         first_day=days[0].isoformat(),

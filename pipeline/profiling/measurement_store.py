@@ -69,7 +69,7 @@ def fold_run(lake_uri: str, cluster: str, kind: DeviceKind, run: str, *, replace
             )
             remarks += remarks_of_merge
         if rows is not before:
-            lake.changing(cluster, PROFILES)
+            lake.writes.changing(cluster, PROFILES)
             write_measurements(uri, rows)
     return Folded(uri, rows, tuple(dict.fromkeys(remarks)))
 

@@ -81,7 +81,7 @@ def write_profile_set(lake_uri: str, cluster: str, profiles: ProfileSet) -> Prof
     """Replace the cluster's profile tables."""
     folder_uri = profiles_uri(lake_uri, cluster)
     with writing_profiles(lake_uri, cluster) as lake:
-        lake.changing(cluster, PROFILES)
+        lake.writes.changing(cluster, PROFILES)
         for frame, (name, schema) in zip((profiles.solo, profiles.pairs), _SCHEMAS.items(), strict=True):
             table = pa.Table.from_pandas(as_profile_frame(frame, schema), schema=schema, preserve_index=False)
             write_parquet(f"{folder_uri}/{name}.parquet", table)
@@ -118,7 +118,7 @@ def read_profile_set(lake_uri: str, cluster: str) -> ProfileSet:
 def stored_profile_set(lake_uri: str, cluster: str) -> ProfileSet | None:
     """Read the cluster's profile tables; None where none are stored."""
     folder_uri = profiles_uri(lake_uri, cluster)
-    Lake(lake_uri).check_readable(cluster, PROFILES)
+    Lake(lake_uri).writes.check_readable(cluster, PROFILES)
     frames = []
     for name, schema in _SCHEMAS.items():
         payload = read_bytes(f"{folder_uri}/{name}.parquet")

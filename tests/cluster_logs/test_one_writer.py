@@ -177,7 +177,7 @@ def test_a_reader_waits_for_a_living_writer_and_not_for_ever(
     token = reader.iter_jobs("venus")
     next(token)
     with writer.writing("venus", "a test", ("jobs",)):
-        writer.changing("venus", "jobs")
+        writer.writes.changing("venus", "jobs")
         monkeypatch.setattr(cluster_writes._own, "sessions", {})  # as in another thread
         with pytest.raises(ClusterBusyError, match=r"being written: a test, process \d+ on"):
             reader.read_jobs("venus")

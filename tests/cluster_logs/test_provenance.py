@@ -56,7 +56,7 @@ def test_a_real_log_and_a_synthetic_one_never_mix(
     real, synthetic = tmp_path / "real", tmp_path / "synthetic"
     ingest(log, real)
     write_to_lake(made, Lake(str(synthetic)), "c")
-    assert (Lake(str(real)).logs("c"), Lake(str(synthetic)).logs("c")) == (
+    assert (Lake(str(real)).writes.logs("c"), Lake(str(synthetic)).writes.logs("c")) == (
         LogOrigin.REAL,
         LogOrigin.SYNTHETIC,
     )
@@ -77,7 +77,7 @@ def test_a_real_log_and_a_synthetic_one_never_mix(
 def test_what_a_copied_lake_holds_is_known_from_its_rows(tmp_path: Path, made: SyntheticCluster) -> None:
     write_to_lake(made, Lake(str(tmp_path / "a")), "c")
     ingest(tmp_path / "a", tmp_path / "b", source_format="lake")
-    assert Lake(str(tmp_path / "b")).logs("c") is LogOrigin.SYNTHETIC
+    assert Lake(str(tmp_path / "b")).writes.logs("c") is LogOrigin.SYNTHETIC
     both = tmp_path / "both.parquet"
     rows = made.jobs.head(9).copy()
     rows.loc[3:, "source_file"] = "log.csv"
@@ -100,7 +100,7 @@ def test_one_synthetic_row_of_an_older_lake_makes_its_models_synthetic(
         frame.loc[1:, "source_file"] = "log.csv"
         frame.drop(columns=["cluster", "date"], errors="ignore").to_parquet(part)
     record.unlink()
-    assert lake.logs("c") is LogOrigin.MIXED
+    assert lake.writes.logs("c") is LogOrigin.MIXED
     assert read_training_jobs(str(tmp_path), "c", None, max_jobs=50).synthetic
     assert read_training_throughput(str(tmp_path), "c", None).synthetic
     with pytest.raises(BadInputError, match="holds rows of a real log and a synthetic one"):
