@@ -321,11 +321,11 @@ def _union(some: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*some, *more]))
 
 
-def _half_written(cluster: str, uri: str, left: UnfinishedWrite) -> HalfWrittenError:
-    inputs = f" from {', '.join(left.inputs)}" if left.inputs else ""
+def _half_written(cluster: str, uri: str, unfinished: UnfinishedWrite) -> HalfWrittenError:
+    inputs = f" from {', '.join(unfinished.inputs)}" if unfinished.inputs else ""
     return HalfWrittenError(
-        f"Cluster {cluster!r} of {uri} is half-written: {left.task}{inputs}, begun {left.since} by "
-        f"{left.process}, did not end.",
+        f"Cluster {cluster!r} of {uri} is half-written: {unfinished.task}{inputs}, begun {unfinished.since} "
+        f"by {unfinished.process}, did not end.",
         remedy="Run the same again, which completes it; or remove the cluster: `lucid remove-cluster "
         f"--cluster {cluster}`.",
     )

@@ -77,12 +77,12 @@ def read_inference_series(
     lasts_s = max(float(bin_s), _usual_distance_s(times_s))
     age_s = ends_s - bin_s - at_s[np.maximum(newest, 0)]
     values = np.where(count > 0, total / np.maximum(count, 1), held)
-    told = rows["servers"].dropna()
+    stated_servers = rows["servers"].dropna()
     return InferenceSeries(
         start_s=float(first * bin_s),
         usage=values,
         gap=(count == 0) & ((newest < 0) | (age_s >= lasts_s)),
-        servers=None if told.empty else int(told.iloc[-1]),
+        servers=None if stated_servers.empty else int(stated_servers.iloc[-1]),
         bin_s=bin_s,
     )
 

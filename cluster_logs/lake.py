@@ -253,8 +253,8 @@ class Lake:
             older = self._files.partitions("node_states", cluster)
             first = pc.min(table.column("time")).as_py()
             before = [day for day in older if first is not None and day <= first.date()]
-            known = self._files.read_day("node_states", cluster, max(before)) if before else None
-            days = by_day(hold_gaps(table, before=known), "time")
+            last_day = self._files.read_day("node_states", cluster, max(before)) if before else None
+            days = by_day(hold_gaps(table, before=last_day), "time")
             return self._days.merge("node_states", cluster, days, merge_node_states)
 
     def read_node_states(

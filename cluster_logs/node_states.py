@@ -99,8 +99,8 @@ def merge_node_states(older: pa.Table, newer: pa.Table) -> pa.Table:
     counted = [table.filter(pc.not_equal(table.column("origin"), DERIVED)) for table in (older, newer)]
     both = pa.concat_tables(counted if any(table.num_rows for table in counted) else [newer])
     keys = (_codes(both), microseconds(both.column("time")))
-    known = ~both.column("held").to_numpy()
-    order = np.lexsort((np.arange(both.num_rows), known, *keys))
+    counted_then = ~both.column("held").to_numpy()
+    order = np.lexsort((np.arange(both.num_rows), counted_then, *keys))
     last = np.append(np.any([np.diff(key[order]) != 0 for key in keys], axis=0), True)
     return both.take(pa.array(order[last[: both.num_rows]]))
 

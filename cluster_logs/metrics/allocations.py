@@ -158,8 +158,10 @@ def allocations_from_labels(samples: pa.Table, interval_s: float, hold_intervals
         pa.array(np.concatenate([part[2] for part in parts])).cast(TIMESTAMP),
         pa.array(np.concatenate([part[3] for part in parts])).cast(TIMESTAMP),
     ]
-    found = pa.Table.from_arrays(columns, schema=ALLOCATION_SCHEMA)
-    return found.sort_by([("gpu_uuid", "ascending"), ("start_time", "ascending"), ("job_id", "ascending")])
+    allocations = pa.Table.from_arrays(columns, schema=ALLOCATION_SCHEMA)
+    return allocations.sort_by(
+        [("gpu_uuid", "ascending"), ("start_time", "ascending"), ("job_id", "ascending")]
+    )
 
 
 _Run = tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

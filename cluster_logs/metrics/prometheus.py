@@ -125,15 +125,15 @@ def read_prometheus(
                 )
             )
     progress(total, total, Work("reading metrics", "queries"))
-    found = concat_batches(batches)
-    if not found.samples.num_rows:
+    batch = concat_batches(batches)
+    if not batch.samples.num_rows:
         raise NotFoundError(
             f"{query.url} has no sample of a GPU from {query.start.isoformat()} to {query.end.isoformat()}: "
             f"{query.promql('gpu_util_pct')}.",
             remedy="Check the range and the matchers. An exporter may name its metrics otherwise (releases "
             "since 4.9 do): --metric gpu_util_pct=NAME:FACTOR.",
         )
-    return found
+    return batch
 
 
 def range_series(

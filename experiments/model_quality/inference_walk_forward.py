@@ -5,7 +5,7 @@ import numpy as np
 from cluster_logs.inference_series import InferenceSeries
 from foundation.progress import Progress, silent
 from lucid_models.inference_load.fitting import LEAST_BINS, LoadSettings, fit_load_scorer
-from lucid_models.inference_load.scorer import SaidBefore
+from lucid_models.inference_load.scorer import PastForecasts
 from lucid_models.series_windows import DAY_S
 
 
@@ -15,7 +15,7 @@ def walk_forward(
     *,
     retrain_s: int = DAY_S,
     progress: Progress = silent,
-) -> SaidBefore:
+) -> PastForecasts:
     """What would have been said of each bin by a model that is trained anew every `retrain_s` seconds.
 
     Before LEAST_BINS bins there is no model: a usage of 1 is said, so that nothing is lent.
@@ -32,9 +32,9 @@ def walk_forward(
             continue
         scorer = fit_load_scorer(series.first(begin), chosen)
         known = series.first(min(end, bins))
-        said = scorer.said_before(known.usage, round(known.start_s), known.gap)
+        said = scorer.past_forecasts(known.usage, round(known.start_s), known.gap)
         mean[begin:end] = said.mean[begin:end]
         for level, values in said.quantiles.items():
             quantiles[level][begin:end] = values[begin:end]
     progress(len(starts), len(starts), "forecasting past bins")
-    return SaidBefore(mean, quantiles)
+    return PastForecasts(mean, quantiles)

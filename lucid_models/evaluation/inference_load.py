@@ -42,10 +42,12 @@ def evaluate_inference_load(
     if not at.size:
         raise BadInputError("No bin of the test follows ten measured ones.", remedy="Test on more bins.")
     model = InferenceLoadModel(settings).fit(series.first(first))
-    said = model.said_before(series)
-    rows = [_row(OURS, series.usage[at], said.mean[at]) | {"member": model.scorer.member}]
+    forecast = model.past_forecasts(series)
+    rows = [_row(OURS, series.usage[at], forecast.mean[at]) | {"member": model.scorer.member}]
     covered = {
-        level: series.usage[at] <= said.quantiles[level][at] for level in COVERED if level in said.quantiles
+        level: series.usage[at] <= forecast.quantiles[level][at]
+        for level in COVERED
+        if level in forecast.quantiles
     }
     rows[0] |= {f"coverage_p{100 * level:g}": float(hit.mean()) for level, hit in covered.items()}
     rows[0] |= _daily(covered[0.9], series.times_s[at]) if 0.9 in covered else {}

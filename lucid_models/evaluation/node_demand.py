@@ -39,8 +39,8 @@ def evaluate_node_demand(
     forecasts = model.predict_all(bins)
     rows: list[Row] = []
     naive = naive_demand(bins, near_bins)
-    for name, said in {OURS: forecasts, **naive}.items():
-        errors = {target: np.abs(said[target] - outcome[target])[judged] for target in MEANS}
+    for name, forecast in {OURS: forecasts, **naive}.items():
+        errors = {target: np.abs(forecast[target] - outcome[target])[judged] for target in MEANS}
         rows.append(
             {
                 "model": name,

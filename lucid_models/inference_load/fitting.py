@@ -143,8 +143,8 @@ def _validate(series: InferenceSeries, weight: float, settings: LoadSettings) ->
         if fitted is None or not at.size:
             continue
         change = fitted[0].scorer.predict(features.matrix(series.usage, round(series.start_s)))
-        for name, said in member_forecasts(series.usage, change, weight).items():
-            squares[name].append(np.square(said[at - 1] - series.usage[at]))
+        for name, forecasts in member_forecasts(series.usage, change, weight).items():
+            squares[name].append(np.square(forecasts[at - 1] - series.usage[at]))
     return {name: float(np.concatenate(parts).mean()) for name, parts in squares.items() if parts}
 
 
@@ -161,9 +161,9 @@ def _validate_unlearned(series: InferenceSeries, weight: float) -> dict[str, flo
     judged = np.flatnonzero(judged_bins(series.gap, 1))
     if judged.size < LEAST_BINS:
         return {}
-    said = member_forecasts(series.usage, np.zeros(series.usage.size), weight)
+    forecasts = member_forecasts(series.usage, np.zeros(series.usage.size), weight)
     return {
-        name: float(np.square(said[name][judged - 1] - series.usage[judged]).mean())
+        name: float(np.square(forecasts[name][judged - 1] - series.usage[judged]).mean())
         for name in ("ewma", "last_value")
     }
 
@@ -190,8 +190,8 @@ def _learn(
         change = np.zeros(usage.size)
         change[at - 1] = boosted.held_out_scores
         scorer = boosted.scorer
-    said = member_forecasts(usage, change, weight)[member]
-    return scorer, usage[at] - said[at - 1]
+    forecasts = member_forecasts(usage, change, weight)[member]
+    return scorer, usage[at] - forecasts[at - 1]
 
 
 def _boost(

@@ -15,7 +15,7 @@ from cluster_logs.inference_series import InferenceSeries
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.inference_load.features import LEVEL, ewma
 from lucid_models.inference_load.fitting import LoadSettings, fit_load_scorer
-from lucid_models.inference_load.scorer import MEMBERS, InferenceLoadScorer, SaidBefore
+from lucid_models.inference_load.scorer import MEMBERS, InferenceLoadScorer, PastForecasts
 from lucid_models.scorer_model import ScorerModel, check_bin_length
 from lucid_models.series_windows import Floats
 
@@ -44,10 +44,10 @@ class InferenceLoadModel(ScorerModel[InferenceLoadScorer]):
         self._check(series)
         return self.scorer.predict_series(series.usage, round(series.start_s))
 
-    def said_before(self, series: InferenceSeries) -> SaidBefore:
+    def past_forecasts(self, series: InferenceSeries) -> PastForecasts:
         """What would have been said of every bin before it began: mean and quantiles."""
         self._check(series)
-        return self.scorer.said_before(series.usage, round(series.start_s), series.gap)
+        return self.scorer.past_forecasts(series.usage, round(series.start_s), series.gap)
 
     def features_of(self, series: InferenceSeries) -> pd.DataFrame:
         """The features of the forecast at the end of each bin, and the weighted mean that it goes back to."""

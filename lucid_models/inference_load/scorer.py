@@ -45,7 +45,7 @@ class InferenceLoadForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class SaidBefore:
+class PastForecasts:
     """What was said of each bin before it began, arrays of shape (bins + 1,): the last is of the bin to come.
 
     Before the first bin nothing is known: a usage of 1 is said, so that nothing is lent.
@@ -88,9 +88,9 @@ class InferenceLoadScorer:
         """
         values = checked_usage(usage)[-HISTORY_BINS:]
         first_bin_s = round(last_bin_start_s) - (values.size - 1) * self.features.bin_s
-        said = self.said_before(values, first_bin_s, None if gap is None else gap[-values.size :])
-        quantiles = {level: float(series[-1]) for level, series in said.quantiles.items()}
-        return InferenceLoadForecast(float(said.mean[-1]), quantiles)
+        forecasts = self.past_forecasts(values, first_bin_s, None if gap is None else gap[-values.size :])
+        quantiles = {level: float(series[-1]) for level, series in forecasts.quantiles.items()}
+        return InferenceLoadForecast(float(forecasts.mean[-1]), quantiles)
 
     def predict_series(self, usage: ArrayLike, first_bin_s: int) -> Floats:
         """The usage of the next bin, forecast at the end of every bin, shape (bins,)."""
@@ -101,7 +101,7 @@ class InferenceLoadScorer:
             change += boosted * self.additive.predict(self.features.matrix(values, first_bin_s))
         return np.clip(values + change, 0.0, 1.0)
 
-    def said_before(self, usage: ArrayLike, first_bin_s: int, gap: _Mask | None = None) -> SaidBefore:
+    def past_forecasts(self, usage: ArrayLike, first_bin_s: int, gap: _Mask | None = None) -> PastForecasts:
         """What would have been said of every bin, made of the bins before it; `gap` as in `forecast`."""
         values = checked_usage(usage)
         mean = np.concatenate([[1.0], self.predict_series(values, first_bin_s)])
@@ -114,7 +114,7 @@ class InferenceLoadScorer:
         quantiles = {level: np.clip(mean + offset, 0.0, 1.0) for level, offset in offsets.items()}
         for series in quantiles.values():
             series[0] = 1.0
-        return SaidBefore(mean, quantiles)
+        return PastForecasts(mean, quantiles)
 
     def account(self, values: Sequence[float], averaged: float) -> LoadAccount:
         """Why one feature row is forecast as it is, in numbers; `averaged`: the weighted mean of that bin."""

@@ -108,8 +108,8 @@ def _boxes(axes: Axes, frame: pd.DataFrame) -> None:
         "q3": "q3_pct",
         "whishi": "whisker_high_pct",
     }
-    known = frame.dropna(subset=list(ends.values()))
-    boxes = [{end: float(row[column]) for end, column in ends.items()} for _, row in known.iterrows()]
+    measured = frame.dropna(subset=list(ends.values()))
+    boxes = [{end: float(row[column]) for end, column in ends.items()} for _, row in measured.iterrows()]
     lines = {"color": INK, "linewidth": 0.9}
     axes.bxp(
         boxes,

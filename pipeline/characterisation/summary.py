@@ -113,13 +113,13 @@ class Sentence:
 
 def summarise(numbers: Mapping[str, float]) -> Iterator[Sentence]:
     """The first ten sentences that the numbers can carry."""
-    said = 0
+    sentences = 0
     for text, keys in _TEMPLATES:
         values = [numbers[key] for key in keys if isfinite(numbers.get(key, float("nan")))]
-        if said < LONGEST and len(values) == len(keys):
-            said += 1
-            told = [
+        if sentences < LONGEST and len(values) == len(keys):
+            sentences += 1
+            words = [
                 duration_text(value) if key.endswith("_s") else value
                 for key, value in zip(keys, values, strict=True)
             ]
-            yield Sentence(text.format(*told), keys)
+            yield Sentence(text.format(*words), keys)

@@ -53,8 +53,8 @@ def _check_profiles(lake: Lake, cluster: str, docs_dir: Path) -> ValidationRepor
             kept[name] = _set_aside(lake, cluster, name, frame, report.failing)
             for expectation in report.failing["expectation"]:
                 quarantined[str(expectation)] = quarantined.get(str(expectation), 0) + 1
-        left = ProfileSet(kept["solo"], kept["pairs"], out_of_memory=profiles.out_of_memory)
-        write_profile_set(lake.uri, cluster, left)
+        passed = ProfileSet(kept["solo"], kept["pairs"], out_of_memory=profiles.out_of_memory)
+        write_profile_set(lake.uri, cluster, passed)
     return ValidationReport(
         success=success,
         expectations=solo.expectations + pairs.expectations,

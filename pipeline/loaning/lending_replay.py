@@ -117,7 +117,7 @@ def known_load(
         )
     bounds: dict[float, Floats] = {}
     if scorer is not None:
-        quantiles = scorer.said_before(series.usage, round(series.start_s), series.gap).quantiles
+        quantiles = scorer.past_forecasts(series.usage, round(series.start_s), series.gap).quantiles
         if quantile not in quantiles:
             levels = ", ".join(f"{level:g}" for level in sorted(quantiles))
             raise BadInputError(

@@ -66,30 +66,36 @@ def load_health(
     if isinstance(series, str):
         return LoadHealth(note=f"not measured: {series}")
     try:
-        known = known_load(series, window.start, window.end, scorer, released.quantile)
+        window_load = known_load(series, window.start, window.end, scorer, released.quantile)
     except BadInputError as error:
         return LoadHealth(note=f"not measured: {error}")
     health = LoadHealth(
-        short_pct=known.short_pct(lent_servers(known, released.loans)),
+        short_pct=window_load.short_pct(lent_servers(window_load, released.loans)),
         drift=_drift(series, window, settings),
     ).validated(validation, "mae", NAIVE_LOAD)
     if scorer is None:
         return replace(health, note="no forecast is asked")
     mean = scorer.predict_series(series.usage, round(series.start_s))
-    return _with_errors(health, known, series, mean, settings)
+    return _with_errors(health, window_load, series, mean, settings)
 
 
 def _with_errors(
-    health: LoadHealth, known: KnownLoad, series: InferenceSeries, mean: Floats, settings: MonitorSettings
+    health: LoadHealth,
+    window_load: KnownLoad,
+    series: InferenceSeries,
+    mean: Floats,
+    settings: MonitorSettings,
 ) -> LoadHealth:
     """`mean`: forecast at the end of each bin of the series, of the next one."""
-    rows = np.round((known.times_s - series.start_s) / series.bin_s).astype(np.int64)
-    measured = ~(known.gap | series.gap[rows - 1])
+    rows = np.round((window_load.times_s - series.start_s) / series.bin_s).astype(np.int64)
+    measured = ~(window_load.gap | series.gap[rows - 1])
     if not measured.any():
         return replace(health, note="not measured: no two bins in succession")
-    error, naive_error = (np.abs(said - known.usage)[measured] for said in (mean[rows - 1], known.present))
-    health = replace(health, coverage=known.coverage)
-    return health.judged(error, naive_error, known.times_s[measured], settings)
+    error, naive_error = (
+        np.abs(said - window_load.usage)[measured] for said in (mean[rows - 1], window_load.present)
+    )
+    health = replace(health, coverage=window_load.coverage)
+    return health.judged(error, naive_error, window_load.times_s[measured], settings)
 
 
 def _drift(series: InferenceSeries, window: MonitoredWindow, settings: MonitorSettings) -> Drift | None:

@@ -52,9 +52,9 @@ def moved_run_times(
     table = pd.DataFrame({"name": names, "day": submit_s // DAY_S, "moved": p90_moved - base})
     days = table.groupby(["name", "day"])["moved"].agg(["median", "size"]).reset_index()
     days = days[(days["size"] >= least_jobs) & (days["median"].abs() >= np.log(LEAST_FACTOR))]
-    found = []
+    moved = []
     for name, part in days.groupby("name", sort=True):
         day = part.loc[part["median"].abs().idxmax()]
         date = datetime.fromtimestamp(float(day["day"]) * DAY_S, UTC).date().isoformat()
-        found.append(MovedRunTimes(str(name), date, float(np.exp(day["median"])), int(day["size"])))
-    return tuple(found)
+        moved.append(MovedRunTimes(str(name), date, float(np.exp(day["median"])), int(day["size"])))
+    return tuple(moved)

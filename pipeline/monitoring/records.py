@@ -205,11 +205,11 @@ def _live_metrics(live: LiveHealth | None) -> Iterator[tuple[str, float]]:
         yield "live/mean_jct_s", past.measured.mean_jct_s
         yield "live/regret_against_backfill_s", past.against_backfill.point_s
         yield "live/regret_against_true_durations_s", past.against_true_durations.point_s
-    for told in live.predictions.groups if live.predictions is not None else ():
-        whose = f"live/predictions/{metric_part(told.policy)}/release_{told.release_version or 0}"
-        if told.virtual_cluster:
-            whose += f"/virtual_cluster/{metric_part(told.virtual_cluster)}"
-        yield from ((f"{whose}/{name}", float(value)) for name, value in asdict(told.errors).items())
+    for predicted in live.predictions.groups if live.predictions is not None else ():
+        whose = f"live/predictions/{metric_part(predicted.policy)}/release_{predicted.release_version or 0}"
+        if predicted.virtual_cluster:
+            whose += f"/virtual_cluster/{metric_part(predicted.virtual_cluster)}"
+        yield from ((f"{whose}/{name}", float(value)) for name, value in asdict(predicted.errors).items())
     if live.agreement is not None:
         yield from _known({"live/agreement": live.agreement.share})
 

@@ -95,16 +95,16 @@ class MonitorSettings:
                 raise BadInputError(f"{name} is {value!r}.", remedy=f"Use {low} to {high}.")
 
 
-def monitor_settings(chosen: Mapping[str, Any]) -> MonitorSettings:
+def monitor_settings(values: Mapping[str, Any]) -> MonitorSettings:
     """Return the settings with the chosen ones in place of their defaults.
 
     Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value.
     """
-    known = [field.name for field in fields(MonitorSettings)]
-    for name in chosen:
-        if name not in known:
-            raise UnknownNameError("setting of the monitoring", name, known)
-    return MonitorSettings(**chosen)
+    names = [field.name for field in fields(MonitorSettings)]
+    for name in values:
+        if name not in names:
+            raise UnknownNameError("setting of the monitoring", name, names)
+    return MonitorSettings(**values)
 
 
 @dataclass(frozen=True)

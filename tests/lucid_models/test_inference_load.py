@@ -55,13 +55,13 @@ def test_features_read_what_their_names_say() -> None:
 
 
 def test_what_is_said_of_a_bin_is_made_of_earlier_bins(inference_load_model, load_series) -> None:
-    whole = inference_load_model.said_before(load_series)
+    whole = inference_load_model.past_forecasts(load_series)
     assert whole.mean.size == load_series.usage.size + 1
     assert whole.mean[0] == whole.quantiles[0.9][0] == 1.0
     changed = replace(
         load_series, usage=np.where(np.arange(load_series.usage.size) < 900, load_series.usage, 0)
     )
-    other = inference_load_model.said_before(changed)
+    other = inference_load_model.past_forecasts(changed)
     np.testing.assert_array_equal(whole.mean[:901], other.mean[:901])
     for level in whole.quantiles:
         np.testing.assert_array_equal(whole.quantiles[level][:901], other.quantiles[level][:901])
@@ -70,7 +70,7 @@ def test_what_is_said_of_a_bin_is_made_of_earlier_bins(inference_load_model, loa
 
 def test_one_forecast_equals_that_of_the_whole_series(inference_load_model, load_series) -> None:
     forecaster: UsageForecaster = inference_load_model.scorer
-    whole = inference_load_model.said_before(load_series)
+    whole = inference_load_model.past_forecasts(load_series)
     for at in (0, 1, 11, 640, load_series.usage.size - 1):
         # The series' quantiles learn nothing of its gap, which lies behind bin 640.
         one = forecaster.forecast(load_series.usage[: at + 1], load_series.times_s[at])

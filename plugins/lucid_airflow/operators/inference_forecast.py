@@ -31,13 +31,13 @@ class ResolveLoadOperator(LucidOperator, multiple_outputs=True):
         from pipeline.training.windows import read_as_of
 
         lake_uri = self.lake_uri or settings.lake_uri()
-        told = announcements(context, INFERENCE_LOAD_TABLE)
+        announced = announcements(context, INFERENCE_LOAD_TABLE)
         if self.cluster:
-            told = [{"cluster": self.cluster}]
-        told = told or [{"cluster": name} for name in clusters_with_load(lake_uri)]
-        if not told:
+            announced = [{"cluster": self.cluster}]
+        announced = announced or [{"cluster": name} for name in clusters_with_load(lake_uri)]
+        if not announced:
             raise AirflowSkipException("The lake has no inference load yet: nothing to forecast.")
-        mine = take_first(context, told, "cluster")[-1]
+        mine = take_first(context, announced, "cluster")[-1]
         lake_uri = mine.get("lake_uri") or lake_uri
         as_of = read_as_of(self.as_of or mine.get("as_of"))
         plan = plan_load_forecast(
@@ -83,7 +83,7 @@ class ForecastLoadOperator(LucidOperator):
         from pipeline.loaning.forecast_hours import forecast_hours
         from pipeline.training.windows import read_as_of
 
-        told = forecast_hours(
+        announced = forecast_hours(
             lake_uri=self.lake_uri,
             cluster=self.cluster,
             tracking_uri=settings.tracking_uri(),
@@ -91,6 +91,6 @@ class ForecastLoadOperator(LucidOperator):
             hours=float(self.hours),
             as_of=read_as_of(self.as_of),
         )
-        self.mlflow_path = told.mlflow_path
-        tell(context, told.sentence)
-        return told.to_data()
+        self.mlflow_path = announced.mlflow_path
+        tell(context, announced.sentence)
+        return announced.to_data()

@@ -39,10 +39,12 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
         tracking_uri, lake_uri = settings.tracking_uri(), settings.lake_uri()
         live_clusters = clusters_with_champion(tracking_uri)
         wanted = [self.cluster] if self.cluster else live_clusters
-        told = announcements(context, ()) or [{"cluster": name} for name in wanted if name in live_clusters]
-        if not told:
+        announced = announcements(context, ()) or [
+            {"cluster": name} for name in wanted if name in live_clusters
+        ]
+        if not announced:
             raise AirflowSkipException("There is no champion yet: nothing to watch.")
-        cluster = str(take_first(context, told, "cluster")[0]["cluster"])
+        cluster = str(take_first(context, announced, "cluster")[0]["cluster"])
         values = {**settings.monitor_settings(), **(self.monitor_settings or {})}
         if self.window_days is not None:
             values["window_days"] = self.window_days

@@ -170,14 +170,14 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
         with as_airflow_errors(context):
             labels = self._offer()
         answer = super().execute_complete(context, event)
-        (chosen,) = answer["chosen_options"]
-        if chosen == NONE:
+        (option,) = answer["chosen_options"]
+        if option == NONE:
             tell(context, "Nothing was picked: no release is built.")
             self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
             return {}
         user = answer["responded_by_user"]
-        tell(context, f"{labels[chosen]} was picked.", step=True)
-        return {"front_id": labels[chosen], "picked_by": dict(user) if user else None}
+        tell(context, f"{labels[option]} was picked.", step=True)
+        return {"front_id": labels[option], "picked_by": dict(user) if user else None}
 
     def _offer(self) -> Mapping[str, str]:
         from pipeline.search.pareto.front_choice import choices_of
