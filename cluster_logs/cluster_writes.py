@@ -163,16 +163,16 @@ class ClusterWrites:
 
     # Reading -------------------------------------------------------------------------------------------
 
-    def check_readable(self, cluster: str, table: str, *, wait_s: float | None = None) -> int | None:
+    def check_readable(self, cluster: str, table: str) -> int | None:
         """How often the table was changed, once it is whole, for `check_unchanged`; None for its own writer.
 
-        Raises ClusterBusyError while a living writer changes it for longer than `wait_s`, HalfWrittenError
-        when the writer died.
+        Raises ClusterBusyError while a living writer changes it for longer than READER_WAITS_S,
+        HalfWrittenError when the writer died.
         """
         if self._current(cluster) is not None:
             return None
         reading = _Reading(self, cluster, table)
-        if not acquire_within(reading, READER_WAITS_S if wait_s is None else wait_s, lambda _: None):
+        if not acquire_within(reading, READER_WAITS_S, lambda _: None):
             raise ClusterBusyError(
                 f"Cluster {cluster!r} of {self.uri} is being written: {reading.written_by}.",
                 remedy="Try again when it has ended.",

@@ -5,7 +5,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
+from cluster_logs.bad_rows import BadRowLimit
 from cluster_logs.ingest_account import IngestReport, count_rows, file_name, report_of, write_quarantine
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
@@ -37,19 +37,13 @@ def ingest_table(
     return report_of(reader, options, account, tables, times)
 
 
-def read_inference_load_file(
-    uri: str, *, source_format: str = "inference-load", max_bad_share: float = MAX_BAD_SHARE
-) -> tuple[pa.Table, IngestReport]:
+def read_inference_load_file(uri: str) -> tuple[pa.Table, IngestReport]:
     """Read the load of inference servers as the lake keeps it, by time, and the account of the rows.
 
-    Raises BadInputError for another table, TooManyBadRowsError for more bad rows than `max_bad_share`.
+    Raises TooManyBadRowsError for more bad rows than MAX_BAD_SHARE.
     """
-    reader = load_reader(source_format)
-    if reader.table != "inference_load":
-        raise BadInputError(
-            f"Format {source_format!r} is no load of inference servers.", remedy="Use inference-load."
-        )
-    limit = BadRowLimit(uri, source_format, check_max_bad_share(max_bad_share))
+    reader = load_reader("inference-load")
+    limit = BadRowLimit(uri, reader.name, MAX_BAD_SHARE)
     options = ReadOptions("cluster")
     with scratch_folder("read") as scratch:
         rows, account = read_rows(reader, uri, options, silent, limit, refused_spool(scratch))

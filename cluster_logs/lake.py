@@ -147,15 +147,9 @@ class Lake:
                 self._files.replace_day("jobs", cluster, day, table, table.filter(pa.array(keep)))
         return removed
 
-    def iter_jobs(
-        self,
-        cluster: str,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> Iterator[pa.Table]:
-        """The jobs submitted in [start, end), one table a day, in order; for tables larger than memory."""
-        return self._days.iterate("jobs", cluster, "submit_time", start, end, columns)
+    def iter_jobs(self, cluster: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """All jobs, one table a day of submission, in order; for tables larger than memory."""
+        return self._days.iterate("jobs", cluster, "submit_time", None, None, columns)
 
     def read_jobs(
         self,

@@ -64,10 +64,8 @@ class OpenRun:
         """Name the run by what it has made."""
         self.server.call(lambda: self._client.update_run(self.run_id, name=name))
 
-    def log_dataset(self, dataset: LoggedDataset, context: str) -> None:
-        """A data set as an input of the run, with its digest and window; `context`: training or
-        evaluation.
-        """
+    def log_training_data(self, dataset: LoggedDataset) -> None:
+        """The data set that a run learned from as its input, with its digest and window."""
         import json
 
         from mlflow.entities import Dataset, DatasetInput, InputTag
@@ -88,7 +86,7 @@ class OpenRun:
                 }
             ),
         )
-        tags = [InputTag("mlflow.data.context", context)]
+        tags = [InputTag("mlflow.data.context", "training")]
         self.server.call(lambda: self._client.log_inputs(self.run_id, datasets=[DatasetInput(entity, tags)]))
 
     def log_folder(self, folder: Path, path: str = "") -> None:

@@ -94,7 +94,7 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
                     for metric, value in values.items()
                 }
             )
-            run.log_dataset(trained.dataset, "training")
+            run.log_training_data(trained.dataset)
             run.log_folder(_write_artifacts(folder / "artifacts", trained, card))
             if same_version is None:
                 uri, model_id = run.log_scorer(name, trained.kind, file, trained.example)

@@ -14,6 +14,7 @@ from foundation.png_figures import new_figure, save_figure
 from lucid_models.explanation.axes import FeatureAxis, feature_axis, feature_words
 from lucid_models.explanation.tree_plots import draw_tree
 
+_MOST_IMPORTANCES, _MOST_TERMS = 15, 12
 _BLUE, _RED, _GREY, _PALE = "#2c6fbb", "#c0392b", "#888888", "#c9dcf0"
 LOG_SECONDS = "log seconds"
 # Shapes worth a picture in every model that has them, besides its most important ones.
@@ -52,9 +53,11 @@ def draw_prediction(explained: Mapping[str, Any], local: Mapping[str, Any], fold
     return drawn
 
 
-def draw_importances(explained: Mapping[str, Any], path: Path, *, most: int = 15) -> Path:
+def draw_importances(explained: Mapping[str, Any], path: Path) -> Path:
     """Bars of the largest global importances (Figure 6 right, Figure 7 a)."""
-    ranked = sorted(explained["importances"].items(), key=lambda item: (-item[1], item[0]))[:most]
+    ranked = sorted(explained["importances"].items(), key=lambda item: (-item[1], item[0]))[
+        :_MOST_IMPORTANCES
+    ]
     ranked.reverse()
     figure = new_figure(8.0, 1.2 + 0.3 * len(ranked))
     axes = figure.add_subplot()
@@ -110,13 +113,13 @@ def draw_shape(explained: Mapping[str, Any], feature: str, path: Path) -> Path:
     return save_figure(figure, path)
 
 
-def draw_local(explained: Mapping[str, Any], path: Path, *, most: int = 12) -> Path:
+def draw_local(explained: Mapping[str, Any], path: Path) -> Path:
     """What each feature adds to one prediction (Figure 7 c), with the reason in words."""
     terms = explained["terms"]
-    shown = [(_label(term), term["contribution"]) for term in terms[:most]]
-    if len(terms) > most:
-        rest = sum(term["contribution"] for term in terms[most:])
-        shown.append((f"{len(terms) - most} other features", rest))
+    shown = [(_label(term), term["contribution"]) for term in terms[:_MOST_TERMS]]
+    if len(terms) > _MOST_TERMS:
+        rest = sum(term["contribution"] for term in terms[_MOST_TERMS:])
+        shown.append((f"{len(terms) - _MOST_TERMS} other features", rest))
     shown.reverse()
     title = textwrap.wrap(explained.get("reason") or f"One prediction: {explained['prediction']:.4g}", 95)
     figure = new_figure(9.0, 1.3 + 0.32 * len(shown) + 0.18 * len(title))

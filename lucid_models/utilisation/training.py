@@ -1,8 +1,6 @@
 """Profiles and graphs in, a registered version of the utilisation model out."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,9 +13,6 @@ from lucid_models.training_data import profile_dataset
 from lucid_models.training_log import TrainedModel, TrainReport, measures_by_model, register_model
 from lucid_models.utilisation.model import UtilisationModel, UtilisationSettings
 from lucid_models.utilisation.profiled_graphs import join_graphs
-
-if TYPE_CHECKING:
-    from lucid_models.utilisation.graph_features import GraphFeatures
 
 _RIVALS = ("mean", "batch_size")
 _METRICS = (
@@ -38,8 +33,6 @@ def train_utilisation(
     *,
     solo: pd.DataFrame,
     tracking_uri: str,
-    graphs: "Mapping[str, GraphFeatures] | None" = None,
-    settings: UtilisationSettings | None = None,
     progress: Progress = silent,
 ) -> TrainReport:
     """Train and register the model that predicts from graphs, of the device that was profiled.
@@ -47,10 +40,10 @@ def train_utilisation(
     Measured by leaving out all configurations of one model at a time; metrics are named TARGET_METRIC.
     Raises BadInputError for profiles that teach nothing, ServiceUnavailableError when MLflow does not answer.
     """
-    utilisation_settings = settings or UtilisationSettings()
-    rows = join_graphs(solo, graphs)
+    utilisation_settings = UtilisationSettings()
+    rows = join_graphs(solo, None)
     evaluated = evaluate_utilisation(
-        solo, graphs, utilisation_settings, models=(OURS, *_RIVALS), progress=progress
+        solo, settings=utilisation_settings, models=(OURS, *_RIVALS), progress=progress
     )
     metrics, baselines = measures_by_model(map(_measures, evaluated), OURS, ("model",))
     model = UtilisationModel(utilisation_settings).fit_joined(rows)

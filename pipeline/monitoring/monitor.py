@@ -46,7 +46,7 @@ class WatchedRelease:
     """
 
     version: int
-    alias: str | None
+    alias: str
     models: Any
     trained_from: datetime | None
     trained_until: datetime
@@ -55,10 +55,8 @@ class WatchedRelease:
     gate_errors: Mapping[str, float] | None = None
 
 
-def load_watched_release(
-    *, tracking_uri: str, cluster: str | None, alias: str = "champion", version: int | None = None
-) -> WatchedRelease:
-    """Load the release behind a cluster's alias (or a version) with its validation scores; without a cluster
+def load_watched_release(*, tracking_uri: str, cluster: str | None, alias: str) -> WatchedRelease:
+    """Load the release behind a cluster's alias with its validation scores; without a cluster
     that of the only one that has releases.
 
     Raises NotFoundError when there is none, BadInputError when several clusters have releases and none is
@@ -69,7 +67,7 @@ def load_watched_release(
     from lucid_models.releases.lifecycle import load_release_models, show_release
 
     cluster = which_cluster(tracking_uri, cluster)
-    release = show_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias, version=version)
+    release = show_release(tracking_uri=tracking_uri, cluster=cluster, alias=alias)
     models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
     until = models.manifest.training.until
     if until is None:
@@ -82,7 +80,7 @@ def load_watched_release(
     begun = versions["duration"].tags.get("training_from")
     return WatchedRelease(
         release.version,
-        None if version is not None else alias,
+        alias,
         models,
         None if begun is None else datetime.fromisoformat(begun),
         datetime.fromisoformat(until),
