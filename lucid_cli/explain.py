@@ -111,6 +111,8 @@ def _print(
             if one.get("levels"):
                 print_lines([f"{of}: what tells run times apart, found in the training window"])
                 print_table(one["levels"])
+            if one.get("pairs"):
+                print_lines([one["pairs"]])
     if figures:
         print_lines([f"Pictures: {len(figures)} files, the first {figures[0]}"])
 

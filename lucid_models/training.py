@@ -16,6 +16,7 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
+from lucid_models.duration.pair_trial import pairs_sentence
 from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import evaluate_throughput
@@ -219,6 +220,8 @@ def train_duration(
         data.table, known_until=data.until, progress=progress
     )
     progress(0, None, "logging")
+    card = log_card("duration", data, metrics, baselines, {"jobs": len(data.table)})
+    pairs = pairs_sentence(model.scorer.training["pairs"])
     trained = TrainedModel(
         kind="duration",
         document=model.to_data(),
@@ -227,7 +230,8 @@ def train_duration(
         metrics=metrics | {f"before_monotone/{name}": value for name, value in unconstrained.items()},
         baselines=baselines,
         card=replace(
-            log_card("duration", data, metrics, baselines, {"jobs": len(data.table)}),
+            card,
+            notes=(*card.notes, *([pairs] if pairs else [])),
             monotone=model.scorer.training["monotone"],
             unconstrained=unconstrained,
             levels=level_rows(model.scorer.training["levels"]),

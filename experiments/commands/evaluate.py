@@ -160,6 +160,7 @@ def duration(
         drawn = draw_durations(found, out)
     document = {"rows": found.rows, "by_group": found.by_group, "train_jobs": found.train_jobs}
     document["levels"] = found.levels
+    document["pairs"] = found.pairs
     document["coverage"] = found.coverage
     _present(document, f"Run-time estimates on {source}", _DURATION_COLUMNS, drawn, as_json)
 
@@ -387,6 +388,8 @@ def _present(
         print_table(rows, title=title, columns=columns)
         if document.get("levels"):
             print_table(document["levels"], title="What tells run times apart, found in the training days")
+        if document.get("pairs"):
+            print_lines([document["pairs"]])
         if document.get("coverage"):
             by_week = "Jobs that ended within P50 and P90 by week, calibrated and before; width: P90 / P50"
             print_table(document["coverage"], title=by_week)

@@ -11,6 +11,7 @@ from experiments.model_quality.run_time_coverage import coverage_of_test
 from foundation.progress import Progress, silent
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
+from lucid_models.duration.pair_trial import pairs_sentence
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import Floats, Row, log10_errors
 
@@ -25,6 +26,7 @@ class DurationComparison:
     - `estimates`: one row a test job: submit_time, virtual_cluster, truth_s, p50_s, p90_s, mean_s of the
       model and one column a rival, in seconds.
     - `levels`: what the model tells jobs apart by (`level_record.level_rows`).
+    - `pairs`: whether the model takes pairs of features, and why (`pair_trial.pairs_sentence`).
     - `coverage`: how many jobs of each week its quantiles cover (`run_time_coverage.coverage_by_week`).
     """
 
@@ -33,6 +35,7 @@ class DurationComparison:
     estimates: pd.DataFrame = field(default_factory=pd.DataFrame)
     train_jobs: int = 0
     levels: list[Row] = field(default_factory=list)
+    pairs: str = ""
     coverage: list[Row] = field(default_factory=list)
 
 
@@ -122,8 +125,12 @@ def compare_durations(
         rivals(test, model, features, progress)
     progress(1, 1, "durations evaluated")
     p90_s = model.scorer.estimate_rows(features.to_numpy())[1]
-    levels = level_rows(model.scorer.training["levels"])
-    coverage = coverage_of_test(test, model, features)
     return DurationComparison(
-        test.rows(), test.by_group(), test.estimates(p90_s), len(test.train), levels, coverage
+        rows=test.rows(),
+        by_group=test.by_group(),
+        estimates=test.estimates(p90_s),
+        train_jobs=len(test.train),
+        levels=level_rows(model.scorer.training["levels"]),
+        pairs=pairs_sentence(model.scorer.training["pairs"]),
+        coverage=coverage_of_test(test, model, features),
     )

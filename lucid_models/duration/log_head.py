@@ -17,62 +17,20 @@ from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.bin_finder import bin_of
-from lucid_models.boosting import BoostingSettings, affordable, boost
+from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.duration.levels import NAIVE
+from lucid_models.duration.pair_trial import TriedPairs, strongest_pairs, try_pairs
 from lucid_models.duration.scorer import MAX_DURATION_S
-from lucid_models.packing.pair_choice import choose_pairs
-
-Floats = NDArray[np.float64]
+from lucid_models.duration.taught_jobs import Floats, HeadSettings, TaughtJobs
 
 # Of log run time: the naive estimate is read to 1.6 %.
 _STEP = 1.0 / 32.0
 _CUTS = np.arange(0.0, math.log(MAX_DURATION_S) + _STEP, _STEP)
 # Weights of the shape functions that are tried; the rest is the naive estimate's.
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_LEARNED = 0.75
+_EARLIER_SHARE = 0.75
 # So many held-out jobs speak for a share as loudly as the naive estimate's good name.
 _TRUSTED_JOBS = 150
-# Below so many jobs shapes are coarse, as they hold little: smoothing them by random rounds takes most of the
-# time and helps no longer.
-_FEW_JOBS = 2_000
-_FEW_BINS = 64
-_JOBS_PER_PAIR = 250
-
-
-@dataclass(frozen=True)
-class TaughtJobs:
-    """What is learned from, by submission: features (jobs, names), log run times and ends (Unix s)."""
-
-    rows: Floats
-    logarithm: Floats
-    end_s: Floats
-    names: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.logarithm)
-
-    def blocks(self, count: int) -> NDArray[np.intp]:
-        """The block of time of each job, of `count` with as many jobs each."""
-        return np.arange(len(self), dtype=np.intp) * count // max(len(self), 1)
-
-    def of(self, rows: NDArray[np.intp]) -> "TaughtJobs":
-        """Some of the jobs."""
-        return TaughtJobs(self.rows[rows], self.logarithm[rows], self.end_s[rows], self.names)
-
-    def with_features(self, features: NDArray[np.intp]) -> "TaughtJobs":
-        """The same jobs, with some of their features."""
-        names = tuple(self.names[feature] for feature in features)
-        return TaughtJobs(self.rows[:, features], self.logarithm, self.end_s, names)
-
-
-@dataclass(frozen=True)
-class HeadSettings:
-    """How the head is boosted: at most `pairs` pairs of features, none of `unpaired`, in `blocks` of time."""
-
-    boosting: BoostingSettings
-    pairs: int
-    blocks: int
-    unpaired: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -99,6 +57,7 @@ class LogHead:
     held_out_scores: Floats
     boosting: BoostingSettings
     learned: LearnedShare
+    tried: TriedPairs
 
 
 def learn_log_head(jobs: TaughtJobs, settings: HeadSettings) -> LogHead:
@@ -107,59 +66,45 @@ def learn_log_head(jobs: TaughtJobs, settings: HeadSettings) -> LogHead:
     Without the feature `naive` the shape functions stand alone.
     """
     is_naive = np.array([name.endswith(f":{NAIVE}") for name in jobs.names], dtype=np.bool_)
+    earlier, later = jobs.split_by_end(_EARLIER_SHARE)
     if not is_naive.any():
-        scorer, held_out, boosting = _boosted(jobs, settings)
-        return LogHead(scorer, held_out, boosting, LearnedShare(1.0))
+        tried = try_pairs(earlier, later, settings) if settings.pairs else TriedPairs()
+        scorer, held_out, boosting = _boosted(jobs, settings, tried)
+        return LogHead(scorer, held_out, boosting, LearnedShare(1.0), tried)
     naive, others = _NaiveEstimate(int(is_naive.argmax()), jobs), np.flatnonzero(~is_naive)
-    learned = _learned_share(jobs, naive, others, settings)
-    scorer, held_out, boosting = _boosted(jobs.with_features(others), settings)
+    tried = try_pairs(earlier.with_features(others), later.with_features(others), settings)
+    learned = _learned_share(tried.scores, naive.of(later.rows), later.logarithm)
+    scorer, held_out, boosting = _boosted(jobs.with_features(others), settings, tried)
     pairs = tuple((int(others[one]), int(others[other])) for one, other in boosting.pairs)
     return LogHead(
         naive.blended_with(scorer, others, learned.share),
         learned.share * held_out + (1.0 - learned.share) * naive.of(jobs.rows),
         replace(boosting, pairs=pairs),
         learned,
+        tried,
     )
 
 
-def _boosted(jobs: TaughtJobs, settings: HeadSettings) -> tuple[AdditiveScorer, Floats, BoostingSettings]:
-    """Shape functions of all features, with the best pairs; the jobs' held-out scores; how it was boosted."""
-    boosting, blocks = _boosting(jobs, settings), jobs.blocks(settings.blocks)
-    most = min(settings.pairs, len(jobs) // _JOBS_PER_PAIR)
-    pairs = choose_pairs(
-        jobs.rows, jobs.logarithm, jobs.names, blocks, boosting, most, excluded=settings.unpaired
-    )
+def _boosted(
+    jobs: TaughtJobs, settings: HeadSettings, tried: TriedPairs
+) -> tuple[AdditiveScorer, Floats, BoostingSettings]:
+    """Shape functions of all features, with pairs if they did best; the jobs' held-out scores; how it was
+    boosted.
+    """
+    boosting = settings.boosting_of(jobs)
+    pairs = strongest_pairs(jobs, settings, boosting) if tried.best else ()
     boosting = replace(boosting, pairs=pairs)
-    boosted = boost(jobs.rows, jobs.logarithm, jobs.names, blocks, boosting)
+    boosted = boost(jobs.rows, jobs.logarithm, jobs.names, jobs.blocks(settings.blocks), boosting)
     return boosted.scorer, boosted.held_out_scores, boosting
 
 
-def _boosting(jobs: TaughtJobs, settings: HeadSettings) -> BoostingSettings:
-    """The settings that a table of this size is boosted with."""
-    boosting = affordable(settings.boosting, *jobs.rows.shape)
-    if len(jobs) >= _FEW_JOBS:
-        return boosting
-    return replace(boosting, max_bins=min(boosting.max_bins, _FEW_BINS), smoothing_rounds=0)
-
-
-def _learned_share(
-    jobs: TaughtJobs, naive: "_NaiveEstimate", others: NDArray[np.intp], settings: HeadSettings
-) -> LearnedShare:
-    """The share that does best on the jobs that ended last, by a head of those that ended before, drawn to
-    the naive estimate as far as these jobs are few.
+def _learned_share(shapes: Floats, alone: Floats, truth: Floats) -> LearnedShare:
+    """The share that does best on held-out jobs, of which the shape functions and the naive estimate say
+    these logarithms, drawn to the latter as far as these jobs are few.
     """
-    in_order = np.argsort(jobs.end_s, kind="stable")
-    edge = int(_LEARNED * len(jobs))
-    earlier, later = jobs.of(np.sort(in_order[:edge])), jobs.of(np.sort(in_order[edge:]))
-    earlier = earlier.with_features(others)
-    blocks, boosting = earlier.blocks(settings.blocks), _boosting(earlier, settings)
-    head = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, boosting).scorer
-    shapes, alone = head.score(later.rows[:, others]), naive.of(later.rows)
-    errors = tuple(
-        float(np.abs(share * shapes + (1.0 - share) * alone - later.logarithm).mean()) for share in _SHARES
-    )
+    errors = tuple(float(np.abs(share * shapes + (1.0 - share) * alone - truth).mean()) for share in _SHARES)
     best = _SHARES[int(np.argmin(errors))]
-    return LearnedShare(best * len(later) / (len(later) + _TRUSTED_JOBS), errors, len(later))
+    return LearnedShare(best * truth.size / (truth.size + _TRUSTED_JOBS), errors, truth.size)
 
 
 class _NaiveEstimate:

@@ -29,7 +29,8 @@ from lucid_models.duration.job_replay import JobStream, replay, stream_summary
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
 from lucid_models.duration.levels import NAIVE, with_naive_estimate
-from lucid_models.duration.log_head import HeadSettings, TaughtJobs, learn_log_head
+from lucid_models.duration.log_head import learn_log_head
+from lucid_models.duration.pair_trial import pairs_sentence
 from lucid_models.duration.residual_hazards import LEVELS
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
 from lucid_models.duration.tables import (
@@ -41,6 +42,7 @@ from lucid_models.duration.tables import (
     job_stream,
     submission_order,
 )
+from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
 from lucid_models.explanation.additive import explain_additive_global
 from lucid_models.monotone import check_directions, constrain
 
@@ -68,9 +70,9 @@ _TRUSTED_RESIDUALS = 200
 class DurationSettings:
     """How the model is trained.
 
-    `pairs`: the most pairs of features of the log head (`pair_choice`); `blocks`: the number of blocks of
-    time that the bags are made of. `monotone` holds shape functions of the log head to a direction
-    ("rising", "falling"), by feature; facts that a log does not have are passed over.
+    `pairs`: the most pairs of features of the log head (`pair_trial` says if it takes any); `blocks`: the
+    number of blocks of time that the bags are made of. `monotone` holds shape functions of the log head to a
+    direction ("rising", "falling"), by feature; facts that a log does not have are passed over.
     """
 
     features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
@@ -184,6 +186,7 @@ class WorkloadEstimateModel:
                     "known_until_s": lesson.until_s,
                     "log_boosting": log_head.boosting.to_data(),
                     "learned": log_head.learned.to_data(),
+                    "pairs": log_head.tried.to_data(),
                     "mean_boosting": mean_boosting.to_data(),
                     "monotone": dict(held.directions),
                     "levels": lesson.levels,
@@ -290,7 +293,12 @@ class WorkloadEstimateModel:
         what its `levels` brought (`level_rows`).
         """
         explained = explain_additive_global(self.scorer.log_head, self.kind, "log seconds")
-        return {**explained, "levels": level_rows(self.scorer.training.get("levels", {}))}
+        training = self.scorer.training
+        return {
+            **explained,
+            "levels": level_rows(training.get("levels", {})),
+            "pairs": pairs_sentence(training.get("pairs", {})),
+        }
 
     def explain_local(self, row: "pd.Series[Any] | Mapping[str, Any]") -> dict[str, Any]:
         """What each feature adds to one job's estimate; `row` of a job table (Figure 7 c)."""

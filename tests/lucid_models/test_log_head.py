@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration.log_head import HeadSettings, LogHead, TaughtJobs, learn_log_head
+from lucid_models.duration.log_head import LogHead, learn_log_head
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import user_name_s
+from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
 from lucid_models.evaluation.measures import log10_errors
 from tests.conftest import small_jobs
 
