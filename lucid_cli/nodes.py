@@ -159,7 +159,8 @@ def sleep_settings(parameters: str | None, buffer: int | None, pairs: list[str])
     values = named_values(pairs, "--setting", "peak_bins=6")
     for name in {"control", "boot_s"} & values.keys():
         raise BadInputError(
-            f"--setting {name} has an option of its own.", remedy=f"Give --{name.replace('_', '-')}."
+            f"--setting {name}={values[name]} has an option of its own.",
+            remedy=f"Give --{name.replace('_', '-')}.",
         )
     changed = SleepSettings.from_data({**base.to_data(), **values})
     return changed if buffer is None else replace(changed, buffer_nodes=buffer)
