@@ -101,9 +101,9 @@ def usable_estimates(check: EstimateCheck | None) -> Constraint:
 
 def every_job_ends(judged: PolicyFigures) -> Constraint:
     """No job may be left when the replay ends."""
-    left = int((~judged.finished).sum())
-    sentence = f"{left:,} jobs never ended; none may be left." if left else "Every job ended."
-    return Constraint("every_job_ends", "jobs", float(left), 0.0, 0.0, left == 0, sentence)
+    unfinished = int((~judged.finished).sum())
+    sentence = f"{unfinished:,} jobs never ended; none may be left." if unfinished else "Every job ended."
+    return Constraint("every_job_ends", "jobs", float(unfinished), 0.0, 0.0, unfinished == 0, sentence)
 
 
 def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:

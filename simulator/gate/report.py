@@ -217,7 +217,7 @@ def _save(figure: Any, path: Path) -> Path:
 
 
 def _subject_text(value: Any) -> str:
-    """A value of the subject; a time without the seconds that nobody reads."""
+    """A value of the subject; a time to the minute."""
     text = str(value)
     try:
         moment = datetime.fromisoformat(text) if "T" in text else None

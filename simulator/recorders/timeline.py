@@ -259,10 +259,10 @@ class TimelineRecorder(Recorder):
         cat = "run" if run.lane == 0 else "run,shared"
         pid = run.pool.pid
         for node, bits in run.gpus:
-            left = bits
-            while left:
-                gpu = _lowest(left)
-                left &= left - 1
+            to_visit = bits
+            while to_visit:
+                gpu = _lowest(to_visit)
+                to_visit &= to_visit - 1
                 tid = self._tid(run.pool, node, gpu, run.lane)
                 self._write(
                     f'{{"ph": "X", "name": {name}, "cat": "{cat}", "pid": {pid}, "tid": {tid}, '

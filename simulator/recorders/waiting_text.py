@@ -30,10 +30,10 @@ def in_words(seconds: float) -> str:
     """Return a duration with its two largest units: `3 d 4 h`, `12 min 5 s`, `0.4 s`."""
     if seconds < 1:
         return f"{seconds:.2g} s" if seconds else "0 s"
-    left = round(seconds)
+    remaining_s = round(seconds)
     parts: list[str] = []
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
-        count, left = divmod(left, size)
+        count, remaining_s = divmod(remaining_s, size)
         if count or parts:
             parts.append(f"{count} {unit}" if count else "")
     return " ".join(part for part in parts[:2] if part)

@@ -85,12 +85,12 @@ class ResourceOrchestrator:
         no job of equal demand.
         """
         free = pool.free
-        left = free.total
-        if not left:
+        free_gpus = free.total
+        if not free_gpus:
             return []
         heads: list[tuple[Any, Any]] = []
         for gpus, part in pool.queue.by_gpus().items():
-            if gpus <= left and free.find(gpus) is not None:
+            if gpus <= free_gpus and free.find(gpus) is not None:
                 jobs = iter(part)
                 heads.append((next(jobs).queue_entry, jobs))
         if not heads:
@@ -103,7 +103,7 @@ class ResourceOrchestrator:
             job: JobView = entry[2]
             if plan is None:
                 placement = free.find(job.gpus)
-                if placement is not None and left > job.gpus:
+                if placement is not None and free_gpus > job.gpus:
                     plan = free.copy()
                     plan.take(placement)
             else:
@@ -112,8 +112,8 @@ class ResourceOrchestrator:
                 heappop(heads)
                 continue
             actions.append(Start(job, placement))
-            left -= job.gpus
-            if not left:
+            free_gpus -= job.gpus
+            if not free_gpus:
                 break
             following = next(jobs, None)
             if following is None:

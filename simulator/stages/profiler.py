@@ -94,18 +94,24 @@ class SpaceAwareProfiler:
             self._max_gpus = min(self.settings.profiling_max_gpus, cluster.partitions[PROFILER] * size)
             return cluster
         wanted = min(self.settings.profiling_nodes, int(self.settings.profiling_share_max * cluster.nodes))
-        left = dict(cluster.virtual_clusters)
+        nodes_left = dict(cluster.virtual_clusters)
         taken = 0
         while taken < wanted:
-            donors = [name for name in left if (left[name] - 1) * size >= max(1, largest_job.get(name, 0))]
+            donors = [
+                name
+                for name in nodes_left
+                if (nodes_left[name] - 1) * size >= max(1, largest_job.get(name, 0))
+            ]
             if not donors:
                 break
-            left[max(donors, key=left.__getitem__)] -= 1
+            nodes_left[max(donors, key=nodes_left.__getitem__)] -= 1
             taken += 1
         self._max_gpus = min(self.settings.profiling_max_gpus, taken * size)
         if not taken:
             return cluster
-        return ClusterSpec(left, size, {**cluster.partitions, PROFILER: taken}, cluster.cpu_cores_per_node)
+        return ClusterSpec(
+            nodes_left, size, {**cluster.partitions, PROFILER: taken}, cluster.cpu_cores_per_node
+        )
 
     def watch(self, pools: Mapping[str, NodePool]) -> None:
         """Take note of the pools that jobs are sent to; to be called at each decision."""

@@ -21,12 +21,12 @@ class ElasticFifoRule(AllocationRule):
 
 def serve(jobs: Sequence[ActiveJob], pool: Pool) -> list[float]:
     """Give each job in turn what it can use of what is left."""
-    left = float(pool.gpus)
+    free_gpus = float(pool.gpus)
     given = []
     for job in jobs:
-        gpus = min(left, float(job.demand))
+        gpus = min(free_gpus, float(job.demand))
         if pool.whole and gpus < job.min_gpus:
             gpus = 0.0
         given.append(gpus)
-        left -= gpus
+        free_gpus -= gpus
     return given

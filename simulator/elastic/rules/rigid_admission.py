@@ -134,11 +134,11 @@ def admit(
             own[at] += job.min_gpus
             admitted.append(line.pop(job))
             job = heads[at] = line.first(at, inf)
-    left = gpus - sum(own)
-    if not left or not any(heads):
+    free_gpus = gpus - sum(own)
+    if not free_gpus or not any(heads):
         return admitted
     for at in sorted(range(len(own)), key=lambda at: (own[at] / shares[at] if shares[at] else inf, at)):
-        while left and (job := line.first(at, left)) and job.index <= barrier:
-            left -= job.min_gpus
+        while free_gpus and (job := line.first(at, free_gpus)) and job.index <= barrier:
+            free_gpus -= job.min_gpus
             admitted.append(line.pop(job))
     return admitted

@@ -25,16 +25,16 @@ class ThemisRule(AllocationRule):
         curve, as the reference has it.
         """
         given = [0.0] * len(jobs)
-        left = float(pool.gpus)
+        free_gpus = float(pool.gpus)
         waiting = {
             at: (now_s - job.submit_time_s, job.remaining_at(now_s), job.fair_time_s(pool.gpus))
             for at, job in enumerate(jobs)
         }
-        while left > 0 and waiting:
+        while free_gpus > 0 and waiting:
             worst, worst_rho, useless = -1, 0.0, []
             for at, (elapsed_s, remaining_s, fair_s) in waiting.items():
                 job = jobs[at]
-                gpus = min(left, job.demand)
+                gpus = min(free_gpus, job.demand)
                 if pool.whole and gpus < job.min_gpus:
                     useless.append(at)
                     continue
@@ -47,8 +47,8 @@ class ThemisRule(AllocationRule):
             if worst < 0:
                 break
             del waiting[worst]
-            given[worst] = gpus = min(left, float(jobs[worst].demand))
-            left -= gpus
+            given[worst] = gpus = min(free_gpus, float(jobs[worst].demand))
+            free_gpus -= gpus
         return given
 
     def next_change_s(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> float | None:

@@ -17,11 +17,11 @@ def water_fill(weights: Sequence[float], demands: Sequence[int], gpus: int) -> t
     shares = [0.0] * len(weights)
     unmet = [float(demand) for demand in demands]
     wanting = [at for at, demand in enumerate(demands) if demand]
-    left, open_weight = float(gpus), 1.0
+    free_gpus, open_weight = float(gpus), 1.0
     for _ in range(MAX_ROUNDS):
         more = []
         for at in wanting:
-            rate, want = left * weights[at] / open_weight, unmet[at]
+            rate, want = free_gpus * weights[at] / open_weight, unmet[at]
             if rate < want:
                 shares[at] += rate
                 unmet[at] = want = want - rate
@@ -31,8 +31,8 @@ def water_fill(weights: Sequence[float], demands: Sequence[int], gpus: int) -> t
                 shares[at] += want
                 unmet[at] = 0.0
         wanting = more
-        left = gpus - sum(shares)
-        if left <= TOLERANCE_GPUS or not wanting:
+        free_gpus = gpus - sum(shares)
+        if free_gpus <= TOLERANCE_GPUS or not wanting:
             break
         open_weight = sum([weights[at] for at in wanting])
     return tuple(

@@ -53,8 +53,8 @@ def in_turn(jobs: Sequence[ActiveJob], gpus: int) -> list[float]:
     So a later job never delays an earlier one. What runs keeps its minimum all the same: a job that lost its
     node may wait while later ones run.
     """
-    left = gpus - sum(least_gpus(job) for job in jobs if job.gpus)
-    given, _ = _serve(jobs, left, [job.demand for job in jobs])
+    free_gpus = gpus - sum(least_gpus(job) for job in jobs if job.gpus)
+    given, _ = _serve(jobs, free_gpus, [job.demand for job in jobs])
     return given
 
 
@@ -89,9 +89,9 @@ def whole_shares(
 def rounded(shares: Sequence[float], gpus: int) -> list[int]:
     """Round shares to whole GPUs by largest remainder; ties go to the first."""
     whole = [floor(share + 1e-9) for share in shares]
-    left = min(gpus, round(sum(shares))) - sum(whole)
+    free_gpus = min(gpus, round(sum(shares))) - sum(whole)
     by_remainder = sorted(range(len(shares)), key=lambda at: (whole[at] - shares[at], at))
-    for at in by_remainder[: max(0, left)]:
+    for at in by_remainder[: max(0, free_gpus)]:
         whole[at] += 1
     return whole
 
@@ -133,21 +133,21 @@ def class_budgets(
     return tuple(budgets), frozenset(kept_out)
 
 
-def _within(queue: Sequence[ActiveJob], left: int, barrier: float) -> list[float]:
+def _within(queue: Sequence[ActiveJob], free_gpus: int, barrier: float) -> list[float]:
     """Serve a class from the front, capped; relax the caps until its GPUs are used (rule 4).
 
-    `left` is what its running jobs leave on their minimum.
+    `free_gpus` is what its running jobs leave on their minimum.
     """
     given: list[float] = []
     for level in range(len(queue[0].caps) if queue else 0):
-        given, unused = _serve(queue, left, [job.caps[level] for job in queue], barrier)
+        given, unused = _serve(queue, free_gpus, [job.caps[level] for job in queue], barrier)
         if not unused:
             break
     return given
 
 
 def _serve(
-    jobs: Sequence[ActiveJob], left: int, caps: Sequence[float], barrier: float = inf
+    jobs: Sequence[ActiveJob], free_gpus: int, caps: Sequence[float], barrier: float = inf
 ) -> tuple[list[float], int]:
     """Serve jobs in their order, those that run from their minimum on; return what is left too."""
     given: list[float] = []
@@ -158,42 +158,42 @@ def _serve(
         if job.gpus:
             running -= 1
         else:
-            blocked = blocked or left < least or job.index > barrier
+            blocked = blocked or free_gpus < least or job.index > barrier
             if blocked and not running:  # no job after it gets anything
                 given += [0.0] * (len(jobs) - len(given))
                 break
             if blocked:
                 given.append(0.0)
                 continue
-            left -= least
-        more = min(left, max(0, int(cap) - least))
-        left -= more
+            free_gpus -= least
+        more = min(free_gpus, max(0, int(cap) - least))
+        free_gpus -= more
         given.append(float(least + more))
-    return given, left
+    return given, free_gpus
 
 
 def _use_up(
     queues: Sequence[Sequence[ActiveJob]],
     shares: Sequence[float],
     given: dict[ActiveJob, float],
-    left: int,
+    free_gpus: int,
     barrier: float,
 ) -> None:
     """Let others use what a class has no use for at present (rules 5 and 6)."""
-    if left <= 0:
+    if free_gpus <= 0:
         return
     have = [sum(given[job] for job in queue) for queue in queues]
     order = sorted(range(len(queues)), key=lambda at: (have[at] / shares[at] if shares[at] else inf, at))
     ranked = [job for at in order for job in queues[at]]
     for job in ranked:
         least = least_gpus(job)
-        if not given[job] and least <= left and job.index <= barrier:
+        if not given[job] and least <= free_gpus and job.index <= barrier:
             given[job] = float(least)
-            left -= least
+            free_gpus -= least
     for job in ranked:
-        if not left:
+        if not free_gpus:
             return
         if given[job]:
-            more = min(left, job.demand - int(given[job]))
+            more = min(free_gpus, job.demand - int(given[job]))
             given[job] += more
-            left -= more
+            free_gpus -= more
