@@ -59,7 +59,7 @@ class GateRules(CheckedSettings):
     confidence_pct: Annotated[float, Between(50, 99.99)] = 95.0
     resamples: Annotated[int, Between(100, 1_000_000)] = 2_000
     seed: Annotated[int, Between(0, 2**32 - 1)] = 0
-    interval: Literal["bca", "percentile"] = "bca"
+    interval: Annotated[Literal["bca", "percentile"], OneOf("interval", ("bca", "percentile"))] = "bca"
     min_blocks: Annotated[int, Between(2, 1_000)] = 2
     """Fewer blocks (day x virtual cluster) give no interval, and without one nothing is approved."""
 
