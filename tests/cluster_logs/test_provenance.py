@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from cluster_logs import removal
 from cluster_logs.cluster_record import LogOrigin
+from cluster_logs.cluster_writes import ClusterWrites
 from cluster_logs.ingest import ingest_log
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake
@@ -148,15 +149,15 @@ def test_a_removal_that_is_broken_off_is_refused_and_goes_on(
 ) -> None:
     lake = Lake(str(tmp_path / "lake"))
     ingest(log, Path(lake.uri), "mine")
-    changing = Lake.changing
+    changing = ClusterWrites.changing
 
-    def broken_off(self: Lake, cluster: str, table: str) -> None:
+    def broken_off(self: ClusterWrites, cluster: str, table: str) -> None:
         changing(self, cluster, table)
         if table == "throughput":
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lake, "changing", broken_off)
+        patch.setattr(ClusterWrites, "changing", broken_off)
         with pytest.raises(KeyboardInterrupt):
             removal.remove_cluster(lake.uri, "mine")
     with pytest.raises(HalfWrittenError, match="removal of mine"):

@@ -38,9 +38,9 @@ def test_what_services_learn_is_what_can_be_trained() -> None:
 
 def test_the_form_of_the_dag_offers_the_models_that_a_release_needs() -> None:
     dag = (ROOT / "dags" / "retrain_models.py").read_text(encoding="utf-8")
-    listed = re.search(r"^MODELS = \[(.*?)\]", dag, re.MULTILINE | re.DOTALL)
+    listed = re.search(r"^MODELS = \{(.*?)^\}", dag, re.MULTILINE | re.DOTALL)
     assert listed is not None
-    offered = re.findall(r'"(\w+)"', listed[1])
+    offered = re.findall(r'^    "(\w+)":', listed[1], re.MULTILINE)
     assert set(MODELS) <= set(offered) <= set(learned_kinds())
 
 
