@@ -161,6 +161,7 @@ def duration(
     document = {"rows": found.rows, "by_group": found.by_group, "train_jobs": found.train_jobs}
     document["levels"] = found.levels
     document["pairs"] = found.pairs
+    document["black_box_lead"] = found.black_box_lead
     document["coverage"] = found.coverage
     _present(document, f"Run-time estimates on {source}", _DURATION_COLUMNS, drawn, as_json)
 
@@ -390,6 +391,7 @@ def _present(
             print_table(document["levels"], title="What tells run times apart, found in the training days")
         if document.get("pairs"):
             print_lines([document["pairs"]])
+        print_lines(document.get("black_box_lead", []))
         if document.get("coverage"):
             by_week = "Jobs that ended within P50 and P90 by week, calibrated and before; width: P90 / P50"
             print_table(document["coverage"], title=by_week)

@@ -36,16 +36,32 @@ class BlackBox:
         """Predictions, shape (rows,)."""
         return np.asarray(self.model.predict(rows), dtype=np.float64)
 
+    def gains(self) -> Floats:
+        """By how much the splits on each feature lowered LightGBM's loss in training, shape (features,)."""
+        gains: Floats = np.asarray(self.model.booster_.feature_importance("gain"), dtype=np.float64)
+        return gains
+
 
 def available() -> tuple[str, ...]:
     """The rivals that can be trained here."""
     return tuple(name for name in ("lightgbm", "rf", "neural") if name != "lightgbm" or _has_lightgbm())
 
 
-def fit_regressor(name: str, rows: Floats, target: Floats, *, loss: str = "l2", seed: int = 0) -> BlackBox:
-    """Fit one rival; `loss` is "l1" or "l2" (only LightGBM knows l1 within reasonable time)."""
+def fit_regressor(
+    name: str,
+    rows: Floats,
+    target: Floats,
+    *,
+    loss: str = "l2",
+    seed: int = 0,
+    most_depth: int | None = None,
+) -> BlackBox:
+    """Fit one rival; `loss` is "l1" or "l2" (only LightGBM knows l1 within reasonable time).
+
+    `most_depth`: how many questions in a row LightGBM's trees may ask (None: any number).
+    """
     if name == "lightgbm":
-        return BlackBox(name, _lightgbm(loss, seed).fit(rows, target))
+        return BlackBox(name, _lightgbm(loss, seed, most_depth).fit(rows, target))
     if name == "rf":
         from sklearn.ensemble import RandomForestRegressor
 
@@ -86,7 +102,7 @@ def _has_lightgbm() -> bool:
     return importlib.util.find_spec("lightgbm") is not None
 
 
-def _lightgbm(loss: str, seed: int) -> Any:
+def _lightgbm(loss: str, seed: int, most_depth: int | None) -> Any:
     from lightgbm import LGBMRegressor
 
     return LGBMRegressor(
@@ -94,6 +110,7 @@ def _lightgbm(loss: str, seed: int) -> Any:
         n_estimators=300,
         learning_rate=0.05,
         min_child_samples=30,
+        max_depth=-1 if most_depth is None else most_depth,
         **{**REPEATABLE_LIGHTGBM, "random_state": seed},
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from experiments.model_quality.black_box_lead import JobGroup, TaughtTable, black_box_lead
 from experiments.model_quality.run_time_coverage import coverage_of_test
 from foundation.progress import Progress, silent
 from lucid_models.duration.level_record import level_rows
@@ -27,6 +28,7 @@ class DurationComparison:
       model and one column a rival, in seconds.
     - `levels`: what the model tells jobs apart by (`level_record.level_rows`).
     - `pairs`: whether the model takes pairs of features, and why (`pair_trial.pairs_sentence`).
+    - `black_box_lead`: what LightGBM on the same features knows besides, in sentences.
     - `coverage`: how many jobs of each week its quantiles cover (`run_time_coverage.coverage_by_week`).
     """
 
@@ -37,10 +39,15 @@ class DurationComparison:
     levels: list[Row] = field(default_factory=list)
     pairs: str = ""
     coverage: list[Row] = field(default_factory=list)
+    black_box_lead: list[str] = field(default_factory=list)
 
 
 class DurationRivalTest(DurationTest):
-    """A test to which rivals are added."""
+    """A test to which rivals are added; `black_box_lead`: what one of them knows besides, in sentences."""
+
+    def __init__(self, jobs: pd.DataFrame, train_days: float) -> None:
+        super().__init__(jobs, train_days)
+        self.black_box_lead: list[str] = []
 
     def has(self, name: str) -> bool:
         """Whether the model was measured."""
@@ -65,6 +72,17 @@ class DurationRivalTest(DurationTest):
         for name, (seconds, mean, _) in self.said.items():
             table |= {"p50_s": seconds, "p90_s": p90_s, "mean_s": mean} if name == "ebm" else {name: seconds}
         return pd.DataFrame(table)
+
+    def explain_lead(self, table: TaughtTable) -> None:
+        """Say where LightGBM is the better one, once it was added."""
+        ours, theirs = (log10_errors(self.truth, self.estimate_of(name)) for name in ("ebm", "lightgbm"))
+        words = {"user": "of {} users", "name": "of {} names", "virtual_cluster": "in the virtual cluster {}"}
+        groups = [
+            JobGroup(split, words[split].format(group), inside) for split, group, inside in self._groups()
+        ]
+        gpus = self.test["gpus"].to_numpy(dtype=np.float64)
+        groups += [JobGroup("size", f"with {size:g} GPUs", gpus == size) for size in np.unique(gpus)]
+        self.black_box_lead = black_box_lead(ours, theirs, groups, table)
 
     def by_group(self) -> list[Row]:
         """Return a row a model and group of jobs."""
@@ -133,4 +151,5 @@ def compare_durations(
         levels=level_rows(model.scorer.training["levels"]),
         pairs=pairs_sentence(model.scorer.training["pairs"]),
         coverage=coverage_of_test(test, model, features),
+        black_box_lead=test.black_box_lead,
     )

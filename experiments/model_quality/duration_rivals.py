@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.model_quality import authors_recipes, black_boxes
+from experiments.model_quality.black_box_lead import TaughtTable
 from experiments.model_quality.duration_comparison import DurationRivalTest
 from foundation.progress import Progress
 from lucid_models.duration import rival_estimates
@@ -49,6 +50,9 @@ def _add_causal_boxes(
         seconds = np.exp(np.clip(said, 0.0, _LARGEST_LOG))
         mean = np.maximum(raw_box.predict(rows), 1.0)
         test.add(name, seconds, mean, fit_s=making_s + log_s + raw_s, predict_ms=took_ms)
+    if test.has("lightgbm"):
+        truth = np.log(np.maximum(test.truth, 1.0))
+        test.explain_lead(TaughtTable(matrix, logarithm, rows, truth, model.scorer.state.names))
 
 
 def _add_raw_boxes(test: DurationRivalTest, progress: Progress) -> None:
