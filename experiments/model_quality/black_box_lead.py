@@ -100,10 +100,7 @@ def _by_depth(ours: float, errors: Mapping[int, float]) -> str:
     if best >= ours:
         return f"Trees of no depth tried reach it ({measured}): it is of how they are grown."
     shallow = next(depth for depth, error in errors.items() if ours - error >= 0.5 * (ours - best))
-    of = {1: "shapes of single features", 2: "pairs of features"}.get(
-        shallow, "three and more features at once"
-    )
-    return f"It is mostly of {of}: trees are off by {measured}."
+    return f"It is mostly of {_MADE_OF[shallow]}: trees are off by {measured}."
 
 
 def _by_feature(table: TaughtTable) -> str:
