@@ -398,7 +398,12 @@ class Simulation:
         }
         if self._loans is not None:
             summary |= self._loans.summary(self.now_s, own_gpus(self.now_s), self.jobs)
-        if self._fleet is None:
-            return SimulationResult(jobs, summary, self.workload.origin)
-        summary |= self._fleet.summary()
-        return SimulationResult(jobs, summary, self.workload.origin, self._fleet.states())
+        if self._fleet is not None:
+            summary |= self._fleet.summary()
+        return SimulationResult(
+            jobs,
+            summary,
+            self.workload.origin,
+            node_states=None if self._fleet is None else self._fleet.states(),
+            servers_on_loan=() if self._loans is None else tuple(self._loans.totals().loans),
+        )

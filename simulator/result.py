@@ -22,6 +22,8 @@ class SimulationResult:
     summary: Mapping[str, Any]
     origin: "pd.Timestamp | None" = None  # the instant of second 0 (UTC)
     node_states: NodeStates | None = None  # of a cluster whose nodes sleep
+    # (s, servers on loan), each until the next, where an inference service lends.
+    servers_on_loan: tuple[tuple[float, int], ...] = ()
 
 
 def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> "pd.DataFrame":

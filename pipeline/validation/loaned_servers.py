@@ -15,7 +15,6 @@ from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.loaned_servers import GroupQueuing, LoanEvidence
 from simulator.loaning.released_loans import ReleasedLoans
-from simulator.recorders.loan_steps import LoanSteps
 from simulator.result import SimulationResult
 
 DAY_S = 86_400.0
@@ -57,13 +56,12 @@ def loan_replays(
     by_name = {contender.name: contender for contender in contest.contenders}
     if "challenger" not in by_name or without is None:
         return LoanReplays(LoanEvidence(unmeasured="the release could not be replayed."), {})
-    results, steps = {}, LoanSteps(lending.service(inputs).name)
-    results[LENDS] = replay_contender(replace(by_name["challenger"], lending=lending), inputs, recorder=steps)
+    results = {LENDS: replay_contender(replace(by_name["challenger"], lending=lending), inputs)}
     champion = releases.get("champion")
     if champion is not None and champion.manifest.loaning is not None and "champion" in by_name:
         lent = lending_of(champion, series, inputs)
         results[CHAMPION_LENDS] = replay_contender(replace(by_name["champion"], lending=lent), inputs)
-    short_pct = lending.short_pct(steps.steps(), inputs)
+    short_pct = lending.short_pct(results[LENDS].servers_on_loan, inputs)
     if short_pct is None:
         return LoanReplays(LoanEvidence(unmeasured="no five-minute step of the window was measured."), {})
     evidence = LoanEvidence(short_pct=short_pct, coverage=_coverage(lending, inputs))

@@ -38,8 +38,6 @@ from simulator.job_view import JobView
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.metrics import mean
 from simulator.recorder import Recorder
-from simulator.recorders.loan_steps import LoanSteps
-from simulator.recorders.recorder_group import RecorderGroup
 from simulator.result import SimulationResult
 from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
@@ -128,12 +126,9 @@ class TrialReplayer:
         inputs = self._block(block)
         queue = ProfilingQueue(inputs.start_s)
         contender = self._contender(values, block)
-        if contender.lending is None:
-            result = replay_contender(contender, inputs, recorder=queue)
-            return WindowReplay(result, tuple(queue.waits_s), inputs)
-        steps = LoanSteps(contender.lending.service(inputs).name)
-        result = replay_contender(contender, inputs, recorder=RecorderGroup((queue, steps)))
-        short_pct = contender.lending.short_pct(steps.steps(), inputs)
+        result = replay_contender(contender, inputs, recorder=queue)
+        lending = contender.lending
+        short_pct = None if lending is None else lending.short_pct(result.servers_on_loan, inputs)
         return WindowReplay(result, tuple(queue.waits_s), inputs, short_pct)
 
     def _contender(self, values: Values, block: str) -> ReplayContender:

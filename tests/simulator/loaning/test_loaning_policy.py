@@ -1,5 +1,6 @@
 """Any policy, with servers of an inference service on loan to its virtual clusters."""
 
+from bisect import bisect_right
 from dataclasses import replace
 
 import pandas as pd
@@ -35,15 +36,17 @@ def test_every_policy_keeps_its_books_and_inference_its_servers(name: str, shape
     scenario = sample(shape, USAGE)
     assert scenario.inference is not None
     simulation = AuditedSimulation(scenario, LoaningPolicy(load_policy(name), settings), name=name)
-    lent = 0
+    on_loan_at: dict[float, int] = {}
     while simulation.step():
         on_loan = sum(len(pool.guests) for key, pool in simulation.pools.items() if key in "abc")
-        lent = max(lent, on_loan)
+        on_loan_at[simulation.now_s] = on_loan
         needed = scenario.inference.servers_needed(simulation.now_s)
         assert on_loan <= max(0, 10 - needed - headroom)
     check_work(simulation.jobs, name)
-    simulation.result()
-    assert lent > 0
+    assert max(on_loan_at.values()) > 0
+    steps = simulation.result().servers_on_loan
+    told_at = [bisect_right(steps, at_s, key=lambda step: step[0]) - 1 for at_s in on_loan_at]
+    assert [steps[at][1] for at in told_at] == list(on_loan_at.values())
 
 
 @pytest.mark.parametrize("name", ["fifo", "lucid", "tiresias", "pcs"])
