@@ -3,11 +3,11 @@
     python -m experiments.live.forecast_study [DATA] [--write docs/completion_forecasts.md]
 
 The duration model learns the weeks before; each job of the window is believed to run as long as the model
-said at its submission (P50 and P90). The window is simulated under the live policy with the true run times.
-Every six hours the cluster is read as an adapter would read it, and played forward
-(`completion_forecast.py`). What the forecast said is then compared with what came, twice: as the window went
-on, with the jobs that nobody could know of yet, and as it would have gone on if nobody had submitted any
-more, which is what a forecast assumes.
+said at its submission (P50 and P90, calibrated by what was known then), and ordered by its estimate. The
+window is simulated under the live policy with the true run times. Every six hours the cluster is read as an
+adapter would read it, and played forward (`completion_forecast.py`). What the forecast said is then compared
+with what came, twice: as the window went on, with the jobs that nobody could know of yet, and as it would
+have gone on if nobody had submitted any more, which is what a forecast assumes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,9 +73,11 @@ def philly_window(data: Path, start: datetime) -> ForecastWindow:
     before = frame[frame["submit_time"] < start]
     inside = frame[(frame["submit_time"] >= start) & (frame["submit_time"] < start + timedelta(days=DAYS))]
     model = WorkloadEstimateModel().fit(before, known_until=start)
-    estimates = model.estimate_causal(inside, earlier=before)
-    p50_s, p90_s = (estimates[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))
-    workload = Workload.from_jobs(inside, estimated_duration_s=p50_s)
+    features = model.features_causal(inside, earlier=before)
+    estimates_s, _, _ = model.scorer.estimate_rows(features.to_numpy())
+    workload = Workload.from_jobs(inside, estimated_duration_s=estimates_s)
+    calibrated = model.quantiles_causal(inside, features, earlier=before)
+    p50_s, p90_s = (calibrated[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))
     nodes = read_nodes_file(str(data / "data" / "philly" / "philly_vc_nodes.csv"))
     sizes = {
         str(name): max(1, round(SHARE_OF_NODES * count))
