@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def predict_profile(
-    onnx: Annotated[Path | None, typer.Option("--onnx", metavar="FILE", help="The network as ONNX.")] = None,
+    onnx: Annotated[Path | None, file_option("The network as ONNX.")] = None,
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, help="Examples a step; default: the file's.")
     ] = None,

@@ -24,7 +24,7 @@ def replay_updates(
     source_format: Annotated[
         str | None, typer.Option("--format", metavar="F", help="The log's format, e.g. philly-csv.")
     ] = None,
-    source: Annotated[Path | None, file_option("The log; may end in .gz.")] = None,
+    source: Annotated[Path | None, file_option("The log; may end in .gz.", "--input")] = None,
     nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes; without it errors only.")] = None,
     gpus_per_node: GpusPerNodeOption = 8,
     synthetic: Annotated[

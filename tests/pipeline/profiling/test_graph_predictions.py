@@ -236,8 +236,9 @@ def test_the_command_predicts_and_says_why(network, profiles, tmp_path: Path) ->
     [
         ((), "What is to be predicted"),
         (("--onnx", "no.onnx", "--simulated"), "no.onnx"),
-        (("--jobs", "jobs.csv"), "Whose jobs"),
-        (("--onnx", "x", "--dimension", "N"), "NAME=SIZE"),
+        (("--jobs", "no.csv"), "no.csv"),
+        (("--jobs", __file__), "Whose jobs"),
+        (("--onnx", __file__, "--dimension", "N"), "NAME=SIZE"),
     ],
 )
 def test_the_command_refuses_what_makes_no_sense(words, says) -> None:
