@@ -95,7 +95,6 @@ def test_killed_at_any_step_no_job_is_held_stuck_or_started_twice(
         stand.submit()
         stands[daemon_that_dies(stand, steps)] = stand
     ends: dict[int, int] = {}
-    adapter = SlurmAdapter(profiling_partition="prof")
     orphans: list[Stand] = []
 
     def home(stand: Stand) -> bool:
@@ -114,7 +113,7 @@ def test_killed_at_any_step_no_job_is_held_stuck_or_started_twice(
             if by == "a new daemon":
                 stand.one_pass()
             else:
-                restore(OnlySome(adapter, stand.enters), TouchedJobs(stand.folder), stage=stand.stage)
+                restore(OnlySome(stand), TouchedJobs(stand.folder), stage=stand.stage)
         return len(ends) == STEPS and all(home(stand) for stand in orphans)
 
     slurm.wait_for(look, "all are home")
@@ -139,9 +138,9 @@ def successor(stand: Stand) -> Stand:
 class OnlySome(SlurmAdapter):
     """An adapter that sees some jobs only."""
 
-    def __init__(self, adapter: SlurmAdapter, jobs: set[str]) -> None:
-        super().__init__(profiling_partition=adapter.profiling_partition)
-        self._jobs = jobs
+    def __init__(self, stand: Stand) -> None:
+        super().__init__(profiling_partition=stand.partition)
+        self._jobs = stand.enters
 
     def read(self) -> ClusterState:
         cluster = super().read()
