@@ -10,6 +10,7 @@ from tests.browser.filling import CLUSTER, LIVE
 
 def test_the_card_leads_to_the_page_and_quarantine_shows_rows(visit: Callable[..., Any]) -> None:
     page = visit("/plugin/lucid")
+    page.wait_for_load_state("networkidle")  # what comes later moves the card, and a click would miss it
     page.get_by_role("region", name=CLUSTER).get_by_role("link", name=CLUSTER, exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Cluster {CLUSTER}")
     expect(page.get_by_role("img", name="Jobs a day")).to_be_visible()
