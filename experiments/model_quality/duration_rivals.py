@@ -38,18 +38,17 @@ def _add_causal_boxes(
     """
     (matrix, logarithm), making_s = cpu_timed(lambda: model.training_rows(test.train))
     rows = features.to_numpy()
-    fits = [(name, name, "l1") for name in black_boxes.available()]
-    if "lightgbm" in black_boxes.available():
-        fits.insert(1, ("lightgbm_l2", "lightgbm", "l2"))
-    for name, box, loss in fits:
-        progress(0, None, f"duration: {name} on causal features")
+    for box in black_boxes.available():
         fit = partial(black_boxes.fit_regressor, box, matrix)
-        log_box, log_s = cpu_timed(partial(fit, logarithm, loss=loss))
+        progress(0, None, f"duration: {box} on causal features")
         raw_box, raw_s = cpu_timed(partial(fit, np.exp(logarithm)))
-        said, took_ms = predict_timed(partial(log_box.predict, rows))
-        seconds = np.exp(np.clip(said, 0.0, _LARGEST_LOG))
         mean = np.maximum(raw_box.predict(rows), 1.0)
-        test.add(name, seconds, mean, fit_s=making_s + log_s + raw_s, predict_ms=took_ms)
+        losses = {"lightgbm": "l1", "lightgbm_l2": "l2"} if box == "lightgbm" else {box: "l2"}
+        for name, loss in losses.items():
+            log_box, log_s = cpu_timed(partial(fit, logarithm, loss=loss))
+            said, took_ms = predict_timed(partial(log_box.predict, rows))
+            seconds = np.exp(np.clip(said, 0.0, _LARGEST_LOG))
+            test.add(name, seconds, mean, fit_s=making_s + log_s + raw_s, predict_ms=took_ms)
     if test.has("lightgbm"):
         truth = np.log(np.maximum(test.truth, 1.0))
         test.explain_lead(TaughtTable(matrix, logarithm, rows, truth, model.scorer.state.names))
