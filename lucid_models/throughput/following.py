@@ -34,7 +34,9 @@ def followed_weights(weights: Floats, errors: Floats, newest: NDArray[np.intp], 
     start = np.maximum(end - window, 0)
     lost, counted = totals[end] - totals[start], bins[end] - bins[start]
     mean = lost.mean(axis=1, keepdims=True)
-    worse = (lost - lost.min(axis=1, keepdims=True)) / np.where(mean > 0.0, mean, 1.0)
+    # Beside the best of those that weigh at all: on short bins the others' powers would all round to nothing.
+    best = np.where(weights > 0.0, lost, np.inf).min(axis=1, keepdims=True)
+    worse = np.maximum(lost - best, 0.0) / np.where(mean > 0.0, mean, 1.0)
     followed = weights * np.exp(-RATE * counted[:, None] * worse)
     followed /= followed.sum(axis=1, keepdims=True)
     return np.where(counted[:, None] > 0, followed, weights)

@@ -138,3 +138,10 @@ def test_a_model_of_before_keeps_the_weights_of_its_training() -> None:
     said = scorer.predict_series(data.counts, data.first_bin_s, slice(144 * 8, 144 * 8 + 24))
     np.testing.assert_allclose(said, saved["forecasts"], rtol=1e-12)
     assert scorer.blend.followed_bins == 0
+
+
+def test_a_part_without_weight_that_is_far_better_leaves_the_others_theirs() -> None:
+    bins = 86_400  # of a second
+    errors = np.tile([0.0, 1.0, 1.0], (bins, 1))
+    followed = followed_weights(np.array([[0.0, 0.75, 0.25]]), errors, np.array([bins - 1]), bins)
+    assert followed.tolist() == [[0.0, 0.75, 0.25]]
