@@ -116,16 +116,7 @@ def restore(
     # What is sent home is given back when it waits there; what is refused now, at the next call.
     later = [change.job_id for change in wanted if everything or isinstance(change, SendHome)]
     _unless_unwritable(lambda: touched.adopt(later))
-    asked: list[Change] = []
-    refusals: list[Refusal] = []
-    to_ask = wanted
-    while to_ask and go_on():
-        batch, to_ask = to_ask[:BATCH], to_ask[BATCH:]
-        answers = adapter.apply(batch)
-        refusals += [refusal for refusal in answers if not refusal.unreached]
-        unreached = {refusal.change for refusal in answers if refusal.unreached}
-        asked += [change for change in batch if change not in unreached]
-        to_ask = [change for change in batch if change in unreached] + to_ask
+    asked, refusals, unasked = _asked_in_batches(adapter, wanted, go_on)
     refused = {refusal.change.job_id: refusal for refusal in refusals}
     if wanted:
         state = adapter.read()
@@ -133,7 +124,7 @@ def restore(
     made = [change for change in asked if change.job_id not in refused]
     sent_home = [change.job_id for change in made if isinstance(change, SendHome)]
     not_restored = {job_id for job_id in refused if job_id in waiting}
-    not_restored |= {change.job_id for change in to_ask}
+    not_restored |= {change.job_id for change in unasked}
     not_restored |= {job_id for job_id in sent_home if job_id in state.by_id}
     held = tuple(job.job_id for job in state.jobs if job.held and touched.of(job.job_id).how - {Way.RETURNED})
     back = [job_id for job_id in touched if job_id not in not_restored]
@@ -149,6 +140,26 @@ def restore(
         left=tuple(job.job_id for job in _by_submission(state) if job.job_id in not_restored),
         ours=ours,
     )
+
+
+def _asked_in_batches(
+    adapter: ClusterAdapter, changes: Sequence[Change], go_on: Callable[[], bool]
+) -> tuple[list[Change], list[Refusal], list[Change]]:
+    """Return what was asked of the cluster, what of that it refused, and what `go_on` left unasked.
+
+    What did not reach the cluster is asked again with the next batch.
+    """
+    asked: list[Change] = []
+    refusals: list[Refusal] = []
+    unasked = list(changes)
+    while unasked and go_on():
+        batch, unasked = unasked[:BATCH], unasked[BATCH:]
+        answers = adapter.apply(batch)
+        refusals += [refusal for refusal in answers if not refusal.unreached]
+        unreached = {refusal.change for refusal in answers if refusal.unreached}
+        asked += [change for change in batch if change not in unreached]
+        unasked = [change for change in batch if change in unreached] + unasked
+    return asked, refusals, unasked
 
 
 def changes_back(
