@@ -1,53 +1,65 @@
 """How long a job should ask for, at a stated risk of being killed: what jobs like it took, with a margin.
 
 Of the closest likeness of which enough jobs have ended (the same request by the same owner, then wider ones)
-the longest recent run counts, or how long one runs already where that is longer. The margin on it is made of
-the owner's own record: for each of the last jobs, by what factor the longest run before had to be stretched
-so that it would have ended in time; the margin covers all but the stated share (split conformal prediction;
-Vovk et al. 2005, section 2.2). Jobs of one owner come in crowds and change together, so on top a factor by
-group of jobs (with GPUs, without) rises with each job that the advice would have killed and falls with each
-that it would not, such that the share killed comes back to the risk (adaptive conformal inference; Gibbs and
-Candes 2021, equation 2).
+the longest recent run counts, or how long one runs already where that is longer. The margin on it, which may
+be somewhat below one, is made of the owner's own record: for each of the last jobs, by what factor the
+longest run before had to be stretched so that it would have ended in time; the margin covers all but the
+stated share (split conformal prediction; Vovk et al. 2005, section 2.2). An owner whose record is short has
+the margin of all owners of the group (jobs with GPUs, jobs without), and at least what its own jobs needed.
+
+Jobs of one owner come in bursts and change together, so both reach back over several bursts
+(`recent_bursts`), and on top a factor by group rises with each job that the advice would have killed and
+falls with each that it would not, such that the share killed comes back to the risk (adaptive conformal
+inference; Gibbs and Candes 2021, equation 2).
 
 A job that used up its limit says only that it wanted more: where one is among the recent, nothing is advised.
 """
 
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
 from foundation.human_times import human_duration
+from lucid_models.limits.recent_bursts import RecentBursts
 from lucid_models.limits.written_limits import written_limit_above, written_limit_at_most
 
 # So many likenesses are remembered, those of which a job ended last: names of jobs never come to an end.
 MOST_LIKENESSES = 500_000
+# Of a burst's factors the highest count, beyond which no quantile of use lies.
+_KEPT_FACTORS = 1_000
+# No advice is below two thirds of the longest run, whatever the record says.
+_LEAST_MARGIN = math.log(2.0 / 3.0)
 
 
 @dataclass(frozen=True)
 class LimitSettings:
-    """`risk`: the share of jobs that the advice may kill. `recent_jobs`: how many of a likeness count, at
-    least `least_alike`; `record_jobs`: how many of an owner's, at least `least_record`. `step`: how far one
-    killed job raises the logarithm of its group's factor.
+    """`risk`: the share of jobs that the advice may kill. Of a likeness the last `recent_jobs` count, of an
+    owner's record `record_jobs`, of all owners' `usual_jobs`, each of at least so many `bursts`. Fewer than
+    `least_jobs` show nothing of one in a hundred. `step`: how far one killed job raises the logarithm of its
+    group's factor.
     """
 
     risk: float = 0.01
     recent_jobs: int = 150
-    least_alike: int = 5
     record_jobs: int = 200
-    least_record: int = 20
-    step: float = 0.0015
+    usual_jobs: int = 2_000
+    bursts: int = 5
+    least_jobs: int = 100
+    step: float = 0.001
 
 
 @dataclass(frozen=True)
 class LimitJob:
     """What is known of a job: `likeness` are keys that jobs like it share, the closest first; `group`: the
-    jobs that it shares a risk with; `limit_s`: what it asks for.
+    jobs that it shares a risk with; `submit_s`: when it was submitted (Unix time); `limit_s`: what it asks
+    for.
     """
 
     job_id: str
     owner: Hashable
     group: Hashable
+    submit_s: float
     limit_s: float
     likeness: tuple[Hashable, ...]
 
@@ -84,13 +96,17 @@ class LimitAdvisor:
     """Learns from starts and ends in the order of time; what it says is made of what came before."""
 
     def __init__(self, settings: LimitSettings | None = None) -> None:
-        self.settings = settings or LimitSettings()
-        record = self.settings.record_jobs
+        chosen = self.settings = settings or LimitSettings()
         # Run times in s of the last jobs of a likeness; infinite where the limit was used up.
-        self._ended: dict[Hashable, deque[float]] = {}
+        self._ended: dict[Hashable, RecentBursts] = {}
         self._started: dict[Hashable, dict[str, float]] = defaultdict(dict)
-        # Logarithms of the factors that were needed, by owner and group.
-        self._needed: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=record))
+        # Logarithms of the factors that were needed, by owner and group, and by group.
+        self._needed: dict[Hashable, RecentBursts] = defaultdict(
+            lambda: RecentBursts(chosen.record_jobs, chosen.bursts, _KEPT_FACTORS)
+        )
+        self._usual: dict[Hashable, RecentBursts] = defaultdict(
+            lambda: RecentBursts(chosen.usual_jobs, chosen.bursts, _KEPT_FACTORS)
+        )
         self._factor: dict[Hashable, float] = defaultdict(float)
         self._noted: dict[str, LimitAdvice] = {}
 
@@ -98,7 +114,7 @@ class LimitAdvisor:
         """What the job should ask for, said at `at_s` (s); never more than it asks for."""
         longest_s, alike = self._longest(job, at_s)
         record = self._needed.get((job.owner, job.group), ())
-        needed_s = self._stretched(longest_s, job, self.settings.risk)
+        needed_s = self._stretched(longest_s, job)
         why = ""
         if not alike:
             why = "too few jobs like it have ended"
@@ -114,11 +130,11 @@ class LimitAdvisor:
     def kill_risk(self, job: LimitJob, limit_s: float, at_s: float) -> float:
         """How likely the job runs into `limit_s`, in (0, 1]; 1 where nothing is known of jobs like it."""
         longest_s, _ = self._longest(job, at_s)
-        record = self._needed.get((job.owner, job.group), ())
-        if not math.isfinite(longest_s) or not record:
+        record = self._needed.get((job.owner, job.group))
+        if not math.isfinite(longest_s) or record is None:
             return 1.0
         margin = math.log(max(limit_s, 1.0) / longest_s) - self._factor[job.group]
-        return (sum(needed >= margin for needed in record) + 1) / (len(record) + 1)
+        return (sum(needed >= margin for needed in record.falling()) + 1) / (len(record) + 1)
 
     def note(self, job: LimitJob, advice: LimitAdvice) -> None:
         """Learn from how this advice would have turned out, once the job has ended."""
@@ -133,21 +149,24 @@ class LimitAdvisor:
         """A job ended after `run_s`, of its own or at its limit."""
         self._runs_no_more(job)
         for key in job.likeness:
-            runs = self._ended.pop(key, None) or deque(maxlen=self.settings.recent_jobs)
-            runs.append(run_s if run_s < job.limit_s else math.inf)
+            runs = self._ended.pop(key, None) or RecentBursts(
+                self.settings.recent_jobs, self.settings.bursts, kept=1
+            )
+            runs.add(job.submit_s, run_s if run_s < job.limit_s else math.inf)
             self._ended[key] = runs  # the last that ended stands last
         while len(self._ended) > MOST_LIKENESSES:
             del self._ended[next(iter(self._ended))]
         advice = self._noted.pop(job.job_id, None)
         if advice is None or not math.isfinite(advice.longest_s):
             return
-        reached_s = written_limit_at_most(min(run_s, job.limit_s))
-        record = self._needed[job.owner, job.group]
-        if len(record) >= self.settings.least_record:
+        if advice.record_jobs >= self.settings.least_jobs:
             killed = would_be_killed(run_s, advice.limit_s, job.limit_s)
             moved = self._factor[job.group] + self.settings.step * (killed - self.settings.risk)
             self._factor[job.group] = max(moved, 0.0)
-        record.append(math.log(max(reached_s, 1.0) / advice.longest_s))
+        reached_s = written_limit_at_most(min(run_s, job.limit_s))
+        needed = math.log(max(reached_s, 1.0) / advice.longest_s)
+        self._needed[job.owner, job.group].add(job.submit_s, needed)
+        self._usual[job.group].add(job.submit_s, needed)
 
     def stopped(self, job: LimitJob) -> None:
         """A run was cut short, which tells nothing of how long the job takes."""
@@ -163,20 +182,31 @@ class LimitAdvisor:
 
     def _longest(self, job: LimitJob, at_s: float) -> tuple[float, int]:
         for key in job.likeness:
-            ended = self._ended.get(key, ())
-            if len(ended) >= self.settings.least_alike:
+            ended = self._ended.get(key)
+            if ended is not None and len(ended) >= self.settings.least_jobs:
                 running = self._started.get(key, {})
                 oldest_s = next(iter(running.values()), at_s)
-                return max(1.0, *ended, at_s - oldest_s), len(ended)
+                return max(1.0, ended.highest(), at_s - oldest_s), len(ended)
         return math.nan, 0
 
-    def _stretched(self, longest_s: float, job: LimitJob, risk: float) -> float:
-        record = self._needed.get((job.owner, job.group), ())
-        if len(record) < self.settings.least_record:
+    def _stretched(self, longest_s: float, job: LimitJob) -> float:
+        margin = self._margin(job)
+        if math.isinf(margin):
             return math.inf
-        place = max(int(risk * (len(record) + 1)) - 1, 0)
-        factor = sorted(record, reverse=True)[place] + self._factor[job.group]
-        return longest_s * math.exp(min(max(factor, 0.0), 50.0))
+        factor = max(margin + self._factor[job.group], _LEAST_MARGIN)
+        return longest_s * math.exp(min(factor, 50.0))
+
+    def _margin(self, job: LimitJob) -> float:
+        """The logarithm of the factor that covers all but the stated share; infinite where too little is
+        known.
+        """
+        record, usual = self._needed.get((job.owner, job.group)), self._usual.get(job.group)
+        if record is not None and len(record) >= self.settings.least_jobs:
+            return record.exceeded_by(self.settings.risk)
+        if usual is None or len(usual) < self.settings.usual_jobs / 2:
+            return math.inf
+        own = -math.inf if record is None else record.highest()
+        return max(own, usual.exceeded_by(self.settings.risk))
 
 
 def would_be_killed(run_s: float, limit_s: float, asked_s: float) -> bool:

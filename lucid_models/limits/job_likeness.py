@@ -12,9 +12,11 @@ _SIMILAR = ("time_limit_s", "cpus", "gpus")
 
 
 def limit_job_of(job_id: str, facts: Mapping[str, Any]) -> LimitJob | None:
-    """A job by its facts at submission (job_facts.py); None for one without a time limit."""
-    limit_s = facts.get("time_limit_s")
-    if limit_s is None or not limit_s > 0:
+    """A job by its facts at submission (job_facts.py); None for one without a time limit, or of which is
+    not known when it was submitted.
+    """
+    limit_s, submit_s = facts.get("time_limit_s"), facts.get("submit_time_s")
+    if limit_s is None or not limit_s > 0 or submit_s is None:
         return None
     owner = next((facts[name] for name in OWNERS if facts.get(name)), "")
     group = GPU_JOBS if (facts.get("gpus") or 0) > 0 else CPU_JOBS
@@ -22,4 +24,4 @@ def limit_job_of(job_id: str, facts: Mapping[str, Any]) -> LimitJob | None:
         (what, owner, *(facts.get(name) for name in names))
         for what, names in (("alike", _ALIKE), ("similar", _SIMILAR))
     )
-    return LimitJob(job_id, owner, group, float(limit_s), (*likeness, (owner, group)))
+    return LimitJob(job_id, owner, group, float(submit_s), float(limit_s), (*likeness, (owner, group)))

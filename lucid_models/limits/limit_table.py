@@ -98,10 +98,23 @@ def _jobs(frame: pd.DataFrame, has_gpus: NDArray[np.bool_]) -> list[LimitJob]:
     groups = np.where(has_gpus, GPU_JOBS, CPU_JOBS).tolist()
     return [
         LimitJob(
-            str(row), owner_code, group, limit_s, (("alike", exact), ("similar", coarse), (owner_code, group))
+            str(row),
+            owner_code,
+            group,
+            submit_s,
+            limit_s,
+            (("alike", exact), ("similar", coarse), (owner_code, group)),
         )
-        for row, (owner_code, group, limit_s, exact, coarse) in enumerate(
-            zip(owner.tolist(), groups, frame["limit_s"].tolist(), alike, similar, strict=True)
+        for row, (owner_code, group, submit_s, limit_s, exact, coarse) in enumerate(
+            zip(
+                owner.tolist(),
+                groups,
+                frame["submit_s"].tolist(),
+                frame["limit_s"].tolist(),
+                alike,
+                similar,
+                strict=True,
+            )
         )
     ]
 

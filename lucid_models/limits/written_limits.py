@@ -7,7 +7,7 @@ import math
 from bisect import bisect_right
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
-_HOURS = (1, 1.5, 2, 2.5, *range(3, 13), 14, 16, 18, 20, 24, 30, 36, 48, 60, 72, 96, 120, 144, 168)
+_HOURS = (1, 1.5, 2, 2.5, *range(3, 25), 30, 36, 42, 48, 60, 72, 84, 96, 120, 144, 168)
 _WRITTEN_S: tuple[float, ...] = (
     *(60.0 * minutes for minutes in (15, 20, 30, 45)),
     *(HOUR_S * hours for hours in _HOURS),

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.command_line import Lucid
 from tests.lucid_models.queue_logs import write_queue_log
 
-SWF_ROWS = 60
+SWF_ROWS = 250
 
 
 def test_a_queue_is_measured_and_every_row_is_accounted_for(lucid: Lucid, tmp_path: Path) -> None:

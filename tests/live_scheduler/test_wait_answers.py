@@ -130,13 +130,13 @@ def test_a_user_is_told_which_limit_would_do_and_the_risk_of_the_one_asked_for(l
     assert "too few jobs like it have ended" in when(live, "9").limit_advice
     past = [
         EndedJob(
-            replace(asks, job_id=f"p{number}", submit_time_s=NOW_S - (80 - number) * HOUR_S),
+            replace(asks, job_id=f"p{number}", submit_time_s=NOW_S - (230 - number) * HOUR_S),
             "COMPLETED",
-            NOW_S - (80 - number) * HOUR_S,
-            NOW_S - (80 - number) * HOUR_S + 1_800.0 + 5.0 * number,
-            1_800.0 + 5.0 * number,
+            NOW_S - (230 - number) * HOUR_S,
+            NOW_S - (230 - number) * HOUR_S + 1_800.0 + number,
+            1_800.0 + number,
         )
-        for number in range(60)
+        for number in range(210)
     ]
     live.daemon.learn(past)
     told = when(live, "9")
