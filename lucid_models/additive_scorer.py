@@ -8,7 +8,7 @@ calls unseen, which numbers never are.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -60,6 +60,16 @@ class AdditiveScorer:
         self.term_names = tuple(
             " x ".join(self.feature_names[i] for i in term.features) for term in self.terms
         )
+
+    def among(
+        self, feature_names: Sequence[str], places: Sequence[int] | NDArray[np.intp]
+    ) -> "AdditiveScorer":
+        """The same model of a table of more features, in which its own have these places."""
+        terms = [
+            replace(term, features=tuple(int(places[feature]) for feature in term.features))
+            for term in self.terms
+        ]
+        return AdditiveScorer(feature_names, terms, self.intercept, self.link)
 
     def contributions(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Score of each term for each row, shape (rows, terms), on the scale of the link."""

@@ -10,6 +10,7 @@ from experiments.model_quality.black_box_lead import TaughtTable
 from experiments.model_quality.duration_comparison import DurationRivalTest
 from foundation.progress import Progress
 from lucid_models.duration import rival_estimates
+from lucid_models.duration.levels import learned_features
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
 from lucid_models.evaluation.measures import cpu_timed, predict_timed
 from lucid_models.qssf.estimates import mixed_s
@@ -32,12 +33,15 @@ def add_duration_rivals(
 def _add_causal_boxes(
     test: DurationRivalTest, model: WorkloadEstimateModel, features: pd.DataFrame, progress: Progress
 ) -> None:
-    """Black boxes on the model's own features: one on log run time for the order, one on seconds.
+    """Black boxes on the features that the model learns from: one on log run time for the order, one on
+    seconds.
 
     LightGBM learns log run time by absolute error, as it is judged; `lightgbm_l2` by squared error.
     """
     (matrix, logarithm), making_s = cpu_timed(lambda: model.training_rows(test.train))
-    rows = features.to_numpy()
+    names = model.scorer.state.names
+    places = learned_features(names)
+    rows = features.to_numpy()[:, places]
     for box in black_boxes.available():
         fit = partial(black_boxes.fit_regressor, box, matrix)
         progress(0, None, f"duration: {box} on causal features")
@@ -51,7 +55,7 @@ def _add_causal_boxes(
             test.add(name, seconds, mean, fit_s=making_s + log_s + raw_s, predict_ms=took_ms)
     if test.has("lightgbm"):
         truth = np.log(np.maximum(test.truth, 1.0))
-        test.explain_lead(TaughtTable(matrix, logarithm, rows, truth, model.scorer.state.names))
+        test.explain_lead(TaughtTable(matrix, logarithm, rows, truth, [names[place] for place in places]))
 
 
 def _add_raw_boxes(test: DurationRivalTest, progress: Progress) -> None:

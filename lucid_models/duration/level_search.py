@@ -278,9 +278,10 @@ class _Search:
         count = np.expm1(np.nan_to_num(log_count))
         sure = [(count > low - 0.5) & (count < high - 0.5) for low, high in pairwise(_COUNT_EDGES)]
         away = [np.nan_to_num(one - predicted) for one in told]
-        moves = np.stack([one * enough for one in away for enough in sure], axis=1)
+        moves = np.stack([one * enough for one in away for enough in sure])
         missing = self._truth - predicted
-        return predicted + moves @ _least_deviation(moves[self._learned], missing[self._learned])
+        moved: Floats = predicted + _least_deviation(moves[:, self._learned], missing[self._learned]) @ moves
+        return moved
 
     def _is_beyond_chance(self, moved: Floats) -> bool:
         """Whether the error falls by several standard errors of its fall: the best of many candidates looks
@@ -310,14 +311,18 @@ def _codes(column: KeyColumn) -> NDArray[np.intp]:
     return np.array(of_keys, dtype=np.intp)[column.of]
 
 
-def _least_deviation(columns: Floats, target: Floats) -> Floats:
-    """Weights of the columns with nearly the least mean absolute deviation: least squares, weighed anew."""
+def _least_deviation(moves: Floats, target: Floats) -> Floats:
+    """Weights of moves, shape (moves, jobs), with nearly the least mean absolute deviation from `target`
+    (jobs,): least squares, weighed anew.
+    """
     weights = np.ones(len(target))
-    slopes = np.zeros(columns.shape[1])
+    slopes = np.zeros(len(moves))
     for _ in range(_ROUNDS_OF_WEIGHTS):
-        weighed = columns * weights[:, None]
-        # The unit matrix holds columns together that say the same, or nothing.
-        squares = columns.T @ weighed + np.eye(columns.shape[1])
-        slopes = np.asarray(np.linalg.solve(squares, weighed.T @ target), dtype=np.float64)
-        weights = 1.0 / np.maximum(np.abs(target - columns @ slopes), _EVEN_WITHIN)
+        weighed = moves * weights
+        # Row by row: products of two matrices wake threads that wait longer than these few rows take.
+        products = np.stack([moves @ row for row in weighed])
+        # The unit matrix holds moves together that say the same, or nothing.
+        squares = products + np.eye(len(moves))
+        slopes = np.asarray(np.linalg.solve(squares, weighed @ target), dtype=np.float64)
+        weights = 1.0 / np.maximum(np.abs(target - slopes @ moves), _EVEN_WITHIN)
     return slopes

@@ -146,9 +146,30 @@ def hierarchy(levels: Sequence[Sequence[str]], means_only: Sequence[Sequence[str
     return tuple(placed)
 
 
-def with_naive_estimate(levels: Sequence[Level]) -> tuple[Level, ...]:
-    """The same levels; the last, which is the finest, with the naive estimate."""
-    return (*levels[:-1], replace(levels[-1], naive=True))
+def with_naive_estimate(levels: Sequence[Level], parts: Sequence[str]) -> tuple[Level, ...]:
+    """The same levels; that of `parts`, which has means alone if it is not among them, with the naive
+    estimate.
+    """
+    if any(level.parts == tuple(parts) for level in levels):
+        return tuple(replace(level, naive=True) if level.parts == tuple(parts) else level for level in levels)
+    above = next(level for level in reversed(levels) if is_coarser(level.parts, parts))
+    return (*levels, Level(tuple(parts), above.name, last_runs=False, flights=False, naive=True))
+
+
+def learned_features(names: Sequence[str]) -> NDArray[np.intp]:
+    """The places of the features that are learned from: all but the naive estimate, and but those of the
+    level of all jobs, unless there is no other.
+
+    What all jobs did lately is the same for every job of an hour: it tells no job from another, but one day
+    from the next, and the days that come are none of those that were.
+    """
+    of_all = [name.startswith(f"{ALL}:") for name in names]
+    alone = not any(":" in name and not common for name, common in zip(names, of_all, strict=True))
+    kept = [
+        (alone or not common) and not name.endswith(f":{NAIVE}")
+        for name, common in zip(names, of_all, strict=True)
+    ]
+    return np.flatnonzero(kept)
 
 
 class FeatureLayout:

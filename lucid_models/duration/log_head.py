@@ -1,7 +1,7 @@
 """Learns the log head: shape functions of log run time, and how far it leans on the naive estimate instead.
 
 The naive estimate of a job (`naive`: half the decayed mean of log run time, half the fast moving one, of the
-finest level of which a job has ended) needs no training, follows run times wherever they go and is hard to
+level that `naive_level` takes) needs no training, follows run times wherever they go and is hard to
 beat on a few hundred jobs, whose shapes hold less of tomorrow. The weight of what was learned is chosen by
 the jobs that ended last, estimated by a head of those that ended before, and is the larger the more jobs say
 so. All of it is one additive model: the naive estimate is the shape function of its feature, from which no
@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.bin_finder import bin_of
 from lucid_models.boosting import BoostingSettings, boost
-from lucid_models.duration.levels import NAIVE
+from lucid_models.duration.levels import NAIVE, learned_features
 from lucid_models.duration.pair_trial import TriedPairs, strongest_pairs, try_pairs
 from lucid_models.duration.scorer import MAX_DURATION_S
 from lucid_models.duration.taught_jobs import Floats, HeadSettings, TaughtJobs
@@ -63,23 +62,26 @@ class LogHead:
 def learn_log_head(jobs: TaughtJobs, settings: HeadSettings) -> LogHead:
     """Learn from the jobs; raises BadInputError as `boost` does.
 
-    Without the feature `naive` the shape functions stand alone.
+    Shape functions are of the `learned_features`. Without the feature `naive` they stand alone.
     """
-    is_naive = np.array([name.endswith(f":{NAIVE}") for name in jobs.names], dtype=np.bool_)
+    places = learned_features(jobs.names)
+    is_naive = [name.endswith(f":{NAIVE}") for name in jobs.names]
     earlier, later = jobs.split_by_end(_EARLIER_SHARE)
-    if not is_naive.any():
-        tried = try_pairs(earlier, later, settings) if settings.pairs else TriedPairs()
-        scorer, held_out, boosting = _boosted(jobs, settings, tried)
+    tried = TriedPairs()
+    if settings.pairs or any(is_naive):
+        tried = try_pairs(earlier.with_features(places), later.with_features(places), settings)
+    scorer, held_out, boosting = _boosted(jobs.with_features(places), settings, tried)
+    scorer = scorer.among(jobs.names, places)
+    pairs = tuple((int(places[one]), int(places[other])) for one, other in boosting.pairs)
+    boosting = replace(boosting, pairs=pairs)
+    if not any(is_naive):
         return LogHead(scorer, held_out, boosting, LearnedShare(1.0), tried)
-    naive, others = _NaiveEstimate(int(is_naive.argmax()), jobs), np.flatnonzero(~is_naive)
-    tried = try_pairs(earlier.with_features(others), later.with_features(others), settings)
+    naive = _NaiveEstimate(is_naive.index(True), jobs)
     learned = _learned_share(tried.scores, naive.of(later.rows), later.logarithm)
-    scorer, held_out, boosting = _boosted(jobs.with_features(others), settings, tried)
-    pairs = tuple((int(others[one]), int(others[other])) for one, other in boosting.pairs)
     return LogHead(
-        naive.blended_with(scorer, others, learned.share),
+        naive.blended_with(scorer, learned.share),
         learned.share * held_out + (1.0 - learned.share) * naive.of(jobs.rows),
-        replace(boosting, pairs=pairs),
+        boosting,
         learned,
         tried,
     )
@@ -124,17 +126,13 @@ class _NaiveEstimate:
         estimates: Floats = self._usual + self._scores[bin_of(rows[:, self.feature], _CUTS)]
         return estimates
 
-    def blended_with(
-        self, shapes: AdditiveScorer, features: NDArray[np.intp], share: float
-    ) -> AdditiveScorer:
-        """A share of shape functions of these features, and the estimate for the rest, as one model."""
+    def blended_with(self, shapes: AdditiveScorer, share: float) -> AdditiveScorer:
+        """A share of shape functions, and the estimate for the rest, as one model."""
         terms = [
-            Term(
-                tuple(int(features[feature]) for feature in term.features),
-                term.cuts,
-                share * term.scores,
-                term.weights,
-                None if term.spread is None else share * term.spread,
+            replace(
+                term,
+                scores=share * term.scores,
+                spread=None if term.spread is None else share * term.spread,
             )
             for term in shapes.terms
         ]

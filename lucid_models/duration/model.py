@@ -28,8 +28,9 @@ from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
-from lucid_models.duration.levels import NAIVE, with_naive_estimate
+from lucid_models.duration.levels import NAIVE, learned_features, with_naive_estimate
 from lucid_models.duration.log_head import learn_log_head
+from lucid_models.duration.naive_level import best_naive_level
 from lucid_models.duration.pair_trial import pairs_sentence
 from lucid_models.duration.residual_hazards import LEVELS
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
@@ -85,11 +86,17 @@ class DurationSettings:
             max_rounds=1_500,
             max_bins=256,
             min_samples_leaf=8,
+            smoothing_rounds=100,
         )
     )
     mean_boosting: BoostingSettings = field(
         default_factory=lambda: BoostingSettings(
-            objective="poisson_deviance", bags=4, max_rounds=1_500, max_bins=64, min_samples_leaf=50
+            objective="poisson_deviance",
+            bags=4,
+            max_rounds=1_500,
+            max_bins=64,
+            min_samples_leaf=50,
+            smoothing_rounds=100,
         )
     )
     pairs: int = 16
@@ -164,10 +171,12 @@ class WorkloadEstimateModel:
         )
         progress(1, 2, "boosting the mean head")
         scale = float(duration.mean())
-        mean_boosting = affordable(self.settings.mean_boosting, *rows.shape)
+        places = learned_features(state.names)
+        shown = jobs_taught.with_features(places)
+        mean_boosting = affordable(self.settings.mean_boosting, *shown.rows.shape)
         mean_head = boost(
-            rows, duration / scale, state.names, jobs_taught.blocks(self.settings.blocks), mean_boosting
-        )
+            shown.rows, duration / scale, shown.names, shown.blocks(self.settings.blocks), mean_boosting
+        ).scorer.among(state.names, places)
         progress(2, 2, "boosting done")
         held = constrain(log_head.scorer, self.settings.monotone, FACTS)
 
@@ -176,7 +185,7 @@ class WorkloadEstimateModel:
             return DurationScorer(
                 state,
                 head,
-                mean_head.scorer,
+                mean_head,
                 scale,
                 residuals,
                 float(min(2.0 * duration.max(), MAX_DURATION_S)),
@@ -316,11 +325,12 @@ class WorkloadEstimateModel:
         return model
 
     def training_rows(self, jobs: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Features and log run times that `fit(jobs)` learns from, for rivals that shall learn from the
-        same.
+        """Features (`learned_features`) and log run times that `fit(jobs)` learns from, for rivals that
+        shall learn from the same.
         """
         lesson = self._lesson(jobs, None, silent)
-        return lesson.rows, lesson.jobs_taught().logarithm
+        places = learned_features(lesson.state.names)
+        return lesson.rows[:, places], lesson.jobs_taught().logarithm
 
     def _lesson(self, jobs: pd.DataFrame, known_until_s: float | None, progress: Progress) -> "_Lesson":
         if jobs.empty:
@@ -342,7 +352,10 @@ class WorkloadEstimateModel:
             self.settings.levels,
             until_s,
         )
-        levels = choice.levels if len(table) >= MANY_JOBS else with_naive_estimate(choice.levels)
+        levels = choice.levels
+        if len(table) < MANY_JOBS:
+            parts = best_naive_level(table[taught], choice, self.settings.features)
+            levels = with_naive_estimate(levels, parts)
         state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
         stream = job_stream(table, state)
         submitted = stream.submit_s <= until_s

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.boosting import BoostedModel, BoostingSettings, boost
 from lucid_models.duration.taught_jobs import Floats, HeadSettings, TaughtJobs
 from lucid_models.packing.pair_choice import Pair, choose_pairs
 
@@ -54,26 +54,24 @@ class TriedPairs:
 def try_pairs(earlier: TaughtJobs, later: TaughtJobs, settings: HeadSettings) -> TriedPairs:
     """Whether pairs lower the error of `later`, by heads learned from `earlier`, which ended before."""
     boosting = _quick(settings.boosting_of(earlier))
-    strongest = strongest_pairs(earlier, settings, boosting)
     blocks = earlier.blocks(settings.blocks)
-    said: dict[int, Floats] = {}
-    for number in sorted({0, len(strongest)}):
-        head = boost(
-            earlier.rows,
-            earlier.logarithm,
-            earlier.names,
-            blocks,
-            replace(boosting, pairs=strongest[:number]),
-        )
-        said[number] = head.scorer.score(later.rows)
+    plain = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, boosting)
+    strongest = strongest_pairs(earlier, settings, boosting, plain)
+    said = {0: plain.scorer.score(later.rows)}
+    if strongest:
+        with_pairs = replace(boosting, pairs=strongest)
+        paired = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, with_pairs)
+        said[len(strongest)] = paired.scorer.score(later.rows)
     errors = {number: float(np.abs(score - later.logarithm).mean()) for number, score in said.items()}
     all_pairs = len(strongest)
     best = all_pairs if errors[all_pairs] <= (1.0 - _LEAST_GAIN) * errors[0] else 0
     return TriedPairs(best, errors, len(later), said[best])
 
 
-def strongest_pairs(jobs: TaughtJobs, settings: HeadSettings, boosting: BoostingSettings) -> tuple[Pair, ...]:
-    """As many pairs as the settings and a table of this size allow."""
+def strongest_pairs(
+    jobs: TaughtJobs, settings: HeadSettings, boosting: BoostingSettings, plain: BoostedModel | None = None
+) -> tuple[Pair, ...]:
+    """As many pairs as the settings and a table of this size allow; `plain` as `first` in `choose_pairs`."""
     return choose_pairs(
         jobs.rows,
         jobs.logarithm,
@@ -82,6 +80,7 @@ def strongest_pairs(jobs: TaughtJobs, settings: HeadSettings, boosting: Boosting
         boosting,
         min(settings.pairs, len(jobs) // _JOBS_PER_PAIR),
         excluded=settings.unpaired,
+        first=plain,
     )
 
 

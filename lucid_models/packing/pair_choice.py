@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.boosting import BoostingSettings, boost, sampled_rows
+from lucid_models.boosting import BoostedModel, BoostingSettings, boost, sampled_rows
 
 SAMPLE_ROWS = 20_000
 _FIRST_ROUNDS = 400
@@ -33,10 +33,11 @@ def choose_pairs(
     settings: BoostingSettings,
     most: int,
     excluded: Collection[str] = (),
+    first: BoostedModel | None = None,
 ) -> tuple[Pair, ...]:
     """At most `most` pairs of feature positions, the strongest first; none with a feature in `excluded`.
 
-    Shapes as in `boost`.
+    Shapes as in `boost`. `first`: a model without pairs of the whole table, if there is one already.
     """
     from interpret.utils import measure_interactions
 
@@ -44,13 +45,14 @@ def choose_pairs(
         return ()
     rows = sampled_rows(blocks, SAMPLE_ROWS, settings.seed)
     matrix, values = features[rows], target[rows]
-    first = boost(
-        matrix,
-        values,
-        feature_names,
-        blocks[rows],
-        replace(settings, bags=2, max_rounds=min(settings.max_rounds, _FIRST_ROUNDS), sample_rows=None),
-    )
+    if first is None:
+        quick = replace(
+            settings, bags=2, max_rounds=min(settings.max_rounds, _FIRST_ROUNDS), sample_rows=None
+        )
+        first = boost(matrix, values, feature_names, blocks[rows], quick)
+        held_out = first.held_out_scores
+    else:
+        held_out = first.held_out_scores[rows]
     importance = first.scorer.importances()
     allowed = [
         term.features[0]
@@ -67,7 +69,7 @@ def choose_pairs(
             matrix,
             values,
             interactions=candidates,
-            init_score=first.held_out_scores,
+            init_score=held_out,
             feature_names=list(feature_names),
             feature_types=["continuous"] * len(feature_names),
             objective="rmse",
