@@ -174,7 +174,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "The quality of service that it was submitted with.",
         known=KnownFrom.SUBMITTED,
         label="QOS",
-        columns={"sacct": "qos", "squeue": "QOS"},
+        columns={"sacct": "qos", "squeue": "QOS", "alibaba-v2023": "qos"},
     ),
     JobFact(
         "gpus",
@@ -197,6 +197,14 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "pcs-csv": "num_jobs",
             "lyra-csv": "gpus",
         },
+    ),
+    JobFact(
+        "gpu_type",
+        Kind.TEXT,
+        "The type of GPU that it asked for, in the words of its source; null: any, or unknown.",
+        known=KnownFrom.SUBMITTED,
+        label="GPU type",
+        columns={"sacct": "reqtres|reqgres", "alibaba-v2023": "gpu_spec"},
     ),
     JobFact(
         "gpu_share",
@@ -222,6 +230,21 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "procs",
             "acme": "cpu_num",
             "alibaba-v2023": "cpu_milli",
+        },
+    ),
+    JobFact(
+        "requested_memory_mib",
+        Kind.NUMBER,
+        "Memory of the whole job that it asked for; null: all of its nodes', or unknown.",
+        "MiB",
+        known=KnownFrom.SUBMITTED,
+        label="requested memory",
+        bounds=(0.0, 1e9),
+        columns={
+            "sacct": "reqtres|reqmem",
+            "swf": "req_mem",
+            "acme": "mem_per_pod_gb",
+            "alibaba-v2023": "memory_mib",
         },
     ),
     JobFact(

@@ -50,7 +50,7 @@ JOB_SCHEMA = pa.schema(
 )
 
 # Facts that came to the table after digests of it were stored; see `to_digest`.
-LATER_FACTS = ("account", "group", "queue", "qos")
+LATER_FACTS = ("account", "group", "queue", "qos", "gpu_type", "requested_memory_mib")
 
 THROUGHPUT_SCHEMA = pa.schema(
     [

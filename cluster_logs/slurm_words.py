@@ -42,6 +42,13 @@ UNIT_SEPARATOR = "\x1f"
 _ELAPSED = re.compile(r"(?:(?:([0-9]{1,9})-)?([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})(?:\.[0-9]+)?")
 _MINUTES = re.compile(r"[0-9]{1,12}")
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]+)?")
+# An amount of memory, in MiB without a unit; before Slurm 21.08 sacct's ReqMem ended in what has so much.
+_MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([KMGTP]?)[nc]?")
+_MIB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
+# A kind of GPU as sacct's ReqTRES, its former ReqGRES and squeue's tres-per-node write it: `gres/gpu:a100=2`,
+# `gpu:a100:2`, `gres:gpu:a100`; a number alone is how many of any kind.
+_GPU_TYPE = re.compile(r"(?:gres[:/])?gpu:(?:([^:=,()]*[^:=,()0-9][^:=,()]*)|([^:=,()]+)(?=[:=]))")
+_NONE_OF_IT = re.compile(r"[:=]0+$")
 
 # Words that Slurm, and the logs that were exported from it, use for a state.
 SLURM_STATES: Mapping[str, JobState] = {
@@ -87,6 +94,42 @@ def gpus_of_tres(tres: str) -> float:
     if plain is None and not typed and shares:
         return nodes
     return typed if plain is None else plain
+
+
+def memory_mib_of_tres(tres: str) -> float:
+    """MiB in a TRES list such as `cpu=4,mem=64G`; 0 when it names none, NaN when that is no amount."""
+    amounts = (entry.removeprefix("mem=") for entry in tres.split(",") if entry.startswith("mem="))
+    return memory_mib(next(amounts, "0"))
+
+
+def memory_mib(text: str) -> float:
+    """MiB of `500M`, `62.5G`, `4Gn` (of each node) or `2000Mc` (of each core); NaN for anything else."""
+    match = _MEMORY.fullmatch(text)
+    return float("nan") if match is None else float(match[1]) * _MIB[match[2]]
+
+
+def gpu_type_of_tres(tres: str) -> str | None:
+    """The type of GPU that a list asks for (`a100` of `gres/gpu:a100=2`), several joined by `+`; None: any.
+
+    In lower case, as slurmdbd keeps it.
+    """
+    types = set()
+    for entry in tres.split(","):
+        match = _GPU_TYPE.match(entry)
+        if match is not None and not _NONE_OF_IT.search(entry):
+            types.add((match[1] or match[2]).lower())
+    return "+".join(sorted(types)) or None
+
+
+# Facts of a job that Slurm tells in lists of what it asked for, with GPUs and cores.
+FACTS_OF_TRES = ("requested_memory_mib", "gpu_type")
+
+
+def facts_of_tres(memory: str, *gpus: str) -> dict[str, str | float]:
+    """FACTS_OF_TRES as lists have them: `memory` is asked for that, `gpus` for types, in turn."""
+    memory_said, types = memory_mib_of_tres(memory), filter(None, map(gpu_type_of_tres, gpus))
+    said = {"requested_memory_mib": memory_said if memory_said > 0 else None, "gpu_type": next(types, None)}
+    return {name: fact for name, fact in said.items() if fact is not None}
 
 
 def _amount(text: str) -> float:

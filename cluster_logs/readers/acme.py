@@ -2,8 +2,8 @@
 
 Times carry their offset (+08:00 in Seren, +00:00 in Kalos); one without is read on that clock. The
 workload's `type` (Pretrain, Eval, ...) is kept as the name. Run time is recomputed as end - start: Kalos
-publishes end - submit. Kalos' ids are text; its `fail_time`, `stop_time` and memory columns are not needed
-here. No virtual clusters.
+publishes end - submit. Kalos' ids are text; its memory is of each pod, one a node; its `fail_time` and
+`stop_time` are not needed here. No virtual clusters.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,12 @@ _OF_KALOS = {fact: column for fact, column in _COLUMNS.items() if fact != "durat
 
 
 def _normaliser(columns: Mapping[str, str]) -> Callable[[RowChecker, Context], pa.Table]:
-    return lambda checker, context: build_jobs(checker, columns, states=slurm_state)
+    def normalise(checker: RowChecker, context: Context) -> pa.Table:
+        memory = columns["requested_memory_mib"]
+        of_job_mib = checker.number(memory) * checker.number("node_num") * 1024 if memory in checker else None
+        return build_jobs(checker, columns, {"requested_memory_mib": of_job_mib}, states=slurm_state)
+
+    return normalise
 
 
 SEREN_READER = Reader(

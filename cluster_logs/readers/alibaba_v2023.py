@@ -67,7 +67,8 @@ READER = Reader(
             "creation_time",
             "deletion_time",
             "scheduled_time",
-        )
+        ),
+        optional=("memory_mib", "gpu_spec", "qos"),
     ),
     normalise=_normalise,
 )

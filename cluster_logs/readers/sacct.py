@@ -14,6 +14,11 @@ caller is read. GPUs come from `gres/gpu=N` in AllocTRES, or ReqTRES for a job t
 `gres/gpu:TYPE=N` repeats the same GPUs and counts only where the plain entry is missing (needs
 `AccountingStorageTRES=gres/gpu,gres/shard`).
 
+What a job asked for stands in ReqTRES: its memory, and the type of its GPUs where a site accounts for types
+(`gres/gpu:TYPE=N`). AllocTRES tells what it was given, which nobody knew when it was submitted: types and
+memory are not read there. Of a log without ReqTRES ReqMem is read (all of a job's since Slurm 21.08; before,
+`4Gn` is of each node and `4Gc` of each core; 0 is all that a node has: unknown), and ReqGRES.
+
 A job that holds shares of GPUs (`gres/shard`) and no whole one counts a GPU of each of its nodes.
 
 With a Comment or AdminComment column and the key of the cluster's live scheduler its marks are read
@@ -48,7 +53,10 @@ from cluster_logs.slurm_words import (
     OLDER_FIELDS,
     UNIT_SEPARATOR,
     elapsed_s,
+    gpu_type_of_tres,
     gpus_of_tres,
+    memory_mib,
+    memory_mib_of_tres,
     minutes_s,
     slurm_state,
 )
@@ -74,6 +82,8 @@ _STEP = r"\."
 _CUT = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL"})
 # What slurmctld sets where neither the job nor its partition has a limit.
 _A_YEAR_S = 365 * 86_400.0
+_UNKNOWN_MEMORY = "?"  # so older versions of sacct said it
+_WHAT_HAS_SO_MUCH = {"n": ("nnodes", "allocnodes"), "c": ("ncpus", "alloccpus")}
 _UNLIMITED = ("UNLIMITED", "PARTITION_LIMIT", "")
 
 
@@ -135,6 +145,8 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
             "virtual_cluster": None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
             "queue": home,
             "gpus": _gpus(checker),
+            "gpu_type": _gpu_type(checker),
+            "requested_memory_mib": _requested_memory_mib(checker),
             "state": state,
             "submit_time": submit,
             "start_time": start,
@@ -211,6 +223,34 @@ def _held(checker: RowChecker, column: str) -> tuple[FloatArray, Mask]:
     """GPUs of each row, and whether it holds shares of GPUs."""
     shares = as_mask(pc.match_substring(checker.text(column), "gres/shard"))
     return _numbers(checker, column, gpus_of_tres), shares
+
+
+def _gpu_type(checker: RowChecker) -> pa.Array | None:
+    columns = [column for column in ("reqtres", "reqgres") if column in checker]
+    told = [checker.mapped(column, gpu_type_of_tres, pa.string()) for column in columns]
+    return pc.coalesce(*told) if told else None
+
+
+def _requested_memory_mib(checker: RowChecker) -> FloatArray:
+    memory = np.zeros(len(checker))
+    if "reqmem" in checker:
+        memory = _memory_mib(checker, "reqmem", memory_mib)
+        for ending, columns in _WHAT_HAS_SO_MUCH.items():
+            each = as_mask(pc.ends_with(checker.text("reqmem"), ending))
+            count = _first_number(checker, *columns) if each.any() else None
+            memory = np.where(each, memory * (np.nan if count is None else count), memory)
+    if "reqtres" in checker:
+        of_job = _memory_mib(checker, "reqtres", memory_mib_of_tres)
+        memory = np.where(of_job > 0, of_job, memory)
+    return np.where(memory > 0, memory, np.nan)
+
+
+def _memory_mib(checker: RowChecker, column: str, translate: Callable[[str], float]) -> FloatArray:
+    amounts = _numbers(checker, column, translate)
+    words = checker.text(column)
+    stated = ~is_missing(words) & ~as_mask(pc.equal(words, _UNKNOWN_MEMORY))
+    checker.reject(np.isnan(amounts) & stated, q.UNREADABLE_NUMBER, column)
+    return amounts
 
 
 def _run_time_s(checker: RowChecker) -> FloatArray:

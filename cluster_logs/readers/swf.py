@@ -1,10 +1,11 @@
 """The Standard Workload Format 2.2 of the Parallel Workloads Archive: 18 columns, `;` comments, -1 for
 unknown.
 
-Times count seconds from the header's `UnixStartTime`; without one they count from 1970-01-01. A processor is
-the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The partition is the virtual
-cluster; queues share nodes and are none. Status 0 failed, 1 completed, 5 cancelled, -1 unknown (null); lines
-with status 2, 3, 4 are partial runs of a job that has a summary line, and are skipped.
+Times count seconds from the header's `UnixStartTime`; without one they count from 1970-01-01. A processor
+is the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The partition is the
+virtual cluster; queues share nodes and are none. Requested memory is KB a processor, of as many as were
+asked for. Status 0 failed, 1 completed, 5 cancelled, -1 unknown (null); lines with status 2, 3, 4 are
+partial runs of a job that has a summary line, and are skipped.
 """
 
 import re
@@ -110,6 +111,8 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     checker.reject(start.implausible | end.implausible, q.IMPLAUSIBLE_TIME, "run")
     processors, asked = _known(checker.number("procs")), _known(checker.number("req_procs"))
     processors = np.where((processors > 0) | ~(asked > 0), processors, asked)
+    memory_kib = _known(checker.number("req_mem"))
+    memory_kib = np.where(memory_kib == 0, np.nan, memory_kib) * np.where(asked > 0, asked, processors)
     status = checker.text("status")
     state = checker.mapped("status", _STATES.get, pa.string())
     unknown = pc.and_(pc.is_null(state), pc.invert(pc.is_in(status, pa.array(["-1", *_PARTIAL]))))
@@ -121,6 +124,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
             "virtual_cluster": pc.fill_null(checker.mapped("partition", _word, pa.string()), WHOLE_CLUSTER),
             "gpus": processors,
             "cpus": processors,
+            "requested_memory_mib": memory_kib / 1024,
             "state": state,
             "submit_time": submit,
             "start_time": start.values,

@@ -158,6 +158,7 @@ def _job(
         advice=workload.annotations.get(ADVICE, ""),
         restarts=workload.restarts,
         start_time_s=None if workload.finished else workload.start_time_s,
+        other_facts=workload.other_facts,
     )
 
 

@@ -28,6 +28,8 @@ UNUSABLE = (BadInputError, KeyError, TypeError, ValueError, AttributeError)
 _JOB_UID = "kueue.x-k8s.io/job-uid"
 _GATED = "kueue.x-k8s.io/admission-gated-by"
 _REMOTE = "kueue.x-k8s.io/multikueue-origin"
+# Labels of nodes that say which GPUs they have: NVIDIA's feature discovery, and Google's.
+_GPU_TYPE_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
 _ENDS = {"Succeeded": JobState.COMPLETED, "Failed": JobState.FAILED}
 
 
@@ -236,6 +238,19 @@ class KueueWorkload:
     def cpus(self) -> int | None:
         """The processors that it asks for, rounded up; None when it names none."""
         return ceil(sum(self._asked("cpu"))) or None
+
+    @property
+    def other_facts(self) -> dict[str, str | float]:
+        """Its memory (MiB) and the type of GPU that its pods select nodes by, where it names them."""
+        memory_mib = float(sum(self._asked("memory")) / 2**20)
+        selected = (
+            part(pod_set["template"]["spec"], "nodeSelector").get(label)
+            for pod_set in self.raw["spec"]["podSets"]
+            for label in _GPU_TYPE_LABELS
+        )
+        facts: dict[str, str | float] = {"requested_memory_mib": memory_mib} if memory_mib > 0 else {}
+        types = "+".join(sorted({str(label) for label in selected if label}))
+        return facts | ({"gpu_type": types} if types else {})
 
     def _asked(self, resource: str) -> Iterable[Fraction]:
         for pod_set in self.raw["spec"]["podSets"]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from cluster_logs.job_states import JobState
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.slurm_words import gpus_of_tres, slurm_state
+from cluster_logs.slurm_words import facts_of_tres, gpus_of_tres, slurm_state
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
@@ -175,7 +175,7 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
         tasks=tasks,
         start_time_s=start_s,
         shares_gpus="gres/shard" in tres and "gres/gpu" not in tres,
-        other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home),
+        other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home) | facts_of_tres(requested, requested),
     )
     state = slurm_state(state_word)
     if state not in _ENDED or end_s is None:

@@ -3,15 +3,22 @@
 from collections.abc import Iterable
 from contextlib import suppress
 
+from cluster_logs.slurm_words import FACTS_OF_TRES
 from live_scheduler.cluster_state import OTHER_FACTS
 
 # Words of squeue and sacct for nothing.
 NOTHING = frozenset({"", "N/A", "(null)", "None", "NONE", "Unknown", "NOT_SET"})
 
 
+# A job's queue is its home, which the readers know, as they know the lists of what it asked for.
+_NOT_A_COLUMN = ("queue", *FACTS_OF_TRES)
+
+
 def fact_columns(program: str) -> dict[str, str]:
-    """Fact -> column of squeue or sacct; a job's queue is its home, which the readers know."""
-    facts = (fact for name, fact in OTHER_FACTS.items() if name != "queue" and program in fact.columns)
+    """Fact -> column of squeue or sacct, of facts that have one of their own."""
+    facts = (
+        fact for name, fact in OTHER_FACTS.items() if name not in _NOT_A_COLUMN and program in fact.columns
+    )
     return {fact.name: fact.columns[program] for fact in facts}
 
 

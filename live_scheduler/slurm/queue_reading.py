@@ -10,7 +10,8 @@ What this relies on, each seen on Slurm 22.05 (`tests/slurm/test_slurm_adapter*.
   gets a JobID of its own, the last one keeps the array's. squeue merges tasks that wait apart from the
   record (requeued, held or changed alone) into its line, and joins their reasons with a comma.
 - `tres-alloc` is what a waiting job asks for and what a running job has, as sacct's ReqTRES and AllocTRES,
-  but with GPUs only where AccountingStorageTRES names gres/gpu.
+  but with GPUs only where AccountingStorageTRES names gres/gpu. A running job has the memory that it asked
+  for, or none where memory is not shared out (CR_Core); of GPUs it may have a type that it did not ask for.
 - A job that shares no node (`--exclusive`) gets all GPUs and cores of its nodes.
 - A job without a limit in a partition without one gets 365 days when it starts.
 - Accounting has ` for each " in a job's name; a name is read as it will stand there.
@@ -24,7 +25,7 @@ from datetime import UTC, datetime
 
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.slurm_words import elapsed_s, gpus_of_tres
+from cluster_logs.slurm_words import elapsed_s, facts_of_tres, gpus_of_tres
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.commands import call
@@ -291,6 +292,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
     begin_s = time_s(eligible) if waiting else None
     held = waiting and (priority == "0" or state in _HELD_STATES or _HELD.search(reason) is not None)
     limit_s = elapsed_s(time_limit)
+    asked = facts_of_tres(tres, per_job, per_node, per_task, tres if waiting else "")
     job = LiveJob(
         job_id=shown_id,
         partition=partition,
@@ -318,7 +320,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         start_time_s=time_s(started) if hosts else None,
         gpus_on=_evenly(gpus, hosts),
         shares_gpus=shared,
-        other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home),
+        other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home) | asked,
     )
     return QueueRow(
         job,

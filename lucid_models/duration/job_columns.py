@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from cluster_logs.job_facts import JOB_FACTS
 from lucid_models.duration.job_keys import (
     UNNAMED,
+    amount_key,
     join_key,
-    limit_key,
     name_family,
     number_or_nan,
     size_key,
     text_or_none,
 )
 from lucid_models.duration.key_columns import exactly_where
-from lucid_models.duration.levels import PARTS, Level, facts_of_part
+from lucid_models.duration.levels import AMOUNTS, PARTS, Level, facts_of_part
 
 Floats = NDArray[np.float64]
 Jobs = Sequence[Mapping[str, Any]]
@@ -78,7 +78,7 @@ def _parts_of(job: Mapping[str, Any], bucket_of: Callable[[str], str | None]) ->
     cpus, gpus = number_or_nan(job.get("cpus")), number_or_nan(job.get("gpus"))
     return {
         "size": size_key(0.0 if math.isnan(gpus) else gpus, None if math.isnan(cpus) else cpus),
-        "time_limit": limit_key(number_or_nan(job.get("time_limit_s"))),
+        **{part: amount_key(number_or_nan(job.get(fact))) for part, fact in AMOUNTS.items()},
         "name": name,
         "family": name_family(name),
         "bucket": bucket_of(name),
@@ -142,9 +142,9 @@ class JobColumns:
             cpus = np.nan_to_num(self._number("cpus"), nan=np.inf).tolist()
             sizes, of = _distinct(list(zip(np.nan_to_num(self._number("gpus")).tolist(), cpus, strict=True)))
             return KeyColumn([size_key(gpu, None if cpu == np.inf else cpu) for gpu, cpu in sizes], of)
-        if part == "time_limit":
-            limits, of = _distinct(np.nan_to_num(self._number("time_limit_s")).tolist())
-            return KeyColumn([limit_key(limit) for limit in limits], of)
+        if part in AMOUNTS:
+            amounts, of = _distinct(np.nan_to_num(self._number(AMOUNTS[part])).tolist())
+            return KeyColumn([amount_key(amount) for amount in amounts], of)
         if part in _TEXT_PARTS:
             return self._texts(part)
         column = self._texts("name")

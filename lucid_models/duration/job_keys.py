@@ -27,9 +27,9 @@ def size_key(gpus: float, cpus: float | None) -> str:
     return "cpu" if cpus is None else f"cpu{cpus:g}"
 
 
-def limit_key(time_limit_s: float) -> str | None:
-    """The run time that was asked for, in seconds; None without one."""
-    return f"{time_limit_s:g}" if time_limit_s > 0 else None
+def amount_key(amount: float) -> str | None:
+    """An amount that was asked for (of run time, of memory) in its unit; None without one."""
+    return f"{amount:g}" if amount > 0 else None
 
 
 def text_or_none(value: object) -> str | None:

@@ -41,6 +41,11 @@ _ROUNDS_OF_WEIGHTS = 4
 _EVEN_WITHIN = 0.25
 _LEAST_JOBS = 100
 _STANDARD_ERRORS = 3.0
+# An amount of memory is that of a script, which is submitted in bursts: a level with it must also pay by
+# several standard errors over blocks of time, with as many of the judging jobs each (decision 74).
+_IN_BURSTS = "requested_memory"
+_BLOCKS = 20
+_BLOCK_STANDARD_ERRORS = 2.0
 # What people ask about, and the family of a name, which answers for names that are new.
 _ALWAYS = ("size", "virtual_cluster", "user", "family", "name")
 _LN_10 = float(np.log(10.0))
@@ -213,7 +218,8 @@ class _Search:
             trials = {parts: self._moved(self._predicted, parts) for parts in others}
             errors = {parts: self._error(moved) for parts, moved in trials.items()}
             # Of two that are as good, the one with fewer keys.
-            best = min(errors, key=lambda parts: (errors[parts], self.keys[parts], _rank(parts)), default=())
+            steady = (parts for parts in errors if self._is_steady(parts, trials[parts]))
+            best = min(steady, key=lambda parts: (errors[parts], self.keys[parts], _rank(parts)), default=())
             if not best or errors[best] > (1.0 - settings.least_gain) * self.errors[-1]:
                 break
             if not self._is_beyond_chance(trials[best]):
@@ -287,9 +293,21 @@ class _Search:
         """Whether the error falls by several standard errors of its fall: the best of many candidates looks
         good by chance.
         """
-        falls = np.abs(self._predicted - self._truth) - np.abs(moved - self._truth)
-        judged = falls[self._judged]
-        return bool(judged.mean() > _STANDARD_ERRORS * judged.std() / np.sqrt(judged.size))
+        falls = self._falls(moved)
+        return bool(falls.mean() > _STANDARD_ERRORS * falls.std() / np.sqrt(falls.size))
+
+    def _is_steady(self, parts: Parts, moved: Floats) -> bool:
+        """Whether a level that is learned in bursts brings something in most blocks of time."""
+        if _IN_BURSTS not in parts:
+            return True
+        in_blocks = np.array([block.mean() for block in np.array_split(self._falls(moved), _BLOCKS)])
+        spread = in_blocks.std(ddof=1) / np.sqrt(_BLOCKS)
+        return bool(in_blocks.mean() > _BLOCK_STANDARD_ERRORS * spread)
+
+    def _falls(self, moved: Floats) -> Floats:
+        """By how much the error of each of the later jobs falls, in the order of submission."""
+        falls: Floats = np.abs(self._predicted - self._truth) - np.abs(moved - self._truth)
+        return falls[self._judged]
 
     def _error(self, predicted: Floats) -> float:
         """Mean absolute error of log run time of the later jobs, without what linear algebra rounds

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from cluster_logs.job_facts import JOB_FACTS, Kind, KnownFrom
 from foundation.errors import BadInputError
 
+# Parts that are an amount that was asked for, and the facts that hold it.
+AMOUNTS = {"time_limit": "time_limit_s", "requested_memory": "requested_memory_mib"}
 # Parts that are not a fact as it stands: the facts that they are made of.
 _MADE_OF = {
     "size": ("gpus", "cpus"),
-    "time_limit": ("time_limit_s",),
+    **{part: (fact,) for part, fact in AMOUNTS.items()},
     "family": ("name",),
     "bucket": ("name",),
 }

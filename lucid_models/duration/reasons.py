@@ -24,7 +24,7 @@ from lucid_models.duration.features import DurationFeatureState, KnownOfJobs
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, text_or_none
 from lucid_models.duration.key_statistics import COUNT, LOG_SUM, TIME, WEIGHT
-from lucid_models.duration.levels import level_parts, part_words
+from lucid_models.duration.levels import AMOUNTS, level_parts, part_words
 
 # A sentence names the largest parts of an estimate, from this share of it on; what is left is told as one.
 _WORTH_NAMING = 0.03
@@ -242,7 +242,7 @@ def _subject(level: str, key: str) -> tuple[str, bool]:
     if not parts:
         return "jobs of this cluster", True
     words = [_key_words(part, value) for part, value in zip(parts, key.split(KEY_SEPARATOR), strict=False)]
-    if parts in (("size",), ("time_limit",)):
+    if parts == ("size",) or (len(parts) == 1 and parts[0] in AMOUNTS):
         return f"jobs with {words[0]}", True
     return " x ".join(words), words[0] == "unnamed jobs" or parts == ("bucket",)
 
@@ -251,8 +251,8 @@ def _key_words(part: str, value: str) -> str:
     noun = part_words(part)
     if part == "size":
         return _size_words(value)
-    if part == "time_limit":
-        return f"time limit {human_duration(float(value))}"
+    if part in AMOUNTS:
+        return f"{noun} {_amount_words(AMOUNTS[part], float(value))}"
     if value == UNNAMED:
         return "unnamed jobs"
     if part == "bucket":
@@ -260,6 +260,13 @@ def _key_words(part: str, value: str) -> str:
     if value.lower().startswith(noun.lower()):  # `user7` says what it is
         return value
     return f"{value} {noun}" if part == "family" else f"{noun} {value}"
+
+
+def _amount_words(fact: str, amount: float) -> str:
+    """`3 h` of a time limit, `20 GiB` of memory."""
+    if _FACT[fact].is_duration:
+        return human_duration(amount)
+    return f"{amount / 1024:,.4g} GiB" if amount >= 1024 else f"{amount:,.4g} MiB"
 
 
 def _size_words(key: str) -> str:

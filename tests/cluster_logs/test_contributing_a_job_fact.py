@@ -25,7 +25,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     entry(copy, "cluster_logs/job_facts.py", r"^    JobFact\(\n        \"gpus\"", textwrap.dedent(facts))
     path, table = "lucid_models/duration/job_columns.py", "PLAIN_FACTS"
     assert f"`{table}` of `{path}`" in SECTION
-    (line,) = re.findall(r'`("log_asked_mem": [^`]+)`', SECTION)
+    (line,) = re.findall(r'`("log_think_time": [^`]+)`', SECTION)
     entry(copy, path, rf"(?<={table} = {{\n)", f"{line}\n", last=True)
     return copy
 
@@ -74,17 +74,17 @@ Path("log.txt").write_text(
 ingest_log(source_format="sacct", input_uri="log.txt", cluster="c", lake_uri="lake")
 assert Lake("lake").read_jobs("c")["reservation"].tolist() == ["night"]
 Path("log.swf").write_text(
-    "1 0 0 60 8 -1 -1 8 60 2048 1 1 1 1 1 1 -1 -1\\n2 0 0 60 8 -1 -1 8 60 -7 1 1 1 1 1 1 -1 -1\\n"
+    "1 0 0 60 8 -1 -1 8 60 -1 1 1 1 1 1 1 -1 2048\\n2 0 0 60 8 -1 -1 8 60 -1 1 1 1 1 1 1 -1 -7\\n"
 )
 jobs, report = read_jobs_file("log.swf", "swf")
-assert jobs["asked_mem_kib"].tolist() == [2048.0] and report.reasons == {"negative_count": 1}
+assert jobs["think_time_s"].tolist() == [2048.0] and report.reasons == {"negative_duration": 1}
 
 assert DEFAULT_FIELDS[-1] == "reservation" and "reservation" in _FIELDS and "Reservation" in QUEUE_FIELDS
-(job,) = check_queue([{"job_id": 1, "gpus": 1, "submit_time": 0, "reservation": "night", "asked_mem_kib": 5}])
-assert (job["reservation"], job["asked_mem_kib"]) == ("night", 5)
-told = {"reservation": "night", "asked_mem_kib": "5.0"}
+(job,) = check_queue([{"job_id": 1, "gpus": 1, "submit_time": 0, "reservation": "night", "think_time_s": 5}])
+assert (job["reservation"], job["think_time_s"]) == ("night", 5)
+told = {"reservation": "night", "think_time_s": "5.0"}
 pushed = Job(job_id="1", virtual_cluster="vc1", gpus=1, submit_time_s=1e9, facts=told)
-assert live_job(pushed).other_facts == {"reservation": "night", "asked_mem_kib": 5.0}
+assert live_job(pushed).other_facts == {"reservation": "night", "think_time_s": 5.0}
 assert {name: str(fact) for name, fact in live_job(pushed).other_facts.items()} == told
 """
     run(tree, script)
@@ -107,16 +107,16 @@ nights = np.random.default_rng(0).random(400) < 0.5
 jobs["reservation"] = np.where(nights, "night", "day")
 jobs["duration_s"] = np.where(nights, 9_000.0, 30.0)
 jobs["end_time"] = jobs["start_time"] + np.where(nights, np.timedelta64(9_000, "s"), np.timedelta64(30, "s"))
-jobs["asked_mem_kib"] = np.arange(400.0)
+jobs["think_time_s"] = np.arange(400.0)
 model = WorkloadEstimateModel(DurationSettings()).fit(jobs)
 names = model.scorer.state.names
-assert "reservation:mean" in names and "log_asked_mem" in names
+assert "reservation:mean" in names and "log_think_time" in names
 assert INPUT_COLUMNS["duration"]["reservation"] == ("string", False)
-assert INPUT_COLUMNS["duration"]["asked_mem_kib"] == ("double", False)
-assert "reservation" in LEVELS and "asked_mem_kib" in NUMBERS
-assert feature_axis("log_asked_mem").label == "memory a processor"
-words, _ = _describe("log_asked_mem", {"log_asked_mem": np.log1p(2048.0)})
-assert words == "its memory a processor (2,048 KiB)"
+assert INPUT_COLUMNS["duration"]["think_time_s"] == ("double", False)
+assert "reservation" in LEVELS and "think_time_s" in NUMBERS
+assert feature_axis("log_think_time").label == "think time"
+words, _ = _describe("log_think_time", {"log_think_time": np.log1p(2048.0)})
+assert words == "its think time (2,048 s)"
 twin = DurationScorer.from_data(model.scorer.to_data())
 queue = job_mappings(jobs.iloc[:5])
 assert np.array_equal(twin.predict(queue), model.scorer.predict(queue))

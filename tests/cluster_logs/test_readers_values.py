@@ -279,6 +279,53 @@ def test_whose_a_job_is_and_how_it_was_submitted(tmp_path: Path) -> None:
     assert swf[["account", "qos"]].isna().all(axis=None)
 
 
+def test_what_a_job_asked_for_not_what_it_was_given(tmp_path: Path) -> None:
+    """Memory of the whole job: as ReqTRES has it, else ReqMem, which older versions tell of a node or a
+    core; the type of GPU only where it was asked for.
+    """
+    path = tmp_path / "sacct.txt"
+    head = "JobIDRaw|Partition|State|Submit|Start|End|AllocTRES|ReqTRES|ReqMem|ReqGRES|NCPUS|NNodes\n"
+    when = (
+        "|vc1|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:01:00|gres/gpu:a100=2,mem=9G|"
+    )
+    asked = {
+        "1": ("gres/gpu=2,gres/gpu:V100=2,mem=64G||gpu:2|8|2", 65_536.0, "v100"),
+        "2": ("gres/gpu=2,mem=500M|9Gn|gpu:p100:2|8|2", 500.0, "p100"),
+        "3": ("gres/gpu=2|4Gn|gpu:2|8|2", 8_192.0, None),
+        "4": ("gres/gpu=2|1.5Gc|gpu:k80:1,gpu:a100:1|8|2", 12_288.0, "a100+k80"),
+        "5": ("gres/gpu=2|1000M||8|2", 1_000.0, None),
+        "6": ("gres/gpu=2|0n||8|2", None, None),
+        "7": ("gres/gpu=2|?||8|2", None, None),
+        "8": ("||gpu:2080:1|8|2", None, "2080"),
+        "9": ("mem=lots|||8|2", None, None),
+        "10": ("|-5G||8|2", None, None),
+        "11": ("mem=1000T|||8|2", None, None),
+    }
+    path.write_text(head + "".join(f"{job}{when}{row}\n" for job, (row, _, _) in asked.items()))
+    jobs, report = read_jobs_file(str(path), "sacct")
+    assert report.reasons == {"unreadable_number": 2, "implausible_count": 1}
+    told = jobs[["job_id", "requested_memory_mib", "gpu_type"]].astype(object).where(jobs.notna(), None)
+    assert told.to_numpy().tolist() == [
+        [job, memory, kind] for job, (_, memory, kind) in list(asked.items())[:8]
+    ]
+    given = "1" + when.replace("|gres", "|gres", 1)
+    path.write_text(head.replace("ReqTRES|ReqMem|ReqGRES|", "") + given + "8|2\n")
+    assert read_jobs_file(str(path), "sacct")[0][["requested_memory_mib", "gpu_type"]].isna().all(axis=None)
+
+
+def test_memory_and_gpu_types_of_other_formats() -> None:
+    swf = read("swf", "swf").set_index("job_id")["requested_memory_mib"]
+    assert swf["2"] == 64 * 2_048 / 1_024
+    assert swf.drop("2").isna().all()
+    kalos = read("acme-kalos", "csv")
+    assert kalos["requested_memory_mib"].tolist() == [1_024_000.0, 32 * 1_024_000.0]
+    pods = read("alibaba-v2023", "csv").set_index("job_id")
+    told = ["requested_memory_mib", "gpu_type", "qos"]
+    assert pods.loc["openb-pod-0001", told].tolist() == [12_288.0, "V100M16|V100M32", "LS"]
+    assert pods.loc["openb-pod-0002", "gpu_type"] is None or pd.isna(pods.loc["openb-pod-0002", "gpu_type"])
+    assert read("acme-seren", "csv")["requested_memory_mib"].isna().all()
+
+
 def test_sacct_of_several_clusters_needs_the_right_name() -> None:
     with pytest.raises(BadInputError, match=r"several clusters.*mars, venus"):
         read("sacct", "txt", cluster="pluto")

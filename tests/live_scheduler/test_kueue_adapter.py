@@ -51,6 +51,10 @@ def connect(server: KueueServer, rules: ReadingRules = USERS, **client: Any) -> 
 
 
 def test_reads_jobs_nodes_and_queues_as_kueue_describes_them(server: KueueServer) -> None:
+    selected = {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}
+    server.change(
+        WORKLOADS, SEGMENT, lambda item: item["spec"]["podSets"][0]["template"]["spec"].update(selected)
+    )
     state = connect(server).read()
     jobs = state.by_id
 
@@ -66,6 +70,8 @@ def test_reads_jobs_nodes_and_queues_as_kueue_describes_them(server: KueueServer
     assert sweep.reason.startswith("couldn't assign flavors to pod set main: insufficient unused quota")
     assert jobs[SEGMENT].time_limit_s == 86_400
     assert jobs[SEGMENT].user == "linus"
+    assert sweep.other_facts == {"requested_memory_mib": 16_384.0}
+    assert jobs[SEGMENT].facts()["gpu_type"] == "NVIDIA-A100-SXM4-80GB"
     assert jobs[NOTEBOOK].gpus == 2  # a limit alone is a request
     assert jobs[NOTEBOOK].user == "vision"  # nobody is named: its namespace
 

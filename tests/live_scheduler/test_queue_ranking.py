@@ -43,16 +43,17 @@ def test_reads_csv_json_and_gzip_alike(tmp_path: Path) -> None:
         "job_id": "x8", "gpus": 0, "submit_time_s": 0, "user": None, "virtual_cluster": "vc", "name": None,
         "job_type": None, "cpus": None, "nodes": None, "time_limit_s": None, "gpu_util_pct": None,
         "gpu_mem_util_pct": None, "gpu_mem_mib": None, "account": None, "group": None, "queue": None,
-        "qos": None,
+        "qos": None, "gpu_type": None, "requested_memory_mib": None,
     }  # fmt: skip
     assert [job["submit_time_s"] for job in read[0]] == [1_600_000_000, 1_600_000_000]
     assert all(other == read[0] for other in read[1:])
 
 
 def test_a_queue_carries_every_fact_of_a_waiting_job(tmp_path: Path) -> None:
-    csv = "job_id,gpus,submit_time,account,group,queue,qos\n7,1,0,physics,users,long,\n"
-    (job,) = read_queue(write(tmp_path / "queue.csv", csv))
+    csv = "job_id,gpus,submit_time,account,group,queue,qos,gpu_type,requested_memory_mib\n"
+    (job,) = read_queue(write(tmp_path / "queue.csv", csv + "7,1,0,physics,users,long,,a100,20480\n"))
     assert (job["account"], job["group"], job["queue"], job["qos"]) == ("physics", "users", "long", None)
+    assert (job["gpu_type"], job["requested_memory_mib"]) == ("a100", 20_480.0)
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,9 @@ def test_the_generated_module_is_that_of_the_protobuf_file(tmp_path: Path) -> No
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=20)
 times = st.floats(min_value=1.0, max_value=4e9, allow_subnormal=False)
 small = st.integers(min_value=0, max_value=1_000)
+facts = st.fixed_dictionaries(
+    {}, optional={name: times.map(str) if fact.is_number else texts for name, fact in OTHER_FACTS.items()}
+)
 
 
 def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
@@ -130,8 +133,7 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
             unique = str if field == "partitions" and inner is str else unique
             one = st.lists(one, max_size=3, unique_by=unique).map(tuple)
         elif how == "map":
-            names = st.sampled_from(sorted(OTHER_FACTS)) if field == "facts" else texts
-            one = st.dictionaries(names, one, max_size=3)
+            one = facts if field == "facts" else st.dictionaries(texts, one, max_size=3)
         values[field] = one
     made = st.fixed_dictionaries(values)
     if kind is schema.EndedJob:
@@ -191,6 +193,8 @@ def test_what_cannot_be_used_is_named(change: Mapping[str, object], said: str) -
 def test_unknown_facts_are_refused_by_name() -> None:
     with pytest.raises(ValidationError, match="'acount' is no such fact"):
         schema.Job(**JOB, facts={"acount": "physics"})
+    with pytest.raises(ValidationError, match="could not convert string to float: 'lots'"):
+        schema.Job(**JOB, facts={"requested_memory_mib": "lots"})
 
 
 def test_unknown_fields_are_refused_by_name() -> None:

@@ -1,13 +1,20 @@
 """Which combinations of facts tell run times is found from the log, whatever its columns are called."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from cluster_logs.ingest import ingest_log, read_jobs_file
+from cluster_logs.lake import Lake
 from lucid_models.duration.features import DurationFeatureSettings
 from lucid_models.duration.job_columns import MODEL_FACTS
 from lucid_models.duration.level_search import LevelChoice, LevelSearchSettings, choose_levels
-from lucid_models.duration.tables import by_submission, usable_parts
+from lucid_models.duration.model import WorkloadEstimateModel
+from lucid_models.duration.scorer import DurationScorer
+from lucid_models.duration.tables import by_submission, job_mappings, usable_parts
 
 SEARCH = LevelSearchSettings(trial_jobs=3_000)
 
@@ -131,3 +138,52 @@ def test_jobs_that_never_ended_teach_nothing() -> None:
 def test_the_model_reads_every_text_that_a_job_is_submitted_with() -> None:
     names = {fact.name for fact in MODEL_FACTS}
     assert {"user", "account", "group", "queue", "qos", "virtual_cluster", "name", "job_type"} <= names
+
+
+def requests(jobs: int = 900, seed: int = 3) -> pd.DataFrame:
+    """What jobs ask for: the kind of GPU and the memory together set the run time."""
+    rng = np.random.default_rng(seed)
+    columns = {"user": 5, "kind": 3, "memory": 4}
+    asked = pd.DataFrame({name: rng.integers(0, most, jobs) for name, most in columns.items()})
+    typical = rng.permutation(np.linspace(4.0, 9.0, 12)).reshape(3, 4)[asked["kind"], asked["memory"]]
+    asked["run_s"] = np.exp(typical + rng.normal(0, 0.2, jobs)).round().astype(int)
+    asked["submit_s"] = np.sort(rng.integers(0, 20 * 86_400, jobs))
+    return asked
+
+
+def test_memory_and_gpu_type_of_a_slurm_log_are_found_and_named(tmp_path: Path) -> None:
+    """From accounting to the words of an estimate by the model as it is saved."""
+    first = pd.Timestamp("2026-01-01")
+    lines = ["JobIDRaw|User|Partition|State|Submit|Start|End|AllocTRES|ReqTRES"]
+    for job in requests().itertuples():
+        submit, end = (first + pd.Timedelta(s, "s") for s in (job.submit_s, job.submit_s + job.run_s))
+        kind, memory = ("v100", "a100", "h100")[job.kind], 4 ** (job.memory + 1)
+        request = f"cpu=4,gres/gpu=2,gres/gpu:{kind}=2,mem={memory}G,node=1"
+        times = "|".join(f"{time:%Y-%m-%dT%H:%M:%S}" for time in (submit, submit, end))
+        lines.append(f"{job.Index}|u{job.user}|gpu|COMPLETED|{times}|gres/gpu=2|{request}")
+    (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+    lake = str(tmp_path / "lake")
+    ingest_log(source_format="sacct", input_uri=str(tmp_path / "sacct.txt"), cluster="c", lake_uri=lake)
+    jobs = Lake(lake).read_jobs("c")
+    model = WorkloadEstimateModel().fit(jobs)
+    chosen_levels = [level["jobs_alike_in"] for level in model.explain_global()["levels"]]
+    assert "GPU type x requested memory" in chosen_levels
+    saved = DurationScorer.from_data(json.loads(json.dumps(model.to_data())))
+    queue = job_mappings(jobs.iloc[-20:])
+    said = saved.estimate(queue)
+    assert said == model.scorer.estimate(queue)
+    assert any("GPU type a100 x requested memory 16 GiB" in one.reason for one in said)
+    unseen = saved.estimate([{**queue[0], "gpu_type": "mi300"}])[0].reason
+    assert "GPU type mi300 is new" in unseen
+
+
+def test_memory_of_a_standard_workload_is_found(tmp_path: Path) -> None:
+    lines = []
+    for job in requests().itertuples():
+        memory_kb = 1_024 * 4**job.memory
+        run = f"{job.Index} {job.submit_s} 0 {job.run_s} 4 -1 -1 4 -1 {memory_kb}"
+        lines.append(f"{run} 1 {job.user} 1 {job.kind} 1 1 -1 -1")
+    (tmp_path / "log.swf").write_text("\n".join(lines) + "\n")
+    jobs, _ = read_jobs_file(str(tmp_path / "log.swf"), "swf")
+    assert sorted(jobs["requested_memory_mib"].unique()) == [4.0, 16.0, 64.0, 256.0]
+    assert chosen(jobs)[0] == "name_requested_memory"  # SWF's application is the name of a job

@@ -198,12 +198,15 @@ def test_every_level_and_fact_has_words(duration_model, jobs) -> None:
     for parts in [*((part,) for part in PARTS), ("virtual_cluster", "user", "time_limit"), ("user", "qos")]:
         state = DurationFeatureState(hierarchy([parts]), FACTS)
         job = {"user": "ada", "name": "Net_1", "gpus": 2, "virtual_cluster": "vc", "job_type": "r/i/64/1"}
-        job |= dict.fromkeys(("account", "group", "queue", "qos"), "x1")
+        job |= dict.fromkeys(("account", "group", "queue", "qos", "gpu_type"), "x1")
         job |= {"cpus": 4, "nodes": 1, "time_limit_s": 7_200, "gpu_util_pct": 96, "gpu_mem_util_pct": 40}
-        job |= {"gpu_mem_mib": 8_192.0, "submit_time_s": FRIDAY_EVENING}
+        job |= {"requested_memory_mib": 20_480.0, "gpu_mem_mib": 8_192.0, "submit_time_s": FRIDAY_EVENING}
         for number in range(5):
             ended(state, job, 2.0, 60.0 + number, number)
-        for facts in ({}, {"cpus": None, "time_limit_s": None, "gpu_util_pct": None, "gpu_mem_mib": None}):
+        for facts in (
+            {},
+            {"cpus": None, "time_limit_s": None, "requested_memory_mib": None, "gpu_util_pct": None},
+        ):
             for group in FACTS:
                 text = say(state, head(state, math.log(2 * HOUR), {group: 0.4}), {**job, **facts})
                 assert "_" not in text.replace("Net_1", "").replace("net_#", ""), text

@@ -93,14 +93,34 @@ def test_a_waiting_job() -> None:
         time_limit_s=86_400.0,
         priority=4_294_901_750,
         reason="Priority",
-        other_facts={"queue": "vc1"},
+        other_facts={"queue": "vc1", "requested_memory_mib": 4_000.0},
     )
 
 
 def test_facts_beyond_the_fields_of_a_job_are_read_by_their_columns() -> None:
     told = job(Account="physics", GroupName="users", QOS="normal")
-    assert told.other_facts == {"queue": "vc1", "account": "physics", "group": "users", "qos": "normal"}
+    own = {"account": "physics", "group": "users", "qos": "normal"}
+    assert told.other_facts == own | {"queue": "vc1", "requested_memory_mib": 4_000.0}
     assert told.facts()["account"] == "physics"
+
+
+@pytest.mark.parametrize(
+    ("changed", "memory_mib", "gpu_type"),
+    [
+        ({"tres_alloc": "cpu=4,mem=2.5G,node=1,gres/gpu=2,gres/gpu:V100=2"}, 2_560.0, "v100"),
+        ({"tres_per_node": "gres:gpu:a100:2", "tres_alloc": "cpu=4,mem=100G"}, 102_400.0, "a100"),
+        ({"tres_per_job": "gres/gpu:h100=2,gres/shard:1", "tres_alloc": "cpu=4"}, None, "h100"),
+        # What it was given is not what it asked for.
+        ({"State": "RUNNING", "tres_alloc": "mem=1T,gres/gpu:v100=2"}, 1_048_576.0, None),
+        ({"tres_alloc": "cpu=4,mem=0,node=1,gres/gpu=2"}, None, None),
+        ({"tres_alloc": "mem=lots", "tres_per_node": "gres:gpu:0"}, None, None),
+    ],
+)
+def test_memory_and_gpu_type_that_a_job_asked_for(
+    changed: dict[str, str], memory_mib: float | None, gpu_type: str | None
+) -> None:
+    facts = job(**changed).facts()
+    assert (facts.get("requested_memory_mib"), facts.get("gpu_type")) == (memory_mib, gpu_type)
 
 
 @pytest.mark.parametrize(
