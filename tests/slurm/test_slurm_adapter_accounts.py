@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from cluster_logs.ingest import read_jobs_file
@@ -127,9 +128,9 @@ def test_a_job_is_the_same_before_it_runs_and_in_the_log_that_models_learn_from(
             assert state.keys_of(job.facts()) == state.keys_of(row), name
             assert repr(state.facts_of_all([job.facts()])) == repr(state.facts_of_all([row])), name
             assert job.submit_time_s == row["submit_time_s"]
-            logged = {fact: row[fact] for fact in OTHER_FACTS if isinstance(row[fact], str)}
+            logged = {fact: row[fact] for fact in OTHER_FACTS if not pd.isna(row[fact])}
             assert job.other_facts == logged, name
-            assert {"group", "queue"} <= set(logged), name
+            assert {"group", "queue", "requested_memory_mib"} <= set(logged), name
         assert ended[job_id].state == row["state"] == "COMPLETED"
         assert ended[job_id].duration_s == row["duration_s"]
         assert ended[job_id].start_time_s == row["start_time"].timestamp()
