@@ -17,6 +17,7 @@ from lucid_models.groups import Floats
 from lucid_models.waits.fitting import WaitSettings, additive_learner, fit_additive, learned_rows
 from lucid_models.waits.queue_moment import QueueMoment
 from lucid_models.waits.scorer import WaitScorer
+from lucid_models.waits.usual_waits import USUAL_SHARE, USUAL_WAIT, leaning_terms
 from lucid_models.waits.wait_table import WaitTable
 from lucid_models.waits.walk_forward import first_calibrating, offsets_at, walk_forward
 
@@ -72,6 +73,7 @@ class WaitModel:
             additive,
             offsets.named(names),
             {"moments": int(moments), "rows": int(rows.size), "known_until_s": known_at_s},
+            USUAL_SHARE,
         )
         return self
 
@@ -91,7 +93,12 @@ class WaitModel:
         from lucid_models.explanation.axes import feature_words
 
         p50_s, p90_s = self.scorer.forecast_rows(np.array([values]), [partition])[0].tolist()
-        explained = explain_additive_row(self.scorer.additive, values, p50_s)
+        scorer = self.scorer
+        explained = leaning_terms(
+            explain_additive_row(scorer.additive, values, p50_s),
+            values[scorer.features.names.index(USUAL_WAIT)],
+            scorer.usual_share,
+        )
         largest = ", ".join(
             f"{feature_words(term['term'])} (x {10.0 ** term['contribution']:.2g})"
             for term in explained["terms"][:_MOST_REASONS]

@@ -1,8 +1,9 @@
 """Forecasts when waiting jobs start, with NumPy alone: what a scheduler holds of the wait model.
 
 The logarithm of a wait is a sum of shape functions (lucid_models/additive_scorer.py) over `WaitFeatures`,
-plus an offset for P50 and one for P90 (`calibration`). Offsets belong to the names of partitions, since
-numbers that a log gave them mean nothing in another one; a partition that is new has the offsets of all.
+drawn by `usual_share` to the usual wait of jobs alike, plus an offset for P50 and one for P90
+(`calibration`). Offsets belong to the names of partitions, since numbers that a log gave them mean nothing in
+another one; a partition that is new has the offsets of all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from lucid_models.model_format import Fields, finite_list, make_document
 from lucid_models.waits.calibration import LEVELS, WaitOffsets
 from lucid_models.waits.features import WaitFeatures
 from lucid_models.waits.queue_moment import QueueMoment
+from lucid_models.waits.usual_waits import USUAL_WAIT, leaning
 
 # Three centuries in s, as a power of ten: no forecast is longer.
 MOST_LOG_WAIT = 10.0
@@ -34,9 +36,11 @@ class WaitScorer:
         additive: AdditiveScorer,
         offsets: WaitOffsets[str],
         training: Mapping[str, Any] | None = None,
+        usual_share: float = 0.0,
     ) -> None:
         require_features(additive, features.names, "The wait model")
         self.features, self.additive, self.offsets = features, additive, offsets
+        self.usual_share = usual_share
         self.training = dict(training or {})
 
     def forecast(self, queue: QueueMoment, partitions: Sequence[str]) -> Floats:
@@ -53,7 +57,9 @@ class WaitScorer:
                 f"{len(partitions)} partitions were named for {len(matrix)} waiting jobs.",
                 remedy="Name the partition of each waiting job.",
             )
-        logs = self.additive.predict(matrix)[:, None] + self.offsets.of(partitions)
+        usual = matrix[:, self.features.names.index(USUAL_WAIT)]
+        said = leaning(self.additive.predict(matrix), usual, self.usual_share)
+        logs = said[:, None] + self.offsets.of(partitions)
         rising = np.maximum.accumulate(np.clip(logs, 0.0, MOST_LOG_WAIT), axis=1)
         return np.asarray(10.0**rising - 1.0, dtype=np.float64)
 
@@ -65,6 +71,7 @@ class WaitScorer:
             {
                 "features": self.features.to_data(),
                 "additive": self.additive.to_data(),
+                "usual_share": self.usual_share,
                 "levels": list(LEVELS),
                 "partitions": list(by_partition),
                 "offsets": [finite_list(np.array(one)) for one in by_partition.values()],
@@ -93,6 +100,8 @@ class WaitScorer:
                 _offsets(fields, "offsets_of_all", fields.raw("offsets_of_all")),
             ),
             fields.training(),
+            # Models that were saved before there was a share lean on nothing.
+            fields.number("usual_share", 0.0, 1.0) if fields.has("usual_share") else 0.0,
         )
 
 

@@ -7,6 +7,7 @@ from foundation.progress import Progress, silent
 from lucid_models.groups import Codes, Floats
 from lucid_models.waits.calibration import LEVELS, WaitOffsets, offsets_of_errors
 from lucid_models.waits.fitting import Learner, WaitSettings, fit_before
+from lucid_models.waits.usual_waits import USUAL_WAIT, leaning
 from lucid_models.waits.wait_table import WaitTable
 
 # Moments before those that are forecast whose own forecasts calibrate the first ones, at most the later half.
@@ -25,18 +26,20 @@ def walk_forward(
     first: int,
     progress: Progress = silent,
 ) -> Floats:
-    """The forecast of each row from the moment numbered `first` on, NaN before, shape (rows,).
+    """The forecast of each row from the moment numbered `first` on, NaN before, shape (rows,), leaning on
+    usual waits.
 
     The model is trained anew every `settings.retrain_moments` moments. Raises BadInputError where too little
     lies before the first.
     """
     said = np.full(table.moment.size, np.nan)
+    usual = table.matrix[:, table.features.names.index(USUAL_WAIT)]
     moments = table.moments_s.size
     for begin in range(first, moments, settings.retrain_moments):
         progress(begin, moments, "forecasting past moments")
         predict = fit_before(table, begin, settings, learner)
         rows = (table.moment >= begin) & (table.moment < begin + settings.retrain_moments)
-        said[rows] = predict(table.matrix[rows])
+        said[rows] = leaning(predict(table.matrix[rows]), usual[rows])
     return said
 
 

@@ -16,6 +16,7 @@ from lucid_models.waits.answers import waits_now
 from lucid_models.waits.model import WaitModel
 from lucid_models.waits.queue_frame import write_queue_frame
 from lucid_models.waits.queue_moment import QueueMoment
+from lucid_models.waits.usual_waits import USUAL_WAIT, leaning
 
 Waiting = tuple[QueueMoment, list[str]]
 
@@ -38,11 +39,37 @@ def test_offsets_go_with_the_name_of_a_partition(wait_model: WaitModel, waiting_
     assert set(scorer.offsets.by_partition) == {"cpu", "gpu"}
     row = scorer.features.matrix(waiting_queue[0])[:1].repeat(3, axis=0)
     waits_s = scorer.forecast_rows(row, ["cpu", "gpu", "new"])
-    said = np.log10(waits_s + 1) - scorer.additive.predict(row)[:, None]
+    usual = row[:, scorer.features.names.index(USUAL_WAIT)]
+    said = np.log10(waits_s + 1) - leaning(scorer.additive.predict(row), usual)[:, None]
     offsets = [*scorer.offsets.by_partition.values(), scorer.offsets.of_all]
     np.testing.assert_allclose(said, offsets, atol=1e-9)
     with pytest.raises(BadInputError, match="1 partitions were named for 3"):
         scorer.forecast_rows(row, ["cpu"])
+
+
+def test_a_model_that_was_saved_without_a_usual_share_leans_on_nothing(
+    wait_model: WaitModel, waiting_queue: Waiting, tmp_path: Path
+) -> None:
+    document = wait_model.to_data()
+    del document["model"]["usual_share"]
+    scorer = WaitScorer.from_data(document)
+    row = scorer.features.matrix(waiting_queue[0])[:1]
+    said = np.log10(scorer.forecast_rows(row, ["new"]) + 1) - scorer.offsets.of_all
+    np.testing.assert_allclose(said, scorer.additive.predict(row)[:, None].repeat(2, axis=1), atol=1e-9)
+
+
+def test_what_explains_a_forecast_adds_up_to_it(wait_model: WaitModel, waiting_queue: Waiting) -> None:
+    scorer = wait_model.scorer
+    rows = scorer.features.matrix(waiting_queue[0])
+    usual = rows[:, scorer.features.names.index(USUAL_WAIT)]
+    assert np.isfinite(usual).any()
+    for values, wait in list(zip(rows, usual, strict=True))[:40]:
+        explained = wait_model.explain_local(values.tolist(), "cpu")
+        said = scorer.additive.predict(values[None])
+        assert explained["score"] == pytest.approx(leaning(said, np.array([wait]))[0])
+        assert explained["score"] == pytest.approx(
+            explained["intercept"] + sum(term["contribution"] for term in explained["terms"])
+        )
 
 
 def test_a_table_of_the_queue_gives_the_same_answers(

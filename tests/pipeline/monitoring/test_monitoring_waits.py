@@ -51,7 +51,7 @@ def of(scorer: WaitScorer | None) -> SimpleNamespace:
 def off_by(scorer: WaitScorer, factor: float) -> WaitScorer:
     """The same forecasts, so many times as long."""
     offsets = WaitOffsets({}, tuple(np.add(scorer.offsets.of_all, np.log10(factor)).tolist()))
-    return WaitScorer(scorer.features, scorer.additive, offsets)
+    return WaitScorer(scorer.features, scorer.additive, offsets, usual_share=scorer.usual_share)
 
 
 def test_a_queue_that_goes_on_is_forecast_week_by_week(lake: str, scorer: WaitScorer) -> None:
