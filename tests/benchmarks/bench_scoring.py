@@ -26,6 +26,7 @@ from bench_simulator import commit, machine
 from experiments.pages import publish
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import scorer_of
+from lucid_models.duration.levels import learned_features
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.scoring import DurationScorer, scorer_from_document
@@ -120,10 +121,11 @@ def measure(jobs: int, repeats: int) -> dict[str, float]:
     if not isinstance(scorer, DurationScorer):
         raise SystemExit("The saved duration model came back as another kind.")
     queue = job_mappings(log.iloc[TRAINING_JOBS:])
-    rows = scorer.features(queue)
+    places = learned_features(scorer.state.names)
+    rows = scorer.features(queue)[:, places]
     lesson, logarithm = model.training_rows(log.iloc[:TRAINING_JOBS])
     theirs = library_model(lesson, logarithm)
-    ours: AdditiveScorer = scorer_of(theirs, scorer.state.names)
+    ours: AdditiveScorer = scorer_of(theirs, tuple(scorer.state.names[place] for place in places))
     difference = float(np.abs(ours.predict(rows) - theirs.predict(rows)).max())  # type: ignore[attr-defined]
     if difference > 1e-9:
         raise SystemExit(f"The scorer differs from the training library by {difference:g}.")
