@@ -16,7 +16,8 @@ PATIENCE_MS = 30_000  # the machine may be busy
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Last of all tests, the one after which another release is live."""
+    """First what an empty installation shows; last the test after which another release is live."""
+    items.sort(key=lambda item: "empty_installation" not in getattr(item, "fixturenames", ()))
     items.sort(key=lambda item: item.path.stem == "test_approval_in_the_browser")
 
 
@@ -40,29 +41,25 @@ def chromium(program: str) -> Iterator[Any]:
         browser.close()
 
 
-def _started(folder: Path, *, filled: bool) -> Iterator[Installation]:
-    installation = Installation(folder)
+@pytest.fixture(scope="session")
+def empty_installation(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """One in which nobody has done anything yet, until a test asks for the filled one."""
+    installation = Installation(tmp_path_factory.mktemp("installation"))
     try:
-        installation.start(filled=filled)
+        installation.start()
         yield installation
     finally:
         installation.stop()
 
 
 @pytest.fixture(scope="session")
-def installation(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """The filled installation that all tests look at; what it holds says `filling.py`."""
-    folder = tmp_path_factory.mktemp("filled")
+def installation(request: pytest.FixtureRequest, program: str) -> Installation:
+    """The filled installation that all other tests look at; what it holds says `filling.py`."""
     if port := os.environ.get("LUCID_PAGES_PORT"):
-        yield Installation(folder, port=int(port))
-    else:
-        yield from _started(folder, filled=True)
-
-
-@pytest.fixture(scope="session")
-def empty_installation(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One in which nobody has done anything yet."""
-    yield from _started(tmp_path_factory.mktemp("empty"), filled=False)
+        return Installation(Path(), port=int(port))
+    installation: Installation = request.getfixturevalue("empty_installation")
+    installation.fill()
+    return installation
 
 
 @dataclass

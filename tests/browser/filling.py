@@ -6,7 +6,6 @@ are markup.
 """
 
 import argparse
-import json
 import os
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -195,14 +194,15 @@ def fill(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make the database of the installation in a folder, and fill it."""
+    """Fill the installation in a folder, or make the database of one."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--empty", action="store_true")
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("folder", type=Path, nargs="?")
+    whose.add_argument("--database", action="store_true")
     asked = parser.parse_args()
-    make_database()
-    (asked.folder / "database-made").write_text(json.dumps(os.environ["AIRFLOW_HOME"]))
-    if not asked.empty:
+    if asked.database:
+        make_database()
+    else:
         fill(asked.folder)
 
 

@@ -52,11 +52,6 @@ class Installation:
         return self.config.airflow_url
 
     @property
-    def database_made(self) -> Path:
-        """A file that is there once Airflow's database and the DAGs in it are."""
-        return self.folder / "database-made"
-
-    @property
     def environment(self) -> dict[str, str]:
         """The environment of every process of this installation."""
         plain = {
@@ -72,22 +67,28 @@ class Installation:
             "OMP_NUM_THREADS": "1",
         }
 
-    def start(self, *, filled: bool = True, scheduler: bool = False) -> None:
-        """Make the database, serve it, and fill it meanwhile; raises RuntimeError with the log's end."""
+    def start(self, *, scheduler: bool = False) -> None:
+        """Make the database, and serve it: nobody has done anything yet.
+
+        Raises RuntimeError with the logs' ends.
+        """
         self.config.mlflow_dir.mkdir(parents=True, exist_ok=True)
         self.config.secrets_dir.mkdir(exist_ok=True)
         self.config.passwords_file.write_text(json.dumps({role: role for role in ROLES}))
-        self._run("-m", "tests.browser.filling", str(self.folder), *(["--empty"] * (not filled)))
-        while not self.database_made.exists():
+        database = self._run("-m", "tests.browser.filling", "--database", log="database")
+        while database.poll() is None:
             self._check()
         self._serve("api-server", "--workers", "1")
         if scheduler:
             self._serve("scheduler", "--skip-serve-logs")
         health = "/api/v2/monitor/health"
         self._wait_for(lambda client: client.get(health).is_success)
-        if filled:
-            self._wait_for(self._somebody_is_asked)
         self._wait_for(self._pages_are_read)
+
+    def fill(self) -> None:
+        """Fill what has started (`filling.py`); raises RuntimeError with the logs' ends."""
+        self._run("-m", "tests.browser.filling", str(self.folder))
+        self._wait_for(self._somebody_is_asked)
 
     def token(self, role: str) -> str:
         """What a browser keeps in its cookie once this person has logged in."""
@@ -103,8 +104,8 @@ class Installation:
                 os.killpg(process.pid, signal.SIGTERM)
         for process in self.processes:
             try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
+                process.wait(timeout=5)
+            except subprocess.TimeoutExpired:  # who waits for a person's answer waits on
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(timeout=20)
         self.processes.clear()
@@ -168,7 +169,9 @@ def main() -> None:
         installation = Installation(Path(folder))
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:
-            installation.start(filled=not asked.empty, scheduler=asked.scheduler)
+            installation.start(scheduler=asked.scheduler)
+            if not asked.empty:
+                installation.fill()
             print(f"{installation.url}/plugin/lucid  log in as {', '.join(ROLES)}; the password is the name")
             print(f"state folder {folder}; Ctrl-C ends it", flush=True)
             signal.pause()

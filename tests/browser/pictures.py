@@ -58,6 +58,7 @@ def main() -> None:
         try:
             if not port:
                 installation.start()
+                installation.fill()
             take_all(Visits(browser), installation)
         finally:
             installation.stop()
