@@ -16,11 +16,13 @@ from lucid_models.duration.job_keys import UNNAMED, name_family
 from lucid_models.model_format import Fields
 
 MOST_EXEMPLARS = 4_096
-# Looked-up names are remembered up to this number; then the memory starts anew.
+# Looked-up families are remembered up to this number; then the memory starts anew.
 _MOST_REMEMBERED = 100_000
 # Letters beyond this length tell names apart no more.
 LONGEST = 128
 _SYMBOLS = 40
+_WORD_BITS = 64
+_ONE = np.uint64(1)
 
 
 class NameBuckets:
@@ -32,42 +34,39 @@ class NameBuckets:
         self._counts = np.array([_symbol_counts(one) for one in self.exemplars], dtype=np.int16).reshape(
             len(self.exemplars), _SYMBOLS
         )
-        self._lengths = self._counts.sum(axis=1)
-        self._known: dict[str, str | None] = {}
+        self._lengths = self._counts.sum(axis=1, dtype=np.int64)
+        self._rows = BitRows(self.exemplars)
+        self._bucket_of_family: dict[str, str | None] = {}
 
     def bucket_of(self, name: str) -> str | None:
         """The exemplar of a name's bucket; None when it has no name or is near no exemplar."""
-        found = self._known.get(name, "")
-        if found != "":
-            return found
-        nearest = None if name == UNNAMED else self._nearest(name_family(name)[:LONGEST])
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known[name] = nearest
-        return nearest
+        if name == UNNAMED:
+            return None
+        family = name_family(name)[:LONGEST]
+        bucket = self._bucket_of_family.get(family, "")
+        if bucket == "":
+            if len(self._bucket_of_family) >= _MOST_REMEMBERED:
+                self._bucket_of_family.clear()
+            bucket = self._bucket_of_family[family] = self._nearest(family)
+        return bucket
 
     def _nearest(self, family: str) -> str | None:
         """The nearest exemplar, the first on ties.
 
-        Two names differ in at least as many letters as their counts of letters do, which rules out almost
-        all exemplars before any distance is computed.
+        Two names differ in at least as many letters as their counts of letters do, which rules out most
+        exemplars before any distance is computed.
         """
-        if not self.exemplars:
-            return None
         counts = _symbol_counts(family)
-        surplus = np.maximum(self._counts - np.array(counts, dtype=np.int16), 0).sum(axis=1)
-        longest = np.maximum(self._lengths, len(family))
+        surplus = np.maximum(self._counts - counts, 0).sum(axis=1)
+        longest = np.maximum(np.maximum(self._lengths, len(family)), 1)
         # What one name has too many of, the other must change; the longer one's surplus is the larger.
-        least = np.maximum(surplus, surplus - self._lengths + len(family)) / np.maximum(longest, 1)
-        best, best_distance = None, np.inf
-        for position in np.argsort(least, kind="stable").tolist():
-            if least[position] > min(best_distance, self.most_distance):
-                break
-            exemplar = self.exemplars[position]
-            distance = levenshtein(family, exemplar) / max(len(family), len(exemplar), 1)
-            if distance < best_distance or (distance == best_distance and position < (best or 0)):
-                best, best_distance = position, distance
-        return None if best is None or best_distance > self.most_distance else self.exemplars[best]
+        least = np.maximum(surplus, surplus - self._lengths + len(family)) / longest
+        near = np.flatnonzero(least <= self.most_distance)
+        if not near.size:
+            return None
+        distances = self._rows.distances(family, near) / longest[near]
+        best = int(distances.argmin())
+        return self.exemplars[near[best]] if distances[best] <= self.most_distance else None
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -81,6 +80,48 @@ class NameBuckets:
         if any(len(one) > LONGEST for one in exemplars):
             raise fields.fail("exemplars", f"holds a name of more than {LONGEST} letters")
         return cls(exemplars, fields.number("most_distance", 0.0, 1.0))
+
+
+class BitRows:
+    """Edit distances of one text to many at once.
+
+    A text's row of the table of distances is the bits of one word (`levenshtein`), so that one pass over the
+    letters of the other text advances the rows of all. A text of more letters than a word has bits is
+    compared alone.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._lengths = np.array([len(text) for text in texts], dtype=np.int64)
+        self._fits = (self._lengths > 0) & (self._lengths <= _WORD_BITS)
+        self._last = np.where(self._fits, _ONE << np.maximum(self._lengths - 1, 0).astype(np.uint64), 0)
+        # Of each letter the places in each text that hold it.
+        self._places: dict[str, NDArray[np.uint64]] = {}
+        for row in np.flatnonzero(self._fits).tolist():
+            for place, letter in enumerate(texts[row]):
+                if letter not in self._places:
+                    self._places[letter] = np.zeros(len(texts), dtype=np.uint64)
+                self._places[letter][row] |= _ONE << np.uint64(place)
+
+    def distances(self, text: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The edit distance of `text` to each of these texts."""
+        result = self._lengths[rows]
+        last, minus = self._last[rows], np.zeros(rows.size, dtype=np.uint64)
+        plus = ~minus
+        for letter in text:
+            places = self._places.get(letter)
+            match = np.zeros_like(minus) if places is None else places[rows]
+            diagonal = (((match & plus) + plus) ^ plus) | match | minus
+            rises = minus | ~(diagonal | plus)
+            falls = plus & diagonal
+            result += (rises & last) != 0
+            result -= (falls & last) != 0
+            rises = rises << _ONE | _ONE
+            plus = falls << _ONE | ~(diagonal | rises)
+            minus = rises & diagonal
+        for position in np.flatnonzero(~self._fits[rows]).tolist():
+            result[position] = levenshtein(text, self._texts[rows[position]])
+        return result
 
 
 def levenshtein(one: str, other: str) -> int:

@@ -19,6 +19,7 @@ from lucid_models.model_format import CorruptModelError
 
 STEMS = ("resnet", "bert", "gpt", "yolo", "unet", "lstm", "vgg", "swin", "dcgan", "wavenet")
 words = st.text(alphabet="abcde_#-é", max_size=40)
+long_words = st.text(alphabet="ab_", min_size=60, max_size=70)  # around the bits of a word
 
 
 def typed(stems: int, names: int, seed: int = 0) -> list[str]:
@@ -43,8 +44,8 @@ def test_the_distance_is_levenshteins(one: str, other: str) -> None:
     assert levenshtein(one, other) == Levenshtein.distance(one, other)
 
 
-@settings(max_examples=80, deadline=None)
-@given(exemplars=st.lists(words, min_size=1, max_size=12, unique=True), name=words)
+@settings(max_examples=120, deadline=None)
+@given(exemplars=st.lists(words | long_words, min_size=1, max_size=12, unique=True), name=words | long_words)
 def test_the_nearest_exemplar_is_found_among_all(exemplars: list[str], name: str) -> None:
     from rapidfuzz.distance import Levenshtein
 
