@@ -3,7 +3,7 @@
 Four processes share two cores: half of the time a process waits for a real server, so files that wait and
 files that compute begin side by side, the longest first: a file that takes long says so (`pytest.mark.slow`).
 Files that use the same server of the session run in one process, or each process would start a server of its
-own. Names of files are unique in the tree.
+own.
 """
 
 import re
@@ -21,16 +21,16 @@ SERVERS = ("shop", "mlflow_server", "visit")
 
 @cache
 def _server_of() -> dict[str, str]:
-    """Stem of a test file -> the server of the session that its tests ask for."""
+    """Path of a test file from the checkout -> the server of the session that its tests ask for."""
     asks = re.compile(rf"def \w+\([^)]*\b({'|'.join(SERVERS)})\b[:,)]")
-    found = {path.stem: asks.search(path.read_text(encoding="utf-8")) for path in TESTS.rglob("test_*.py")}
-    return {stem: match[1] for stem, match in found.items() if match}
+    found = {path: asks.search(path.read_text(encoding="utf-8")) for path in TESTS.rglob("test_*.py")}
+    return {path.relative_to(TESTS.parent).as_posix(): match[1] for path, match in found.items() if match}
 
 
 def unit_of(node_id: str) -> str:
-    """What runs in one process: a file by its stem, or all files that share a server."""
-    stem = node_id.partition("::")[0].rpartition("/")[2].removesuffix(".py")
-    return _server_of().get(stem, stem)
+    """What runs in one process: a file by its path, or all files that share a server."""
+    path = node_id.partition("::")[0]
+    return _server_of().get(path, path)
 
 
 def rank_of(item: pytest.Item) -> int:

@@ -28,8 +28,8 @@ def best_naive_level(
     """The parts of the level whose naive estimate of log run time is the nearest to the truth, on average.
 
     `jobs` have run times and are in the order of submission. Candidates are the chosen levels and what up to
-    three of their parts make together; of two that are as good, the one of more
-    parts, which falls back on the other.
+    three of their parts make together; of two that are as good, the one of more parts is taken, which falls
+    back on the other.
     """
     newest = jobs.tail(_MOST_JOBS).reset_index(drop=True)
     candidates = [replace(level, naive=True, last_runs=False, flights=False) for level in _candidates(choice)]
@@ -52,10 +52,8 @@ def best_naive_level(
 
 def _candidates(choice: LevelChoice) -> tuple[Level, ...]:
     chosen = [level.parts for level in choice.levels]
-    parts = sorted(
-        (one for of_level in chosen for one in of_level[:1] if len(of_level) == 1), key=PARTS.index
-    )
-    return hierarchy([*chosen, *(joined for joined in _joined(parts) if joined not in chosen)])
+    alone = sorted((parts[0] for parts in chosen if len(parts) == 1), key=PARTS.index)
+    return hierarchy([*chosen, *(joined for joined in _joined(alone) if joined not in chosen)])
 
 
 def _joined(parts: list[str]) -> Iterator[tuple[str, ...]]:

@@ -66,7 +66,8 @@ def test_a_release_that_answers_about_waits_gets_the_newest_model(
     assert challenger.waits == champion.waits
     assert "It carries a wait model, as the champion does." in note_of(run)
 
-    run = dag_bag.dags["retrain_models"].test(run_conf={**FORM, "wait_answers": "no"})
+    form = {**FORM, "models": ["packing"], "wait_answers": "no"}
+    run = dag_bag.dags["retrain_models"].test(run_conf=form)
     assert show_release(**common, alias="challenger").waits is None
     assert "It carries no wait model, as the form asked." in note_of(run)
 

@@ -12,11 +12,12 @@ def test_a_file_stays_together_and_files_with_one_server_too() -> None:
         "tests/pipeline/search/test_sweep.py::test_a",
         "tests/pipeline/search/test_sweep.py::test_b[c/d::e]",
     )
-    assert unit_of(one) == unit_of(other) == "test_sweep"
+    assert unit_of(one) == unit_of(other) == "tests/pipeline/search/test_sweep.py"
     assert unit_of("tests/dags/test_tune_system_runs.py::test_a") == "shop"
     assert unit_of("tests/lucid_models/test_releases.py::test_a") == "shop"
+    assert unit_of("tests/browser/test_releases.py::test_a") == "visit", "another file of that name"
     assert unit_of("tests/pipeline/validation/test_release_validation.py::test_a") == "mlflow_server"
-    assert unit_of("tests/slurm/test_slurm_loop.py::test_a") == "test_slurm_loop", "a server of its own"
+    assert unit_of("tests/slurm/test_slurm_loop.py::test_a") == "tests/slurm/test_slurm_loop.py", "its own"
 
 
 def test_long_ones_come_first(pytester: pytest.Pytester) -> None:
