@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from foundation.process_lock import holder, is_held
+from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Moment, read_heartbeat
 from live_scheduler.slurm.control import PRIORITIES
@@ -265,8 +266,13 @@ class LiveCluster:
     # The live scheduler
 
     def keep_release(self) -> None:
-        """Let the live scheduler have a last known good release; its server is away."""
+        """Let the live scheduler have a last known good release; its server is away.
+
+        Its journal begins now, so that it learns nothing of what accounting tells of other tests' jobs.
+        """
         keep_release(self.state / "releases", dict(self.models))
+        begun = JobEvent(time.time() + 1.0, JobEventKind.WITHDRAWN, "of no test", {})
+        Journal(self.state / "journal.jsonl").append([begun])
 
     def environment(self) -> dict[str, str]:
         plain = self.slurm.environment()
