@@ -9,7 +9,7 @@ earlier than in truth by the time the job waited.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -65,6 +65,10 @@ MANY_JOBS = 10_000
 _RESIDUAL_KNOTS = 12
 # So many residuals speak for a median as loudly as the head itself.
 _TRUSTED_RESIDUALS = 200
+_BOTH_HEADS = BoostingSettings(bags=4, max_rounds=1_500, smoothing_rounds=100)
+# Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
+LOG_BOOSTING = replace(_BOTH_HEADS, objective="pseudo_huber:delta=0.25", max_bins=256, min_samples_leaf=8)
+MEAN_BOOSTING = replace(_BOTH_HEADS, objective="poisson_deviance", max_bins=64, min_samples_leaf=50)
 
 
 @dataclass(frozen=True)
@@ -78,27 +82,8 @@ class DurationSettings:
 
     features: DurationFeatureSettings = field(default_factory=DurationFeatureSettings)
     levels: LevelSearchSettings = field(default_factory=LevelSearchSettings)
-    log_boosting: BoostingSettings = field(
-        default_factory=lambda: BoostingSettings(
-            # Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
-            objective="pseudo_huber:delta=0.25",
-            bags=4,
-            max_rounds=1_500,
-            max_bins=256,
-            min_samples_leaf=8,
-            smoothing_rounds=100,
-        )
-    )
-    mean_boosting: BoostingSettings = field(
-        default_factory=lambda: BoostingSettings(
-            objective="poisson_deviance",
-            bags=4,
-            max_rounds=1_500,
-            max_bins=64,
-            min_samples_leaf=50,
-            smoothing_rounds=100,
-        )
-    )
+    log_boosting: BoostingSettings = LOG_BOOSTING
+    mean_boosting: BoostingSettings = MEAN_BOOSTING
     pairs: int = 16
     blocks: int = 20
     monotone: Mapping[str, str] = field(default_factory=lambda: {"log_gpus": "rising"})

@@ -7,6 +7,7 @@ exemplars are found: `bucket_learning`.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,12 @@ class NameBuckets:
             len(self.exemplars), _SYMBOLS
         )
         self._lengths = self._counts.sum(axis=1, dtype=np.int64)
-        self._rows = BitRows(self.exemplars)
         self._bucket_of_family: dict[str, str | None] = {}
+
+    @cached_property
+    def _rows(self) -> "BitRows":
+        """Made for the first family that is near any exemplar: few who hold a model ask for one."""
+        return BitRows(self.exemplars)
 
     def bucket_of(self, name: str) -> str | None:
         """The exemplar of a name's bucket; None when it has no name or is near no exemplar."""
