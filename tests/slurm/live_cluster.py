@@ -320,18 +320,21 @@ class LiveCluster:
         return daemon
 
     def started(self, *options: str, **more: str) -> LiveProcess:
-        """Start the daemon, and wait until it ranks what waits (there must be something)."""
+        """Start the daemon, and wait until it, not one before it, ranks what waits (there must be something)."""
         daemon = self.start(*options, **more)
         self.wait(
-            lambda: self.ranked() or daemon.process.poll() is not None, "the live scheduler ranks the queue"
+            lambda: (self.beats(daemon) and self.ranked()) or daemon.process.poll() is not None,
+            "the live scheduler ranks the queue",
         )
         assert daemon.process.poll() is None, self.account()
         return daemon
 
-    def beats(self) -> bool:
-        """Whether a daemon controls the queue by its heartbeat."""
+    def beats(self, daemon: LiveProcess | None = None) -> bool:
+        """Whether a daemon (this one, if given) controls the queue by its heartbeat."""
         beat = read_heartbeat(self.state / HEARTBEAT_FILE)
-        return beat is not None and beat.controls and beat.alive(Moment.now())
+        if beat is None or (daemon is not None and beat.pid != daemon.pid):
+            return False
+        return beat.controls and beat.alive(Moment.now())
 
     def wait_ranked(self, jobs: Sequence[str]) -> None:
         """Wait until the waiting jobs are in this order, by the live scheduler's hand."""
