@@ -320,7 +320,7 @@ class LiveCluster:
         return daemon
 
     def started(self, *options: str, **more: str) -> LiveProcess:
-        """Start the daemon, and wait until it, not one before it, ranks what waits (there must be something)."""
+        """Start the daemon, and wait until it, not one before it, ranks what waits (something must)."""
         daemon = self.start(*options, **more)
         self.wait(
             lambda: (self.beats(daemon) and self.ranked()) or daemon.process.poll() is not None,
