@@ -17,6 +17,7 @@ The standard library is enough to read this table: the light client of a live sc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 
 class Kind(Enum):
@@ -83,6 +84,7 @@ _WORDS_FOR_STATES = {
     "sacct": "state",
     "acme": "state",
     "alibaba-v2023": "pod_phase",
+    "queue": "state",
 }
 
 JOB_FACTS: tuple[JobFact, ...] = (
@@ -103,6 +105,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "reference-csv": "job_id",
             "pcs-csv": "app_id",
             "lyra-csv": "job_id",
+            "queue": "job_unique_id|job_id|jobid",
         },
     ),
     JobFact(
@@ -118,6 +121,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "sacct": "partition",
             "swf": "partition",
             "reference-csv": "virtual_cluster",
+            "queue": "partition_id_x|partition_id|partition",
         },
     ),
     JobFact(
@@ -132,6 +136,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "user",
             "acme": "user",
             "reference-csv": "user",
+            "queue": "user_id|user",
         },
     ),
     JobFact(
@@ -145,6 +150,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "app",
             "acme": "type",
             "pcs-csv": "model_name",
+            "queue": "job_name|name",
         },
     ),
     JobFact(
@@ -152,7 +158,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.TEXT,
         "The account that it is charged to.",
         known=KnownFrom.SUBMITTED,
-        columns={"sacct": "account", "squeue": "Account"},
+        columns={"sacct": "account", "squeue": "Account", "queue": "account_id|account"},
     ),
     JobFact(
         "group",
@@ -166,7 +172,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         Kind.TEXT,
         "The queue that it was submitted to: Slurm's partition, the number of a queue in SWF.",
         known=KnownFrom.SUBMITTED,
-        columns={"sacct": "partition", "swf": "queue"},
+        columns={"sacct": "partition", "swf": "queue", "queue": "partition_id_x|partition_id|partition"},
     ),
     JobFact(
         "qos",
@@ -174,7 +180,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "The quality of service that it was submitted with.",
         known=KnownFrom.SUBMITTED,
         label="QOS",
-        columns={"sacct": "qos", "squeue": "QOS", "alibaba-v2023": "qos"},
+        columns={"sacct": "qos", "squeue": "QOS", "alibaba-v2023": "qos", "queue": "qos_id|qos"},
     ),
     JobFact(
         "gpus",
@@ -196,6 +202,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "reference-csv": "gpus",
             "pcs-csv": "num_jobs",
             "lyra-csv": "gpus",
+            "queue": "gpus|req_gpus|req_tres",
         },
     ),
     JobFact(
@@ -230,6 +237,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "procs",
             "acme": "cpu_num",
             "alibaba-v2023": "cpu_milli",
+            "queue": "req_cpus|cpus",
         },
     ),
     JobFact(
@@ -245,6 +253,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "req_mem",
             "acme": "mem_per_pod_gb",
             "alibaba-v2023": "memory_mib",
+            "queue": "req_mem_total|mem_mib",
         },
     ),
     JobFact(
@@ -259,6 +268,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "helios": "node_num",
             "sacct": "nnodes|allocnodes",
             "acme": "node_num",
+            "queue": "alloc_nodes|req_nodes",
         },
     ),
     JobFact(
@@ -285,6 +295,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "reference-csv": "submit_time",
             "pcs-csv": "submit_time",
             "lyra-csv": "submit_s",
+            "queue": "submit_time",
         },
     ),
     JobFact(
@@ -298,6 +309,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "wait",
             "acme": "start_time",
             "alibaba-v2023": "scheduled_time",
+            "queue": "start_time",
         },
     ),
     JobFact(
@@ -311,6 +323,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "swf": "run",
             "acme": "end_time",
             "alibaba-v2023": "deletion_time",
+            "queue": "end_time",
         },
     ),
     JobFact(
@@ -327,6 +340,7 @@ JOB_FACTS: tuple[JobFact, ...] = (
             "acme": "duration",
             "reference-csv": "duration_s",
             "lyra-csv": "duration_s",
+            "queue": "run_time_sec",
         },
     ),
     JobFact(
@@ -429,7 +443,11 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "s",
         known=KnownFrom.SUBMITTED,
         bounds=(0.0, 100 * _TEN_YEARS_S),
-        columns={"sacct": "timelimitraw|timelimit", "swf": "req_time"},
+        columns={
+            "sacct": "timelimitraw|timelimit",
+            "swf": "req_time",
+            "queue": "time_limit_sec|time_limit_s",
+        },
     ),
     JobFact(
         "estimated_duration_s",
@@ -483,6 +501,15 @@ JOB_FACTS: tuple[JobFact, ...] = (
         "source_row", Kind.SERIAL, "1-based data row (or array index + 1) in the input file.", required=True
     ),
 )
+
+# The first of these facts that a job has tells whose it is.
+OWNERS = ("user", "account", "group")
+
+
+def owner_of(job: Mapping[str, Any]) -> str:
+    """Whose a job is, by its facts: its user's, else its account's or group's; "" where none is told."""
+    owners = (job.get(name) for name in OWNERS)
+    return next((str(owner) for owner in owners if owner and owner == owner), "")
 
 
 def source_columns(source_format: str) -> dict[str, str]:

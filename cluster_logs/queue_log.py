@@ -10,24 +10,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cluster_logs.job_facts import source_columns
+
 Column = npt.NDArray[Any]
 Columns = Mapping[str, Column]
 
+_COLUMNS = source_columns("queue")
+
+
+def _names(fact: str) -> tuple[str, ...]:
+    return tuple(_COLUMNS[fact].split("|"))
+
+
 # What is known of a job, by the names that sites give it; the first that a file has is read.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "job_id": ("job_unique_id", "job_id", "jobid"),
+    "job_id": _names("job_id"),
     "moment_s": ("poll_time", "snapshot_time", "moment"),
-    "submit_s": ("submit_time",),
+    "submit_s": _names("submit_time"),
     "eligible_s": ("eligible_time",),
-    "start_s": ("start_time",),
-    "end_s": ("end_time",),
-    "partition": ("partition_id_x", "partition_id", "partition"),
-    "account": ("account_id", "account"),
+    "start_s": _names("start_time"),
+    "end_s": _names("end_time"),
+    "partition": _names("queue"),
+    "account": _names("account"),
     "priority": ("priority_y", "priority_poll", "priority"),
-    "cpus": ("req_cpus", "cpus"),
-    "mem_mib": ("req_mem_total", "mem_mib"),
+    "cpus": _names("cpus"),
+    "mem_mib": _names("requested_memory_mib"),
     "gpus": ("gpus", "req_gpus"),
-    "limit_s": ("time_limit_sec", "time_limit_s"),
+    "limit_s": _names("time_limit_s"),
 }
 # What a site's own tools say of a waiting job beside; each may be missing.
 SITE_NAMES: Mapping[str, str] = {

@@ -5,13 +5,12 @@ the site writes them (naive local ones stay so) or seconds.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from cluster_logs.queue_log import JOB_COLUMNS, NAMES, SITE_NAMES, Columns, QueueLog
+from cluster_logs.queue_log import JOB_COLUMNS, NAMES, SITE_NAMES, QueueLog
 from foundation.errors import BadInputError
 from foundation.input_files import open_input, shown
 
@@ -50,26 +49,6 @@ def read_queue_log(jobs: str, snapshots: str) -> QueueLog:
     for name in ("moment_s", "priority", "whole", *(name for name in SITE_NAMES if name in frame)):
         seen[name] = frame[name].to_numpy()
     return QueueLog({name: last[name].to_numpy() for name in JOB_COLUMNS}, seen, names, rows_in, reasons)
-
-
-def read_queue_jobs(jobs: str) -> tuple[Columns, int, Mapping[str, int]]:
-    """Read the file of jobs alone: columns by the names of JOB_COLUMNS (times in s, NaN where not known;
-    partitions and accounts as the site calls them), its rows, and those that were not read, by reason.
-
-    Raises as `read_queue_log`; a later row of a job fills in an earlier one.
-    """
-    table = _table(jobs)
-    kept, reasons = _without_refused(table.assign(whole=False))
-    if kept.empty:
-        raise BadInputError(
-            f"{shown(jobs)} holds no job that can be read: {reasons}.",
-            remedy="Give one row a job, with submit_time and poll_time.",
-        )
-    last = _last_known(kept.sort_values(["moment_s", "submit_s", "job_id"], kind="stable"))
-    repeated = len(kept) - len(last)
-    if repeated:
-        reasons["seen_again"] = repeated
-    return {name: last[name].to_numpy() for name in JOB_COLUMNS}, len(table), reasons
 
 
 def _without_refused(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:

@@ -19,6 +19,7 @@ CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish
     "philly-csv": "philly_csv:READER",
     "helios": "helios:READER",
     "sacct": "sacct:READER",
+    "queue": "queue_jobs:READER",
     "swf": "swf:READER",
     "acme-seren": "acme:SEREN_READER",
     "acme-kalos": "acme:KALOS_READER",

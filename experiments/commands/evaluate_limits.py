@@ -13,7 +13,7 @@ def limits(
     jobs: Annotated[Path, file_option("Jobs with their limits, starts and ends.")],
     source_format: Annotated[
         str,
-        typer.Option("--format", metavar="F", help="queue (as for waits) or a log's format."),
+        typer.Option("--format", metavar="F", help="A log's format; queue: as for waits."),
     ] = "queue",
     time_zone: TimeZoneOption = None,
     train_days: Annotated[float, typer.Option(min=0, help="The first days, which are not judged.")] = 14.0,

@@ -2,8 +2,7 @@
 
     python -m experiments.model_quality.coverage_study --write docs/run_time_coverage.md
 
-Needs the reference data. Graham's jobs are those of its waiting queue, with their partitions as virtual
-clusters and their accounts as users.
+Needs the reference data.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,6 @@ from pathlib import Path
 import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
-from cluster_logs.queue_log_files import read_queue_log
 from cluster_logs.synthetic.generator import synthesize
 from experiments.model_quality.run_time_coverage import coverage_of_test, outside
 from experiments.pages import run_study
@@ -50,22 +48,9 @@ def logs(data: Path) -> Iterator[StudiedLog]:
     yield StudiedLog("nasa", nasa, 30)
     philly, _ = read_jobs_file(str(data / "data/philly/philly_jobs.csv.gz"), "philly-csv")
     yield StudiedLog("philly", philly, 30)
-    yield StudiedLog("graham", graham_jobs(data / "data/drac_slurm"), 14)
+    graham, _ = read_jobs_file(str(data / "data/drac_slurm/graham_jobs.csv.gz"), "queue")
+    yield StudiedLog("graham", graham, 14)
     yield StudiedLog("venus", synthesize("helios-venus", 90, 1).jobs, 30)
-
-
-def graham_jobs(folder: Path) -> pd.DataFrame:
-    """The jobs of Graham's queue as a job table."""
-    log = read_queue_log(str(folder / "graham_jobs.csv.gz"), str(folder / "graham_snapshots.csv.gz"))
-    jobs = pd.DataFrame({name: log.jobs[name] for name in ("gpus", "cpus")})
-    for column, name in (("virtual_cluster", "partition"), ("user", "account")):
-        jobs[column] = [f"{name} {code}" for code in log.jobs[name].tolist()]
-    jobs["job_id"] = [str(job_id) for job_id in log.jobs["job_id"]]
-    jobs["time_limit_s"] = log.jobs["limit_s"]
-    for name in ("submit", "start", "end"):
-        jobs[f"{name}_time"] = pd.to_datetime(log.jobs[f"{name}_s"], unit="s", utc=True)
-    jobs["duration_s"] = log.jobs["end_s"] - log.jobs["start_s"]
-    return jobs
 
 
 def tables(data: Path) -> Mapping[str, str]:

@@ -40,7 +40,7 @@ def _replay(
 ) -> None:
     times, kinds, whose = _events(stream, said, until_s)
     run_s, ran = stream.duration_s.tolist(), (~np.isnan(stream.duration_s)).tolist()
-    clusters, users, quantiles = stream.virtual_clusters, stream.users, said.tolist()
+    clusters, owners, quantiles = stream.virtual_clusters, stream.owners, said.tolist()
     for at_s, kind, job in zip(times, kinds, whose, strict=True):
         job_id = stream.job_ids[job]
         if kind == _START:
@@ -53,7 +53,7 @@ def _replay(
             calibration.look(at_s)
             if offsets is not None:
                 offsets[job] = calibration.offsets(clusters[job])
-            calibration.submitted(job_id, at_s, clusters[job], users[job], quantiles[job])
+            calibration.submitted(job_id, at_s, clusters[job], owners[job], quantiles[job])
 
 
 def _events(stream: JobStream, said: Floats, until_s: float) -> tuple[list[float], list[int], list[int]]:

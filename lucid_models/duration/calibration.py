@@ -214,10 +214,5 @@ def virtual_cluster_of(job: Mapping[str, Any]) -> str:
     return _text(job.get("virtual_cluster"))
 
 
-def user_of(job: Mapping[str, Any]) -> str:
-    """The user whose jobs in flight crowd a job; "" if unknown."""
-    return _text(job.get("user"))
-
-
 def _text(name: Any) -> str:
     return "" if name is None or name != name else str(name)

@@ -33,7 +33,7 @@ class JobStream:
     end_s: NDArray[np.float64]
     duration_s: NDArray[np.float64]
     virtual_clusters: Sequence[str]
-    users: Sequence[str]
+    owners: Sequence[str]
 
 
 def replay(

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cluster_logs.job_facts import OWNERS
 from lucid_models.duration.job_keys import UNNAMED, log_duration, number_or_nan, size_key
 from lucid_models.duration.model import epoch_seconds
 
@@ -95,7 +96,7 @@ def user_history_s(jobs: pd.DataFrame) -> Floats:
     They fall back on the user's own estimate; few logs hold one, so a user with fewer than two ended jobs
     gets the mean of what there is, and a new one the moving average of jobs of that size.
     """
-    users = texts_or_none(jobs, "user")
+    users = owner_names(jobs)
     unknown = size_alone_s(jobs).tolist()
     last: dict[str, tuple[float, ...]] = {}
 
@@ -125,7 +126,7 @@ def _parts(jobs: pd.DataFrame) -> dict[str, list[str | None]]:
             )
         )
     return {
-        "user": list(texts_or_none(jobs, "user")),
+        "user": owner_names(jobs),
         "name": [UNNAMED if name is None else name for name in texts_or_none(jobs, "name")],
         "virtual_cluster": list(texts_or_none(jobs, "virtual_cluster")),
         "size": sizes,
@@ -133,9 +134,15 @@ def _parts(jobs: pd.DataFrame) -> dict[str, list[str | None]]:
 
 
 def owners(jobs: pd.DataFrame) -> list[Hashable]:
-    """Each job's user, or its virtual cluster where the log does not name one."""
-    pairs = zip(texts_or_none(jobs, "user"), texts_or_none(jobs, "virtual_cluster"), strict=True)
-    return [("user", user) if user is not None else ("virtual_cluster", group) for user, group in pairs]
+    """Each job's owner, or its virtual cluster where the log does not name one."""
+    pairs = zip(owner_names(jobs), texts_or_none(jobs, "virtual_cluster"), strict=True)
+    return [("user", owner) if owner is not None else ("virtual_cluster", home) for owner, home in pairs]
+
+
+def owner_names(jobs: pd.DataFrame) -> list[str | None]:
+    """Each job's user, else the account or group that it belongs to; None where the log tells none."""
+    columns = [texts_or_none(jobs, name) for name in OWNERS]
+    return [next((name for name in names if name is not None), None) for names in zip(*columns, strict=True)]
 
 
 def estimate_causally(

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cluster_logs.job_facts import owner_of
 from foundation.errors import BadInputError
-from lucid_models.duration.calibration import user_of, virtual_cluster_of
+from lucid_models.duration.calibration import virtual_cluster_of
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS, MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.job_replay import JobStream
@@ -51,7 +52,7 @@ def job_stream(jobs: pd.DataFrame, state: DurationFeatureState) -> JobStream:
         end,
         duration,
         [virtual_cluster_of(job) for job in mappings],
-        [user_of(job) for job in mappings],
+        [owner_of(job) for job in mappings],
     )
 
 

@@ -158,7 +158,7 @@ def _add_naive(test: DurationTest) -> None:
         "ewma": rival_estimates.user_name_s,
         "helios_rolling": rolling_estimates_s,
     }
-    if "user" in test.jobs.columns and test.jobs["user"].notna().any():
+    if any(owner is not None for owner in rival_estimates.owner_names(test.jobs)):
         methods["tsafrir"] = rival_estimates.user_history_s
     for name, method in methods.items():
         seconds = test.later(method(test.jobs))

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cluster_logs.job_facts import owner_of
 from lucid_models.limits.advisor import LimitJob
-from lucid_models.limits.limit_groups import CPU_JOBS, GPU_JOBS, OWNERS
+from lucid_models.limits.limit_groups import CPU_JOBS, GPU_JOBS
 
 # What makes two requests of an owner alike, and what makes them similar.
 _ALIKE = ("name", "time_limit_s", "cpus", "gpus", "virtual_cluster", "qos")
@@ -18,7 +19,7 @@ def limit_job_of(job_id: str, facts: Mapping[str, Any]) -> LimitJob | None:
     limit_s, submit_s = facts.get("time_limit_s"), facts.get("submit_time_s")
     if limit_s is None or not limit_s > 0 or submit_s is None:
         return None
-    owner = next((facts[name] for name in OWNERS if facts.get(name)), "")
+    owner = owner_of(facts)
     group = GPU_JOBS if (facts.get("gpus") or 0) > 0 else CPU_JOBS
     likeness = tuple(
         (what, owner, *(facts.get(name) for name in names))

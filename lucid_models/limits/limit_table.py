@@ -8,17 +8,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cluster_logs.job_facts import OWNERS
 from foundation.errors import BadInputError
 from lucid_models.duration.tables import ends_and_run_times, epoch_seconds
 from lucid_models.limits.advisor import LimitJob
-from lucid_models.limits.limit_groups import CPU_JOBS, GPU_JOBS, OWNERS
+from lucid_models.limits.limit_groups import CPU_JOBS, GPU_JOBS
 
 Floats = NDArray[np.float64]
 TIMES = ("submit_s", "start_s", "end_s", "limit_s")
 # What makes two requests of an owner alike.
-_REQUEST = ("name", "limit_s", "cpus", "mem_mib", "gpus", "partition", "qos")
+_REQUEST = ("name", "limit_s", "cpus", "requested_memory_mib", "gpus", "partition", "qos")
 # What is read of a job table.
-_FACTS = ("user", "account", "group", "name", "qos", "virtual_cluster", "gpus", "cpus")
+_FACTS = (*OWNERS, "name", "qos", "virtual_cluster", "gpus", "cpus", "requested_memory_mib")
 _COARSE = ("limit_s", "cpus", "gpus")
 
 
@@ -45,7 +46,7 @@ class LimitTable:
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[Any]]) -> "LimitTable":
         """Of columns by name: the TIMES, and whichever of user, account, group, name, partition, qos, cpus,
-        mem_mib and gpus a log has. Raises BadInputError where no job is left.
+        requested_memory_mib and gpus a log has. Raises BadInputError where no job is left.
         """
         frame = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
         run_s = frame["end_s"] - frame["start_s"]

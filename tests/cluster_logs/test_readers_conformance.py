@@ -66,6 +66,17 @@ EXPECTED = {
             "unknown_state": 1,
         },
     ),
+    "queue": (
+        8,
+        3,
+        {
+            "exact_duplicate": 1,
+            "missing_gpus": 1,
+            "missing_virtual_cluster": 1,
+            "start_before_submit": 1,
+            "unknown_state": 1,
+        },
+    ),
     "sacct": (14, 8, {"other_cluster": 1, "step_row": 3, "unknown_state": 1, "wrong_column_count": 1}),
     "swf": (
         10,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.queue_log_files import read_queue_jobs
+from cluster_logs.ingest import read_jobs_file
 from foundation.errors import BadInputError
 from lucid_models.evaluation.limits import advised_limits, measured_by_group
 from lucid_models.limits.advisor import LimitAdvisor, LimitJob, LimitSettings
@@ -172,11 +172,10 @@ def test_on_a_national_cluster_advice_kills_about_as_many_as_stated() -> None:
     data = os.environ.get("LUCID_REFERENCE_DATA")
     if not data:
         pytest.skip("LUCID_REFERENCE_DATA does not name the public reference data")
-    columns, rows_in, reasons = read_queue_jobs(str(Path(data) / "data/drac_slurm/graham_jobs.csv.gz"))
-    assert columns["job_id"].size + sum(reasons.values()) == rows_in
+    jobs, report = read_jobs_file(str(Path(data) / "data/drac_slurm/graham_jobs.csv.gz"), "queue")
+    assert len(jobs) == report.rows_in == 133_025
     # Jobs with GPUs alone: a tenth of the log.
-    with_gpus = columns["gpus"] > 0
-    table = LimitTable.of({name: values[with_gpus] for name, values in columns.items()})
+    table = LimitTable.of_jobs(jobs[jobs["gpus"] > 0])
     asked_s, run_s = table.limit_s, np.clip(table.run_s, 1, table.limit_s)
     advised_s = advised_limits(table, "start", LimitSettings())
     assert (advised_s <= asked_s).all()
