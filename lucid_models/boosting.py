@@ -53,6 +53,7 @@ class BoostingSettings:
     """How an additive model is boosted; `max_rounds`, `max_bins` and `sample_rows` cap the cost.
 
     `smoothing_rounds`: so many first rounds cut at random places, which smooths the shapes of small tables.
+    `patience_rounds`: after those it ends where so many rounds in a row gain nothing on validating rows.
     `sample_rows`: the shapes are learned from at most so many rows (None: from all). `pairs`: positions of
     features that share a shape function; without any, `interactions` asks for so many of the library's
     choice.
@@ -68,6 +69,7 @@ class BoostingSettings:
     pairs: tuple[tuple[int, int], ...] = ()
     seed: int = 0
     smoothing_rounds: int = 500
+    patience_rounds: int = 100
     sample_rows: int | None = None
 
     def __post_init__(self) -> None:
@@ -85,6 +87,7 @@ class BoostingSettings:
             ("interactions", 0, 10_000),
             ("seed", 0, 2**31 - 1),
             ("smoothing_rounds", 0, 1_000_000),
+            ("patience_rounds", 1, 1_000_000),
             ("sample_rows", 2, 1_000_000_000_000),
         ):
             value = getattr(self, name)
@@ -284,6 +287,7 @@ def fit_bags(
         max_interaction_bins=_PAIR_BINS,
         outer_bags=bags,
         smoothing_rounds=settings.smoothing_rounds,
+        early_stopping_rounds=settings.patience_rounds,
         max_rounds=settings.max_rounds,
         max_bins=settings.max_bins,
         learning_rate=settings.learning_rate,

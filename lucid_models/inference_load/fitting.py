@@ -22,7 +22,7 @@ from lucid_models.inference_load.scorer import MEMBERS, QUANTILES, InferenceLoad
 from lucid_models.quantile_levels import check_rising_levels
 from lucid_models.series_windows import DAY_S, Floats, local_days, time_blocks
 
-BOOSTING = BoostingSettings(bags=8, max_bins=32, learning_rate=0.02)
+BOOSTING = BoostingSettings(bags=8, max_bins=32, learning_rate=0.03, smoothing_rounds=200, patience_rounds=50)
 # Bags of the fits that only choose a member.
 _VALIDATING_BAGS = 4
 EWMA_WEIGHTS = (0.3, 0.5, 0.7, 0.9)

@@ -28,7 +28,13 @@ from lucid_models.throughput.scorer import NAIVE_TERMS, SERIES, ThroughputScorer
 from lucid_models.throughput.silences import newest_known, usual_silence_bins
 
 DEFAULT_LEAD_BINS = 5
-BOOSTING = BoostingSettings(objective="pseudo_huber:delta=0.1", max_bins=64, learning_rate=0.02)
+BOOSTING = BoostingSettings(
+    objective="pseudo_huber:delta=0.1",
+    max_bins=64,
+    learning_rate=0.03,
+    smoothing_rounds=200,
+    patience_rounds=50,
+)
 MIN_HISTORY_S = 2 * DAY_S
 LEAST_WEIGHT = 2.0**-30  # of the oldest bins: the library takes no weights that vanish beside others
 

@@ -289,6 +289,7 @@ def test_training_that_diverges_is_refused() -> None:
         ("interactions", -1),
         ("sample_rows", 1),
         ("smoothing_rounds", -1),
+        ("patience_rounds", 0),
     ],
 )
 def test_a_setting_out_of_bounds_is_named(name: str, value: object) -> None:
