@@ -28,6 +28,17 @@ _QUIET = {
 }
 
 
+def is_unwritten(tracking_uri: str) -> bool:
+    """Whether an address is an SQLite file in which MLflow has kept nothing yet.
+
+    MLflow makes all its tables before it answers anything, which takes seconds.
+    """
+    if not tracking_uri.startswith(SQLITE):
+        return False
+    file = Path(tracking_uri.removeprefix(SQLITE).partition("?")[0])
+    return file.parent.is_dir() and not (file.exists() and file.stat().st_size)
+
+
 class MlflowServer:
     """MLflow behind one address. Raises ServiceUnavailableError when it does not answer."""
 

@@ -1,7 +1,8 @@
 """Which clusters have releases in a registry, and which one is meant where none is named."""
 
+from lucid_models.mlflow_server import is_unwritten
 from lucid_models.registry import Registry
-from lucid_models.releases.layout import MIGRATED_TAG, old_layout, the_only
+from lucid_models.releases.layout import MIGRATED_TAG, no_release, old_layout, the_only
 from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX, cluster_of, release_name
 
 
@@ -30,4 +31,6 @@ def which_cluster(tracking_uri: str, named: str | None) -> str:
     if named:
         release_name(named)
         return named
+    if is_unwritten(tracking_uri):
+        raise no_release(tracking_uri)
     return the_only(release_clusters(open_registry(tracking_uri)), where=tracking_uri)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from foundation.markdown import markdown_text
 from lucid_models.inference_load.scorer import InferenceLoadScorer
+from lucid_models.mlflow_server import is_unwritten
 from lucid_models.model_format import parse_model
 from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.registry import RegisteredVersion, Registry
@@ -36,6 +37,7 @@ from lucid_models.releases.building import (
 from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.decisions import record_decision
 from lucid_models.releases.files import ReleaseScorers, load_release_scorers
+from lucid_models.releases.layout import no_release
 from lucid_models.releases.manifest import (
     DEFAULT_POLICY,
     VERDICT_FILE,
@@ -332,6 +334,8 @@ def show_release(
     """What the release behind a cluster's alias (or a version) pins, with its whole verdict; raises
     NotFoundError.
     """
+    if is_unwritten(tracking_uri):
+        raise no_release(tracking_uri)
     registry = open_registry(tracking_uri)
     if version is not None:
         release = registry.version(release_name(cluster), version)
@@ -342,6 +346,8 @@ def show_release(
 
 def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[ReleaseInfo]:
     """All releases of a cluster, or of all, the newest first; what is none is left out and logged."""
+    if is_unwritten(tracking_uri):
+        return []
     registry = open_registry(tracking_uri)
     clusters = release_clusters(registry) if cluster is None else [cluster]
     releases = [release for each in clusters for release in registry.versions(release_name(each))]

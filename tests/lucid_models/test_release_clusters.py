@@ -55,6 +55,18 @@ def test_clusters_are_published_and_rolled_back_apart(shop: Any, caplog: pytest.
     assert {release.cluster for release in list_releases(tracking_uri=shop.uri, cluster="large")} == {"large"}
 
 
+def test_who_looks_for_a_release_where_nothing_was_kept_makes_no_database(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    for ask in (
+        lambda: which_cluster(uri, None),
+        lambda: show_release(tracking_uri=uri, cluster="small"),
+    ):
+        with pytest.raises(NotFoundError, match="No cluster has a release"):
+            ask()
+    assert list_releases(tracking_uri=uri) == []
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_version_that_holds_another_clusters_release_is_not_shown_as_this_ones(shop: Any) -> None:
     registry, version = Registry(shop.uri), shop.approved(1)
     shop.approved(1, cluster="large")
