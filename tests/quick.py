@@ -12,7 +12,7 @@ FIXTURES = frozenset(
         *SERVERS,
         *("running_slurm", "running_accounted_slurm", "metadata_database", "world", "trained_versions"),
         *("small_model_files", "stocked_server", "duration_model", "throughput_model", "packing_model"),
-        *("utilisation_model", "chromium"),
+        *("utilisation_model", "chromium", "empty_installation", "installation"),
     )
 )
 

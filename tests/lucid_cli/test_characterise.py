@@ -1,4 +1,4 @@
-"""`lucid characterise` from a shell: what it says, writes and refuses."""
+"""`lucid characterise`: what it says, writes and refuses."""
 
 import csv
 import json
@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import Lucid
 from tests.shell import Shell
 
 HEADER = (
     "job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 )
 HOSTILE = ("<script>alert(1)</script>", '=HYPERLINK("x")', "$\\frac{1}{2}$", "../../etc/passwd")
-
-
-@pytest.fixture
-def lucid(tmp_path: Path) -> Shell:
-    return Shell(tmp_path, "")  # a log in a file is kept in MLflow only where one is named
 
 
 @pytest.fixture
@@ -33,12 +29,12 @@ def hostile_log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_of_hostile_names(lucid: Shell, hostile_log: Path, tmp_path: Path) -> None:
+def test_a_log_of_hostile_names(lucid: Lucid, hostile_log: Path, tmp_path: Path) -> None:
     nodes, out = tmp_path / "nodes.csv", tmp_path / "out"
     with nodes.open("w", newline="") as file:
         csv.writer(file).writerows([("virtual_cluster", "nodes"), *((name, 1) for name in HOSTILE)])
     asked = ("--jobs", hostile_log, "--format", "helios", "--nodes", nodes, "--out", out)
-    document = lucid.document("characterise", *asked)
+    document = lucid("characterise", *asked, "--json").json
     assert set(document) >= {"figures", "tables", "implications", "dropped", "numbers", "summary"}
     assert {"fig1a", "fig1b", "fig2a", "fig2b", "fig3", "fig4", "fig5a", "fig5b", "fig6a", "fig6b"} <= set(
         document["figures"]
@@ -62,10 +58,12 @@ def test_a_log_of_hostile_names(lucid: Shell, hostile_log: Path, tmp_path: Path)
     assert "var(" not in light + dark
 
 
-def test_the_same_log_gives_the_same_bytes(lucid: Shell, hostile_log: Path, tmp_path: Path) -> None:
+def test_the_same_log_gives_the_same_bytes(lucid: Lucid, hostile_log: Path, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
-    for folder in folders:
-        lucid.run("characterise", "--jobs", hostile_log, "--format", "helios", "--out", folder)
+    asked = ("characterise", "--jobs", hostile_log, "--format", "helios", "--out")
+    lucid(*asked, folders[0])
+    # A process of its own; without MLflow, for a log in a file is kept there only where one is named.
+    assert Shell(tmp_path, "").run(*asked, folders[1]).returncode == 0
     files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
     assert files[0] == files[1]
 
@@ -80,16 +78,16 @@ def test_the_same_log_gives_the_same_bytes(lucid: Shell, hostile_log: Path, tmp_
     ],
 )
 def test_questions_that_cannot_be_answered(
-    lucid: Shell, tmp_path: Path, words: tuple[str, ...], says: str
+    lucid: Lucid, tmp_path: Path, words: tuple[str, ...], says: str
 ) -> None:
-    done = lucid.run("characterise", *words, "--out", tmp_path / "out")
-    assert done.returncode == 1
-    assert says in done.stderr
+    said = lucid("characterise", *words, "--out", tmp_path / "out")
+    assert said.code == 1
+    assert says in said.err
     assert not (tmp_path / "out").exists()
 
 
 def test_jobs_of_the_lake_without_starts_use_the_nodes_that_were_counted(
-    lucid: Shell, tmp_path: Path
+    lucid: Lucid, tmp_path: Path
 ) -> None:
     jobs, nodes, lake = tmp_path / "jobs.csv", tmp_path / "nodes.csv", tmp_path / "lake"
     rows = ["timestamp,duration,num_gpus,gpu_time,cluster", "2017-10-09 07:00:00,60.0,1,60.0,vc"]
@@ -97,8 +95,8 @@ def test_jobs_of_the_lake_without_starts_use_the_nodes_that_were_counted(
     minutes = [f"2017-10-09 {hour:02}:{minute:02}:00,5,20" for hour in range(24) for minute in range(60)]
     nodes.write_text("\n".join(["time,busy,total", *minutes]) + "\n")
     here = ("--cluster", "mine", "--lake", lake)
-    lucid.run("ingest", "--format", "philly-csv", "--input", jobs, "--time-zone", "UTC", *here)
-    asked = ("characterise", *here, "--out", tmp_path / "out")
-    assert "utilisation.mean_pct" not in lucid.document(*asked)["numbers"]
-    lucid.run("ingest", "--format", "node-sequence", "--input", nodes, *here)
-    assert lucid.document(*asked)["numbers"]["utilisation.mean_pct"] == pytest.approx(25)
+    lucid("ingest", "--format", "philly-csv", "--input", jobs, "--time-zone", "UTC", *here)
+    asked = ("characterise", *here, "--out", tmp_path / "out", "--json")
+    assert "utilisation.mean_pct" not in lucid(*asked).json["numbers"]
+    lucid("ingest", "--format", "node-sequence", "--input", nodes, *here)
+    assert lucid(*asked).json["numbers"]["utilisation.mean_pct"] == pytest.approx(25)
