@@ -72,21 +72,23 @@ class LoadFeatures:
         names = self.names
         return tuple((names.index(name), names.index("hour")) for name in LEVELS) if self.calendar else ()
 
-    def matrix(self, usage: Floats, first_bin_s: int) -> Floats:
-        """Features of the forecast made at the end of every bin, shape (bins, len(names)).
+    def matrix(self, usage: Floats, first_bin_s: int, rows: slice = slice(None)) -> Floats:
+        """Features of the forecast made at the end of every bin of `rows`, shape (rows, len(names)).
 
         `usage` (0 to 1) is of every bin, gaps held, from the bin that starts at `first_bin_s` (Unix time, s).
         Row t reads usage[: t + 1] only; what it lacks the history for is NaN.
         """
-        columns = [usage]
-        columns += [shifted(usage, lag) - usage for lag in LAGS]
-        columns += [rolling_mean(usage, bins, least=bins) - usage for bins in MEAN_BINS]
-        columns.append(rolling(usage, MEDIAN_BINS, np.median) - usage)
-        columns += [ewma(usage, weight) - usage for weight in EWMA_WEIGHTS]
-        columns.append(rolling(usage, WINDOW_BINS, np.std))
-        columns += [rolling(usage, WINDOW_BINS, extreme) - usage for extreme in (np.max, np.min)]
+        bins = np.arange(usage.size)[rows]
+        newest = usage[rows]
+        columns = [newest]
+        columns += [shifted(usage, lag)[rows] - newest for lag in LAGS]
+        columns += [rolling_mean(usage, window, least=window)[rows] - newest for window in MEAN_BINS]
+        columns.append(rolling(usage, MEDIAN_BINS, np.median, bins) - newest)
+        columns += [ewma(usage, weight)[rows] - newest for weight in EWMA_WEIGHTS]
+        columns.append(rolling(usage, WINDOW_BINS, np.std, bins))
+        columns += [rolling(usage, WINDOW_BINS, extreme, bins) - newest for extreme in (np.max, np.min)]
         if self.calendar:
-            starts_s = first_bin_s + self.bin_s * np.arange(usage.size, dtype=np.int64)
+            starts_s = first_bin_s + self.bin_s * bins.astype(np.int64)
             columns.append(hour_and_weekday(starts_s, self.utc_offset_s)[0])
         return np.stack(columns, axis=1)
 

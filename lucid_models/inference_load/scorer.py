@@ -92,14 +92,15 @@ class InferenceLoadScorer:
         quantiles = {level: float(series[-1]) for level, series in forecasts.quantiles.items()}
         return InferenceLoadForecast(float(forecasts.mean[-1]), quantiles)
 
-    def predict_series(self, usage: ArrayLike, first_bin_s: int) -> Floats:
-        """The usage of the next bin, forecast at the end of every bin, shape (bins,)."""
+    def predict_series(self, usage: ArrayLike, first_bin_s: int, rows: slice = slice(None)) -> Floats:
+        """The usage of the next bin, forecast at the end of every bin of `rows`, shape (rows,)."""
         values = checked_usage(usage)
         boosted, averaged = MEMBERS[self.member]
-        change = averaged * (ewma(values, self.ewma_weight) - values)
+        newest = values[rows]
+        change = averaged * (ewma(values, self.ewma_weight)[rows] - newest)
         if boosted:
-            change += boosted * self.additive.predict(self.features.matrix(values, first_bin_s))
-        return np.clip(values + change, 0.0, 1.0)
+            change += boosted * self.additive.predict(self.features.matrix(values, first_bin_s, rows))
+        return np.clip(newest + change, 0.0, 1.0)
 
     def past_forecasts(self, usage: ArrayLike, first_bin_s: int, gap: _Mask | None = None) -> PastForecasts:
         """What would have been said of every bin, made of the bins before it; `gap` as in `forecast`."""

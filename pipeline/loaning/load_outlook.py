@@ -55,7 +55,7 @@ def iterated_means(scorer: InferenceLoadScorer, usage: Floats, last_bin_start_s:
     end = series.size - bins
     first_bin_s = round(last_bin_start_s) - (end - 1) * BIN_S
     for ahead in range(bins):
-        series[end + ahead] = scorer.predict_series(series[: end + ahead], first_bin_s)[-1]
+        (series[end + ahead],) = scorer.predict_series(series[: end + ahead], first_bin_s, slice(-1, None))
     return series[end:]
 
 

@@ -35,6 +35,14 @@ def test_the_future_moves_no_feature(usage: list[float], data: st.DataObject) ->
     np.testing.assert_array_equal(features.matrix(values, 1_000_200)[row], before[row])
 
 
+@settings(max_examples=40, deadline=None)
+@given(usage=st.lists(st.floats(0, 1), min_size=1, max_size=60), first=st.integers(-60, 60))
+def test_rows_alone_have_the_features_that_they_have_among_all(usage: list[float], first: int) -> None:
+    rows = slice(first, None)
+    alone = LoadFeatures().matrix(np.array(usage), 1_000_200, rows)
+    np.testing.assert_array_equal(alone, LoadFeatures().matrix(np.array(usage), 1_000_200)[rows])
+
+
 def test_features_read_what_their_names_say() -> None:
     usage = np.random.default_rng(0).random(60)
     features = LoadFeatures(utc_offset_s=3_600)

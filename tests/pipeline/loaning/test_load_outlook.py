@@ -39,10 +39,14 @@ def outlook_of(
     )
 
 
+@pytest.fixture(scope="module")
+def outlook(series: InferenceSeries, scorer: InferenceLoadScorer) -> LoadOutlook:
+    return outlook_of(series, scorer)
+
+
 def test_the_hours_follow_the_day_and_bounds_widen(
-    series: InferenceSeries, scorer: InferenceLoadScorer
+    series: InferenceSeries, scorer: InferenceLoadScorer, outlook: LoadOutlook
 ) -> None:
-    outlook = outlook_of(series, scorer)
     assert outlook.times_s[0] == series.last_bin_start_s + BIN_S
     assert outlook.mean.shape == outlook.lendable.shape == (BINS,)
     assert (outlook.bounds[0.5] <= outlook.bounds[0.95]).all()
@@ -65,7 +69,7 @@ def test_a_bound_holds_about_as_often_as_it_says(
 def test_fewer_servers_are_lendable_with_more_headroom(
     series: InferenceSeries, scorer: InferenceLoadScorer
 ) -> None:
-    little, much = (outlook_of(series, scorer, headroom=share) for share in (0.0, 0.2))
+    little, much = (outlook_of(series, scorer, bins=12, headroom=share) for share in (0.0, 0.2))
     assert (little.lendable - much.lendable == 8).all()
     assert little.least_lendable == little.lendable.min()
     assert little.now == SERVERS - np.ceil(series.usage[-1] * SERVERS - 1e-9)
@@ -76,8 +80,8 @@ def test_too_short_a_history_is_refused(series: InferenceSeries, scorer: Inferen
         outlook_of(series.first(40), scorer)
 
 
-def test_the_picture_shows_a_day_and_the_hours(series: InferenceSeries, scorer: InferenceLoadScorer) -> None:
-    figure = draw_outlook(outlook_of(series, scorer), series.times_s, series.usage, "small & <fast>")
+def test_the_picture_shows_a_day_and_the_hours(series: InferenceSeries, outlook: LoadOutlook) -> None:
+    figure = draw_outlook(outlook, series.times_s, series.usage, "small & <fast>")
     above, below = figure.axes
     assert len(above.lines[0].get_xdata()) == 288
     assert "small & <fast>" in above.get_title()
