@@ -74,10 +74,9 @@ def philly_window(data: Path, start: datetime) -> ForecastWindow:
     inside = frame[(frame["submit_time"] >= start) & (frame["submit_time"] < start + timedelta(days=DAYS))]
     model = WorkloadEstimateModel().fit(before, known_until=start)
     features = model.features_causal(inside, earlier=before)
-    estimates_s, _, _ = model.scorer.estimate_rows(features.to_numpy())
-    workload = Workload.from_jobs(inside, estimated_duration_s=estimates_s)
     calibrated = model.quantiles_causal(inside, features, earlier=before)
     p50_s, p90_s = (calibrated[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))
+    workload = Workload.from_jobs(inside, estimated_duration_s=p50_s)
     nodes = read_nodes_file(str(data / "data" / "philly" / "philly_vc_nodes.csv"))
     sizes = {
         str(name): max(1, round(SHARE_OF_NODES * count))

@@ -61,7 +61,7 @@ class DurationRivalTest(DurationTest):
         """What a model costs: fit_s, predict_ms."""
         return {key: self.said[name][2].get(key) for key in ("fit_s", "predict_ms")}
 
-    def estimates(self, p90_s: Floats) -> pd.DataFrame:
+    def estimates(self) -> pd.DataFrame:
         """Return what each model said of each test job; `p90_s` is the model's own."""
         table = {
             "submit_time": self.test["submit_time"],
@@ -70,7 +70,8 @@ class DurationRivalTest(DurationTest):
             "truth_s": self.truth,
         }
         for name, (seconds, mean, _) in self.said.items():
-            table |= {"p50_s": seconds, "p90_s": p90_s, "mean_s": mean} if name == "ebm" else {name: seconds}
+            own = {"p50_s": seconds, "p90_s": self.p90_s, "mean_s": mean}
+            table |= own if name == "ebm" else {name: seconds}
         return pd.DataFrame(table)
 
     def explain_lead(self, table: TaughtTable) -> None:
@@ -142,11 +143,10 @@ def compare_durations(
     if rivals is not None:
         rivals(test, model, features, progress)
     progress(1, 1, "durations evaluated")
-    p90_s = model.scorer.estimate_rows(features.to_numpy())[1]
     return DurationComparison(
         rows=test.rows(),
         by_group=test.by_group(),
-        estimates=test.estimates(p90_s),
+        estimates=test.estimates(),
         train_jobs=len(test.train),
         levels=level_rows(model.scorer.training["levels"]),
         pairs=pairs_sentence(model.scorer.training["pairs"]),

@@ -110,7 +110,7 @@ def learn(history: History, lesson: Lesson) -> Learned:
     if lesson.live:
         told = model.estimate_causal(coming, earlier=past)
         live = Estimates(told["p50_s"].to_numpy(np.float64), told["p90_s"].to_numpy(np.float64))
-    p50, p90, _ = model.scorer.estimate_rows(model.scorer.features(job_mappings(coming)))
+    p50, p90 = model.scorer.quantiles(job_mappings(coming))
     return Learned(Estimates(p50, p90), live, int(recent.sum()))
 
 

@@ -93,6 +93,7 @@ class OnlineState:
 
         Raises BadInputError that names the first job whose estimate is not a positive number.
         """
+        self._calibration.catch_up()
         estimates_s = self._queue.estimate(at_s)
         sound = np.isfinite(estimates_s) & (estimates_s > 0)
         if not sound.all():
@@ -111,6 +112,7 @@ class OnlineState:
 
     def estimate_now(self, jobs: Sequence[Mapping[str, Any]], at_s: float) -> list[float]:
         """P50 run times (s) of jobs that do not wait, as known at `at_s`."""
+        self._calibration.catch_up()
         estimates_s: list[float] = self.scorer.predict(jobs, at_s).tolist()
         return estimates_s
 

@@ -9,7 +9,7 @@ conformal prediction; Vovk et al. 2005, section 4.5), and all jobs' to none.
 The jobs that a user has in flight were answered with the same knowledge and are mostly alike: the k-th of
 them weighs k^-CROWDING of a job, as far as others have jobs in flight that speak instead.
 
-Point estimates, which order queues, do not read the offsets.
+Point estimates are the calibrated P50.
 """
 
 import math

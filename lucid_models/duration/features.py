@@ -45,7 +45,7 @@ class DurationFeatureSettings:
     seen go first.
     """
 
-    half_life_s: float = 7 * _DAY_S
+    half_life_s: float = 30 * _DAY_S
     prior_jobs: float = 1.0
     soft_weight: float = 0.3
     max_keys: int = 200_000

@@ -25,6 +25,7 @@ from lucid_models.duration.levels import PARTS, TOP, Level, hierarchy, is_coarse
 from lucid_models.duration.name_buckets import NameBuckets
 from lucid_models.duration.tables import ends_and_run_times, job_mappings, job_stream, usable_parts
 from lucid_models.groups import joint_codes
+from lucid_models.series_windows import DAY_S
 
 Floats = NDArray[np.float64]
 Parts = tuple[str, ...]
@@ -41,11 +42,11 @@ _ROUNDS_OF_WEIGHTS = 4
 _EVEN_WITHIN = 0.25
 _LEAST_JOBS = 100
 _STANDARD_ERRORS = 3.0
-# An amount of memory is that of a script, which is submitted in bursts: a level with it must also pay by
-# several standard errors over blocks of time, with as many of the judging jobs each (decision 74).
-_IN_BURSTS = "requested_memory"
-_BLOCKS = 20
-_BLOCK_STANDARD_ERRORS = 2.0
+# An amount of memory is that of a script, which is submitted for days: a level with it must also pay by
+# several standard errors over days, of which there must be so many (decision 74).
+_OF_SCRIPTS = "requested_memory"
+_LEAST_DAYS = 10
+_DAY_STANDARD_ERRORS = 2.0
 # What people ask about, and the family of a name, which answers for names that are new.
 _ALWAYS = ("size", "virtual_cluster", "user", "family", "name")
 _LN_10 = float(np.log(10.0))
@@ -192,6 +193,7 @@ class _Search:
         if self.can_measure:
             state = self._state([TOP])
             stream = job_stream(self._jobs, state)
+            self._submit_s = stream.submit_s
             self._truth = np.log(np.maximum(stream.duration_s, 1.0))
             usual = replay(state, stream)[:, state.names.index("all:mean")]
             self._usual = np.where(np.isnan(usual), np.median(self._truth[self._learned]), usual)
@@ -297,12 +299,15 @@ class _Search:
         return bool(falls.mean() > _STANDARD_ERRORS * falls.std() / np.sqrt(falls.size))
 
     def _is_steady(self, parts: Parts, moved: Floats) -> bool:
-        """Whether a level that is learned in bursts brings something in most blocks of time."""
-        if _IN_BURSTS not in parts:
+        """Whether a level that scripts make brings something on most days."""
+        if _OF_SCRIPTS not in parts:
             return True
-        in_blocks = np.array([block.mean() for block in np.array_split(self._falls(moved), _BLOCKS)])
-        spread = in_blocks.std(ddof=1) / np.sqrt(_BLOCKS)
-        return bool(in_blocks.mean() > _BLOCK_STANDARD_ERRORS * spread)
+        days = np.unique(self._submit_s[self._judged] // DAY_S, return_inverse=True)[1]
+        if days.max() + 1 < _LEAST_DAYS:
+            return False
+        of_days = np.bincount(days, weights=self._falls(moved)) / np.bincount(days)
+        spread = of_days.std(ddof=1) / np.sqrt(of_days.size)
+        return bool(of_days.mean() > _DAY_STANDARD_ERRORS * spread)
 
     def _falls(self, moved: Floats) -> Floats:
         """By how much the error of each of the later jobs falls, in the order of submission."""

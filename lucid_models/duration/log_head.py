@@ -96,7 +96,9 @@ def _boosted(
     boosting = settings.boosting_of(jobs)
     pairs = strongest_pairs(jobs, settings, boosting) if tried.best else ()
     boosting = replace(boosting, pairs=pairs)
-    boosted = boost(jobs.rows, jobs.logarithm, jobs.names, jobs.blocks(settings.blocks), boosting)
+    boosted = boost(
+        jobs.rows, jobs.logarithm, jobs.names, jobs.blocks(settings.blocks), boosting, jobs.weights
+    )
     return boosted.scorer, boosted.held_out_scores, boosting
 
 

@@ -43,7 +43,7 @@ from lucid_models.duration.tables import (
     job_stream,
     submission_order,
 )
-from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
+from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs, crowd_weights
 from lucid_models.explanation.additive import explain_additive_global
 from lucid_models.monotone import check_directions, constrain
 
@@ -109,8 +109,16 @@ class _Lesson:
 
     def jobs_taught(self) -> TaughtJobs:
         """What there is to learn."""
-        logarithm = np.log(np.maximum(self.stream.duration_s[self.taught], 1.0))
-        return TaughtJobs(self.rows, logarithm, self.stream.end_s[self.taught], self.state.names)
+        stream = self.stream
+        logarithm = np.log(np.maximum(stream.duration_s[self.taught], 1.0))
+        weights = crowd_weights(stream.owners, stream.virtual_clusters, stream.submit_s, self.until_s)
+        return TaughtJobs(
+            self.rows,
+            logarithm,
+            stream.end_s[self.taught],
+            self.state.names,
+            weights[self.taught] / weights[self.taught].mean(),
+        )
 
 
 class WorkloadEstimateModel:
@@ -198,7 +206,7 @@ class WorkloadEstimateModel:
         """P50 in seconds of each job with the statistics as of the end of training, shape (rows,), finite, >
         0.
         """
-        return self.scorer.p50_of(self.scorer.log_head.score(self._rows(jobs)))
+        return self.scorer.predict(job_mappings(jobs))
 
     def estimate(self, jobs: pd.DataFrame) -> pd.DataFrame:
         """Columns p50_s, p90_s, mean_s and reason, one row a job, with the statistics as of the end of
@@ -224,19 +232,27 @@ class WorkloadEstimateModel:
         self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
     ) -> pd.DataFrame:
         """As `predict_causal`, with the columns p50_s, p90_s and mean_s."""
-        rows = self.features_causal(jobs, earlier=earlier, progress=progress)
-        p50, p90, mean = self.scorer.estimate_rows(rows.to_numpy())
-        return pd.DataFrame({"p50_s": p50, "p90_s": p90, "mean_s": mean}, index=jobs.index)
+        features = self.features_causal(jobs, earlier=earlier, progress=progress)
+        quantiles = self.quantiles_causal(jobs, features, earlier=earlier)
+        _, _, mean = self.scorer.estimate_rows(features.to_numpy())
+        return quantiles[["p50_s", "p90_s"]].assign(mean_s=mean)
 
     def quantiles_causal(
-        self, jobs: pd.DataFrame, features: pd.DataFrame, *, earlier: pd.DataFrame | None = None
+        self,
+        jobs: pd.DataFrame,
+        features: pd.DataFrame,
+        *,
+        earlier: pd.DataFrame | None = None,
+        scorer: DurationScorer | None = None,
     ) -> pd.DataFrame:
         """Columns p50_s and p90_s, calibrated (`calibration`) by what was known at each job's submission;
         p50_offset and p90_offset, the offsets of log run time in them.
 
-        `features` are those of `features_causal` for the same `jobs` and `earlier`.
+        `features` are those of `features_causal` for the same `jobs` and `earlier`; `scorer`: in place of the
+        model's, `unconstrained` for instance.
         """
-        state, scorer = self.scorer.state, self.scorer
+        scorer = scorer or self.scorer
+        state = scorer.state
         table = _with_running(jobs, earlier, state)
         fresh = np.arange(len(table)) >= len(table) - len(jobs)
         order = submission_order(jobs)

@@ -55,12 +55,12 @@ def try_pairs(earlier: TaughtJobs, later: TaughtJobs, settings: HeadSettings) ->
     """Whether pairs lower the error of `later`, by heads learned from `earlier`, which ended before."""
     boosting = _quick(settings.boosting_of(earlier))
     blocks = earlier.blocks(settings.blocks)
-    plain = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, boosting)
+    plain = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, boosting, earlier.weights)
     strongest = strongest_pairs(earlier, settings, boosting, plain)
     said = {0: plain.scorer.score(later.rows)}
     if strongest:
         with_pairs = replace(boosting, pairs=strongest)
-        paired = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, with_pairs)
+        paired = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, with_pairs, earlier.weights)
         said[len(strongest)] = paired.scorer.score(later.rows)
     errors = {number: float(np.abs(score - later.logarithm).mean()) for number, score in said.items()}
     all_pairs = len(strongest)

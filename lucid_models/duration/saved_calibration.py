@@ -2,7 +2,8 @@
 
 Models that were saved while offsets followed the misses of ended jobs (layout 1: one offset a level of all
 jobs and of each virtual cluster) are read as if WINDOW jobs of each had shown these offsets to be right.
-`tests/lucid_models/saved/run_time_calibration_layout_1.json` is such a calibration.
+`tests/lucid_models/saved/run_time_calibration_layout_1.json` is such a calibration. Layout 2 had bins half a
+width lower: each is shared out evenly among the two that it overlaps.
 """
 
 from typing import Any
@@ -33,7 +34,7 @@ def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
     awaited, running = calibration.awaited.values(), calibration.running
     table = running.table()
     return {
-        "layout": 2,
+        "layout": 3,
         "looked_s": calibration.looked_s,
         "usual_hazards": finite_list(calibration.usual_hazards.ravel()),
         "clock": calibration.of_all.clock,
@@ -55,24 +56,26 @@ def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
 
 
 def read_calibration(fields: Fields) -> RunTimeCalibration:
-    """Read what `calibration_to_data` wrote, and layout 1; raises CorruptModelError."""
+    """Read what `calibration_to_data` wrote, and layouts 1 and 2; raises CorruptModelError."""
     if not fields.has("layout"):
         return _read_layout_1(fields)
-    fields.integer("layout", 2, 2)
+    layout = fields.integer("layout", 2, 3)
+    binned = _half_a_bin_higher if layout == 2 else np.copy
     calibration = RunTimeCalibration()
     calibration.looked_s = fields.number("looked_s", NEVER_S, _MOST)
     calibration.usual_hazards = _sized(fields, "usual_hazards", _SIZE, 0.0, 1.0).reshape(SHAPE)
-    calibration.of_all = ResidualNews(
-        _sized(fields, "ended", _SIZE, 0.0, _MOST).reshape(SHAPE), clock=fields.number("clock", 0.0, _MOST)
-    )
+    of_all = _sized(fields, "ended", _SIZE, 0.0, _MOST).reshape(SHAPE)
+    calibration.of_all = ResidualNews(binned(of_all), clock=fields.number("clock", 0.0, _MOST))
     names = fields.texts("virtual_clusters", most=MAX_VIRTUAL_CLUSTERS, unique=True)
     clocks = _sized(fields, "clocks_of_clusters", len(names), 0.0, _MOST).tolist()
     ended = _sized(fields, "ended_of_clusters", len(names) * _SIZE, 0.0, _MOST).reshape(-1, *SHAPE)
     for name, clock, of_cluster in zip(names, clocks, ended, strict=True):
-        calibration.know_cluster(name, ResidualNews(of_cluster.copy(), clock=clock))
+        calibration.know_cluster(name, ResidualNews(binned(of_cluster), clock=clock))
     _read_awaited(fields, calibration)
     _read_running(fields, calibration)
     calibration.running.count_passed(calibration.looked_s, calibration.of_all, calibration.of_clusters)
+    if layout == 2:
+        calibration.usual_hazards = calibration.of_all.hazards(EXPECTED)
     return calibration
 
 
@@ -109,6 +112,14 @@ def _read_running(fields: Fields, calibration: RunTimeCalibration) -> None:
         job = calibration.awaited[job_id]
         running = RunningJob(start_s, job.said, job.weight, clock_of_all, clock, turn)
         calibration.running.add(job_id, running)
+
+
+def _half_a_bin_higher(ended: NDArray[np.float64]) -> NDArray[np.float64]:
+    halves = 0.5 * ended
+    shared = halves.copy()
+    shared[:, :-1] += halves[:, 1:]
+    shared[:, 0] += halves[:, 0]
+    return shared
 
 
 def _sized(fields: Fields, name: str, size: int, low: float, high: float) -> NDArray[np.float64]:

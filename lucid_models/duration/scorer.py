@@ -31,7 +31,7 @@ FEW_JOBS = 16
 class DurationEstimate:
     """Run time of one job in seconds: half of such jobs end within `p50_s`, nine in ten within `p90_s`.
 
-    `p90_s` is calibrated by the jobs that started (`calibration`); `p50_s`, which orders queues, is not.
+    Both are calibrated by the jobs that started (`calibration`); queues are ordered by `p50_s`.
     """
 
     p50_s: float
@@ -118,20 +118,20 @@ class DurationScorer:
         known = self.state.known_of(jobs, at_s)
         rows = known.features()
         score = self.log_head.score(rows)
-        p50, mean = self.p50_of(score), self._mean(rows)
-        p90 = np.maximum(self._calibrated(jobs, score)[1], p50)
-        reasons = duration_reasons(self.state, self.log_head, jobs, known, rows, p50)
+        offsets = self._offsets(jobs)
+        p50, p90 = self.calibrated_seconds(self.residuals.of(score), offsets)
+        reasons = duration_reasons(self.state, self.log_head, jobs, known, rows, p50, offsets[:, 0])
         return [
             DurationEstimate(*row)
-            for row in zip(p50.tolist(), p90.tolist(), mean.tolist(), reasons, strict=True)
+            for row in zip(p50.tolist(), p90.tolist(), self._mean(rows).tolist(), reasons, strict=True)
         ]
 
     def predict(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
         """P50 of each job in seconds, shape (jobs,); what a queue is ordered by."""
         rows, head = self.features(jobs, at_s), self.log_head
-        if len(jobs) <= FEW_JOBS:
-            return self.p50_of(np.array([head.score_one(row) for row in rows.tolist()]))
-        return self.p50_of(head.score(rows))
+        few = len(jobs) <= FEW_JOBS
+        score = np.array([head.score_one(row) for row in rows.tolist()]) if few else head.score(rows)
+        return self.p50_of(score, self._offsets(jobs)[:, 0])
 
     def features(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
         """Feature matrix, shape (jobs, features)."""
@@ -140,7 +140,9 @@ class DurationScorer:
     def estimate_rows(
         self, rows: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """P50, P90 and mean in seconds from feature rows; P90 is never below P50."""
+        """P50, P90 and mean in seconds from feature rows, without what was calibrated since the training; P90
+        is never below P50.
+        """
         score = self.log_head.score(rows)
         p50 = self.p50_of(score)
         upper = score + np.interp(score, self.residuals.scores, self.residuals.p90)
@@ -150,11 +152,9 @@ class DurationScorer:
     def quantiles(
         self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """P50 and P90 of jobs in seconds, calibrated by the jobs of their virtual clusters that started.
-
-        Shape (jobs,) each. Queues are ordered by the point estimates of `estimate` and `predict` instead.
-        """
-        return self._calibrated(jobs, self.log_head.score(self.features(jobs, at_s)))
+        """P50 and P90 of jobs in seconds, shape (jobs,) each, as in `estimate`."""
+        score = self.log_head.score(self.features(jobs, at_s))
+        return self.calibrated_seconds(self.residuals.of(score), self._offsets(jobs))
 
     def calibrated_seconds(
         self, said: NDArray[np.float64], offsets: NDArray[np.float64]
@@ -165,21 +165,27 @@ class DurationScorer:
         p50, p90 = self._seconds(said + offsets).T
         return p50, np.maximum(p50, p90)
 
-    def p50_of(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Median run time in seconds from scores of the log head."""
-        return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50))
+    def p50_of(
+        self, score: NDArray[np.float64], offsets: NDArray[np.float64] | float = 0.0
+    ) -> NDArray[np.float64]:
+        """Median run time in seconds from scores of the log head and offsets of log run time."""
+        return self._seconds(score + np.interp(score, self.residuals.scores, self.residuals.p50) + offsets)
 
     def explain(self, job: Mapping[str, Any], at_s: float | None = None) -> dict[str, Any]:
         """What each term adds to the logarithm of one job's run time, with its account (`reasons`) and
         `reason`.
         """
         row = self.features([job], at_s)[0]
-        p50_s = float(self.p50_of(self.log_head.score(row[None, :]))[0])
+        lately = self._offsets([job])[:, 0]
+        p50_s = float(self.p50_of(self.log_head.score(row[None, :]), lately)[0])
         explained = explain_additive_row(self.log_head, row.tolist(), p50_s)
-        account = account_for_duration(self.state, self.log_head, job, row.tolist(), p50_s, at_s)
+        account = account_for_duration(
+            self.state, self.log_head, job, row.tolist(), p50_s, at_s, float(lately[0])
+        )
         return {
             "model": self.kind,
             **explained,
+            "calibration": float(lately[0]),
             "unit": "s",
             "score_unit": "log seconds",
             "account": account.to_data(),
@@ -224,11 +230,8 @@ class DurationScorer:
     def _mean(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.clip(self.mean_head.predict(rows) * self.mean_scale_s, self.floor_s, self.ceiling_s)
 
-    def _calibrated(
-        self, jobs: Sequence[Mapping[str, Any]], score: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        offsets = self.calibration.offsets_of_jobs([virtual_cluster_of(job) for job in jobs])
-        return self.calibrated_seconds(self.residuals.of(score), offsets)
+    def _offsets(self, jobs: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+        return self.calibration.offsets_of_jobs([virtual_cluster_of(job) for job in jobs])
 
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
         low, high = math.log(self.floor_s), math.log(self.ceiling_s)

@@ -123,12 +123,10 @@ def duration_health(
         model.scorer.calibration,
         settings.least_jobs_of_a_group,
     )
-    p50 = model.scorer.estimate_rows(features.to_numpy())[0]
-    # What orders queues is judged by its errors, what forecasts say by its coverage.
-    said_p50, said_p90 = (calibrated[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))
+    p50, p90 = (calibrated[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))
     rivals = duration_baselines(features)
     naive = next(name for name in NAIVE_DURATION if name in rivals)
-    unusable = ~(np.isfinite(p50) & (p50 > 0) & np.isfinite(said_p90) & (said_p90 > 0))
+    unusable = ~(np.isfinite(p50) & (p50 > 0) & np.isfinite(p90) & (p90 > 0))
     judged = (end_s[after] >= window.start.timestamp()) & (end_s[after] < window.end.timestamp())
     truth = fresh["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
     judged &= (truth > 0) & ~unusable
@@ -144,8 +142,8 @@ def duration_health(
             "submit_s": submit_s[after],
             "truth": truth,
             "p50": p50,
-            "within_p50": truth <= said_p50,
-            "within_p90": truth <= said_p90,
+            "within_p50": truth <= p50,
+            "within_p90": truth <= p90,
             "error": log_error(p50, truth),
             "naive_error": log_error(rivals[naive], truth),
         }

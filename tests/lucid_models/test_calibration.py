@@ -148,7 +148,7 @@ def test_names_of_virtual_clusters_tell_nothing_but_who_belongs_together():
     assert (within == renamed).all()
 
 
-def test_point_estimates_do_not_move(duration_model, jobs):
+def test_point_estimates_move_with_the_calibration_and_means_do_not(duration_model, jobs):
     test = jobs.iloc[700:]
     document = duration_model.to_data()
     document["model"]["calibration"] = {
@@ -158,10 +158,11 @@ def test_point_estimates_do_not_move(duration_model, jobs):
         "awaited_quantiles": [],
     }
     moved = WorkloadEstimateModel.from_data(json.loads(json.dumps(document)))
-    assert (moved.predict_causal(test) == duration_model.predict_causal(test)).all()
+    assert (moved.predict_causal(test)[:20] > duration_model.predict_causal(test)[:20]).all()
     told, expected = moved.estimate(test), duration_model.estimate(test)
-    assert told.drop(columns="p90_s").equals(expected.drop(columns="p90_s"))
-    assert (told["p90_s"] > expected["p90_s"]).all()
+    assert told["mean_s"].equals(expected["mean_s"])
+    assert (told[["p50_s", "p90_s"]] > expected[["p50_s", "p90_s"]]).all(axis=None)
+    assert all("virtual cluster lately" in reason for reason in told["reason"])
     mappings = job_mappings(test)
     assert (moved.scorer.quantiles(mappings)[0] > duration_model.scorer.quantiles(mappings)[0]).all()
 
@@ -205,7 +206,9 @@ def test_a_calibration_is_saved_with_the_model(duration_model):
     assert calibration_to_data(twin.calibration) == calibration_to_data(scorer.calibration)
     of_older_format = scorer.to_data()
     del of_older_format["model"]["calibration"]
-    assert DurationScorer.from_data(of_older_format).calibration.offsets("vc0") == pytest.approx((0.0, 0.0))
+    assert DurationScorer.from_data(of_older_format).calibration.offsets("vc0") == pytest.approx(
+        (0.0, 0.0), abs=0.01
+    )
 
 
 @pytest.mark.parametrize("jobs", [150, 151, 400])
@@ -246,7 +249,7 @@ def test_a_calibration_of_layout_1_is_read_with_its_offsets_and_its_jobs():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("layout", 3),
+        ("layout", 4),
         ("awaited", "j1"),
         ("awaited", ["j1", "j1"]),
         ("awaited_quantiles", [1.0]),
@@ -286,7 +289,7 @@ def test_jobs_without_a_virtual_cluster_and_ends_of_unknown_jobs_do_no_harm(dura
     calibration.ended("j1", 15.0, 5.0)
     assert not calibration.awaited
     assert not calibration.running.job_ids
-    assert calibration.offsets("") == pytest.approx((0.0, 0.0))
+    assert calibration.offsets("") == pytest.approx((0.0, 0.0), abs=0.01)
 
 
 def test_a_job_that_is_requeued_counts_from_its_next_start():

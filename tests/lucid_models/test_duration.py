@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from foundation.errors import BadInputError
+from lucid_models.duration.live_calibration import LiveCalibration
 from lucid_models.duration.model import (
     WorkloadEstimateModel,
     choose_facts,
@@ -102,17 +103,24 @@ def test_the_live_scorer_streams_to_the_same_estimates(duration_model, jobs) -> 
     start, end = (epoch_seconds(test, column) for column in ("start_time", "end_time"))
     events = [(job["submit_time_s"], i, 0) for i, job in enumerate(mappings)]
     events += [(start[i], i, 1) for i in range(len(test))] + [(end[i], i, 2) for i in range(len(test))]
-    given = np.empty(len(test))
+    calibration, given = LiveCalibration(scorer), np.empty(len(test))
     for number, (time_s, i, what) in enumerate(sorted(events)):
+        job_id = mappings[i]["job_id"]
+        calibration.catch_up()
         if number == 250:
             scorer = DurationScorer.from_data(json.loads(json.dumps(scorer.to_data())))
+            calibration = LiveCalibration(scorer)
         if what == 0:
+            scorer.calibration.look(time_s)
             given[i] = scorer.predict([mappings[i]])[0]
             scorer.state.observe_submit(mappings[i])
+            calibration.submitted(mappings[i], time_s)
         elif what == 1:
-            scorer.state.observe_start(mappings[i]["job_id"], time_s)
+            scorer.state.observe_start(job_id, time_s)
+            calibration.started(job_id, time_s)
         else:
             scorer.state.observe_end({**mappings[i], "end_time_s": time_s, "duration_s": test.duration_s[i]})
+            calibration.ended(job_id, time_s, test.duration_s[i])
     np.testing.assert_allclose(given, expected, rtol=1e-12)
 
 

@@ -147,7 +147,7 @@ def requests(jobs: int = 900, seed: int = 3) -> pd.DataFrame:
     asked = pd.DataFrame({name: rng.integers(0, most, jobs) for name, most in columns.items()})
     typical = rng.permutation(np.linspace(4.0, 9.0, 12)).reshape(3, 4)[asked["kind"], asked["memory"]]
     asked["run_s"] = np.exp(typical + rng.normal(0, 0.2, jobs)).round().astype(int)
-    asked["submit_s"] = np.sort(rng.integers(0, 20 * 86_400, jobs))
+    asked["submit_s"] = np.sort(rng.integers(0, 60 * 86_400, jobs))
     return asked
 
 

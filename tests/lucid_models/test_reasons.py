@@ -95,7 +95,9 @@ def test_one_old_job_does_not_speak_for_its_key() -> None:
     many = [("u1", "bert", 1, 1.0, 600.0 + i) for i in range(20)]
     state = history([*many, ("u17", "ResNet50_lr3", 8, 11.0, 20 * 86_400.0)])
     scorer = head(state, math.log(HOUR), {})
-    assert "jobs of this cluster usually run 61 min (21 jobs, the last 10 min ago)" in say(state, scorer, JOB)
+    assert "jobs of this cluster usually run 64.6 min (21 jobs, the last 10 min ago)" in say(
+        state, scorer, JOB
+    )
     alone = history([("u17", "ResNet50_lr3", 8, 11.0, 2 * 86_400.0)])
     assert say(alone, scorer, JOB) == (
         "1 h because user u17 x name ResNet50_lr3 x 8 GPUs ran 11 h (1 job, 2 days ago); "

@@ -139,11 +139,11 @@ def test_statistics_are_those_of_the_standard_library_to_the_last_bit(jobs_told:
     assert row["user:median"] == sorted(math.log(duration) for duration in durations[-5:])[2]
     weight = log_sum = raw_sum = 0.0
     for duration in durations:
-        decay = math.exp2(-333.3 / (7 * DAY_S))
+        decay = math.exp2(-333.3 / (30 * DAY_S))
         weight, log_sum, raw_sum = (
             sum_ * decay + more
             for sum_, more in ((weight, 1.0), (log_sum, math.log(duration)), (raw_sum, duration))
         )
-    since = math.exp2(-(at_s - 1_000.0 - 6 * 333.3) / (7 * DAY_S))
+    since = math.exp2(-(at_s - 1_000.0 - 6 * 333.3) / (30 * DAY_S))
     assert row["all:mean"] == pytest.approx(log_sum * since / (weight * since), rel=1e-12)
     assert row["all:raw_mean"] == pytest.approx(math.log(raw_sum / weight), rel=1e-12)
