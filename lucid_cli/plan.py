@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foundation.errors import BadInputError
-from foundation.usable_cores import usable_cores
 from lucid_cli.loan_options import LentServers, TrainingServersOption
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
@@ -158,7 +157,7 @@ def plan(
             settings,
             folder,
             name=cluster or Path(jobs or "").name,
-            workers=workers or usable_cores(),
+            workers=workers,
             progress=progress,
         )
         if cluster is not None or tracking_uri is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
+from foundation.usable_cores import usable_cores
 from pipeline import settings as places
 from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
@@ -27,6 +28,7 @@ from simulator.rule_sets import load_rules
 
 DEFAULT_POLICY = "fifo"
 _REPLAYED = "replayed"  # in a plan's folder
+_FEW_JOBS = 1_000  # are replayed some twenty times before other processes have started
 
 
 def plan_capacity(
@@ -36,13 +38,14 @@ def plan_capacity(
     *,
     name: str,
     replays_uri: str | None = None,
-    workers: int = 1,
+    workers: int | None = 1,
     progress: Progress = silent,
 ) -> CapacityReport:
     """Answer an operator's questions of a log by replays, and write the report to `out_dir`.
 
-    What was replayed is kept below `replays_uri` (default: in `out_dir`), and not replayed again. Raises
-    BadInputError for a log, a size or a setting that cannot be used, UnknownNameError for a name.
+    What was replayed is kept below `replays_uri` (default: in `out_dir`), and not replayed again. `workers`
+    processes replay (None: one a core, for a log of more than a few jobs). Raises BadInputError for a log, a
+    size or a setting that cannot be used, UnknownNameError for a name.
     """
     run = settings.run
     may_lend = run if settings.loans is False else replace(run, loaning=True)
@@ -54,6 +57,8 @@ def plan_capacity(
     log = request.read(run.policy, uri, progress)
     settings, remarks = settings.for_log(log)
     log = replace(log, remarks=(*log.remarks, *remarks))
+    if workers is None:
+        workers = usable_cores() if len(log.scenario.workload) > _FEW_JOBS else 1
     store = StoredReplays.open(inputs_digest(log), uri)
     commands = Commands(log, out_dir)
     table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)

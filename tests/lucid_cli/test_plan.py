@@ -32,6 +32,12 @@ def write_log(folder: Path) -> tuple[str, ...]:
     return ("--jobs", "jobs.csv", "--format", "reference-csv")
 
 
+@pytest.fixture(scope="module")
+def mlflow_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What MLflow keeps is kept in one file, whose tables take seconds to make."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
+
+
 def repeated(lucid: Lucid, row: dict[str, Any]) -> dict[str, Any]:
     words = shlex.split(row["command"])
     assert words[:2] == ["lucid", "simulate"]
@@ -44,7 +50,7 @@ def repeated(lucid: Lucid, row: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("size", "more"),
     [
-        (("--nodes", "nodes.csv"), ("--node-sleep", "buffer_nodes=1", "boot_s=300,600")),
+        (("--nodes", "nodes.csv"), ("--node-sleep", "buffer_nodes=1", "boot_s=300,600", "--workers", "2")),
         (("--gpus", "160"), ("--policy", "sjf")),
     ],
 )
@@ -76,14 +82,15 @@ def test_each_row_of_the_front_is_what_its_command_gives(
     assert json.loads((tmp_path / "plan" / "plan.json").read_text())["front"] == document["front"]
 
 
-def test_a_cluster_of_the_lake(lucid: Lucid, tmp_path: Path) -> None:
+def test_a_cluster_of_the_lake(lucid: Lucid, tmp_path: Path, mlflow_file: str) -> None:
     import pandas as pd
 
     lake = Lake(str(tmp_path / "lake"))
     lake.write_jobs("tiny", small_jobs(200))
     nodes = {"virtual_cluster": ["vc"], "nodes": [3], "gpus_per_node": [8], "date": [None]}
     lake.write_nodes("tiny", pd.DataFrame(nodes))
-    said = lucid("plan", "--cluster", "tiny", "--lake", "lake", "--points", "2", "--json")
+    kept = ("--tracking-uri", mlflow_file)
+    said = lucid("plan", "--cluster", "tiny", "--lake", "lake", *kept, "--points", "2", "--json")
     assert said.code == 0, said.err
     assert said.json["policy"] == "fifo"  # there is no release
     first = said.json["questions"][0]
@@ -152,7 +159,9 @@ def test_what_loans_save_under_a_policy_that_knows_nothing_of_them(lucid: Lucid,
     assert "servers (" in kept_alone["answer"]
 
 
-def test_loans_of_a_cluster_of_the_lake_that_knows_its_inference_load(lucid: Lucid, tmp_path: Path) -> None:
+def test_loans_of_a_cluster_of_the_lake_that_knows_its_inference_load(
+    lucid: Lucid, tmp_path: Path, mlflow_file: str
+) -> None:
     import pandas as pd
 
     lake, jobs = Lake(str(tmp_path / "lake")), small_jobs(200)
@@ -162,7 +171,8 @@ def test_loans_of_a_cluster_of_the_lake_that_knows_its_inference_load(lucid: Luc
     times = pd.date_range(jobs["submit_time"].min().floor("5min"), periods=500, freq="5min")
     load = {"time": times, "usage": 0.3, "servers": 5, "gap": False, "origin": "synthetic"}
     lake.write_inference_load("tiny", pd.DataFrame(load))
-    asked = ("plan", "--cluster", "tiny", "--lake", "lake", "--points", "2", "--out", "plan", "--json")
+    kept = ("--out", "plan", "--tracking-uri", mlflow_file)
+    asked = ("plan", "--cluster", "tiny", "--lake", "lake", "--points", "2", *kept, "--json")
     said = lucid(*asked)
     assert said.code == 0, said.err
     alone, lent, *savings = of_jobs(said.json)
