@@ -12,6 +12,8 @@ pytest.importorskip("onnxscript")
 from experiments.profiling.onnx_export import WEIGHTS_FILE, export_workload, export_zoo  # noqa: E402
 from profiler_jobs.workloads import find_job_type  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def read(path):
     return onnx.load(path, load_external_data=False)

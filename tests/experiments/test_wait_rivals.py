@@ -12,6 +12,7 @@ from tests.lucid_models.queue_logs import write_queue_log
 MEASURES = {"mse_log10", "within_x2", "within_x3", "coverage_p50", "coverage_p90", "rows"}
 
 
+@pytest.mark.slow  # all rivals are trained
 def test_every_model_is_judged_by_the_same_rows(lucid: Lucid, tmp_path: Path) -> None:
     write_queue_log(tmp_path)
     slurm = tmp_path / "slurm.csv"

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.duration.rival_estimates import UNKNOWN_S, known_from_s
@@ -167,24 +168,33 @@ def fortnight() -> pd.DataFrame:
     return log(rows)
 
 
-@pytest.mark.parametrize("rules", [PUBLISHED, AS_SHIPPED])
+UPDATES = TreeUpdates(first_fit_days=3, refit_days=4)
+
+
+@pytest.fixture(scope="module", params=[PUBLISHED, AS_SHIPPED])
+def estimated(
+    request: pytest.FixtureRequest, fortnight: pd.DataFrame
+) -> tuple[QssfRules, NDArray[np.float64]]:
+    """The estimates of the fortnight by the published rules and by the artifact's."""
+    return request.param, qssf_estimates_s(fortnight, request.param, UPDATES)
+
+
 @given(cut=st.integers(400, 899), times=st.floats(0.1, 9.0))
 @settings(max_examples=6, deadline=None)
 def test_what_comes_later_changes_no_estimate(
-    fortnight: pd.DataFrame, rules: QssfRules, cut: int, times: float
+    fortnight: pd.DataFrame, estimated: tuple[QssfRules, NDArray[np.float64]], cut: int, times: float
 ) -> None:
     """The run time of a job is unknown until its end, and no fit of the trees reads what comes after it."""
-    updates = TreeUpdates(first_fit_days=3, refit_days=4)
+    rules, estimates = estimated
     now = fortnight["submit_time"].iloc[cut]
     later = fortnight.copy()
     unknown = known_from_s(fortnight) > now.timestamp()
     later.loc[unknown, "duration_s"] = later.loc[unknown, "duration_s"] * (1 + times)
     later.loc[fortnight["submit_time"] > now, ["user", "name", "gpus"]] = ["eve", "other", 8]
     before = (fortnight["submit_time"] <= now).to_numpy()
-    estimates = qssf_estimates_s(fortnight, rules, updates)
     assert np.isfinite(estimates).all()
     assert (estimates >= 1.0).all()
-    np.testing.assert_array_equal(qssf_estimates_s(later, rules, updates)[before], estimates[before])
+    np.testing.assert_array_equal(qssf_estimates_s(later, rules, UPDATES)[before], estimates[before])
 
 
 def test_windows_count_from_the_first_submission(fortnight: pd.DataFrame) -> None:

@@ -46,15 +46,15 @@ def few_days_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("until", [None, START + timedelta(days=35)])
-@pytest.mark.parametrize("most", [1, 9, 20, 60, 100_000])
-def test_the_newest_jobs_are_those_of_the_whole_log(lake: Lake, until: datetime | None, most: int) -> None:
+def test_the_newest_jobs_are_those_of_the_whole_log(lake: Lake, until: datetime | None) -> None:
     everything = read_training_jobs(lake.uri, "old", until, max_jobs=10**9).table
     assert len(everything) == 4 * 3 * (DAYS if until is None else 35) // 5
-    newest = read_training_jobs(lake.uri, "old", until, max_jobs=most)
-    expected = everything.tail(most).reset_index(drop=True)
-    pd.testing.assert_frame_equal(newest.table, expected)
-    assert newest.dataset.rows == len(expected)
-    assert newest.start == expected["submit_time"].iloc[0]
+    for most in (1, 9, 20, 60, 100_000):
+        newest = read_training_jobs(lake.uri, "old", until, max_jobs=most)
+        expected = everything.tail(most).reset_index(drop=True)
+        pd.testing.assert_frame_equal(newest.table, expected)
+        assert newest.dataset.rows == len(expected)
+        assert newest.start == expected["submit_time"].iloc[0]
 
 
 def test_days_that_are_too_old_are_not_read(lake: Lake, tmp_path: Path) -> None:
