@@ -237,6 +237,7 @@ def test_estimates_that_are_no_run_times_decide_nothing(bad):
     class Broken(OnlineState):
         def __init__(self):
             self._queue = type("Queue", (), {"job_ids": ["1"], "estimate": lambda _, at_s: np.array([bad])})()
+            self._calibration = type("Calibration", (), {"catch_up": lambda _: None})()
 
     with pytest.raises(BadInputError, match="job 1"):
         Broken().estimates(0.0)

@@ -13,7 +13,7 @@ from live_scheduler.memory.journal import JobEvent, JobEventKind
 from live_scheduler.memory.online_state import OnlineState
 from lucid_models.duration.calibration import LOOK_EVERY_S, MAX_VIRTUAL_CLUSTERS, RunTimeCalibration
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds, job_mappings
-from lucid_models.duration.residual_hazards import LEVELS
+from lucid_models.duration.residual_hazards import BIN_WIDTH, LEVELS
 from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.model_format import CorruptModelError, Fields
@@ -244,6 +244,16 @@ def test_a_calibration_of_layout_1_is_read_with_its_offsets_and_its_jobs():
     data["offsets"]["of_all"] = [0.0]
     with pytest.raises(CorruptModelError, match="of_all"):
         read_calibration(Fields(data, "model"))
+
+
+def test_a_calibration_of_layout_2_is_read_with_the_bins_of_its_time(duration_model):
+    """Its bins lay half a bin lower: what was said exactly right had moved the median by half a bin."""
+    data = json.loads(json.dumps(calibration_to_data(duration_model.scorer.calibration)))
+    now = read_calibration(Fields(data, "model"))
+    before = read_calibration(Fields(data | {"layout": 2}, "model"))
+    assert before.of_all.ended.sum() == pytest.approx(now.of_all.ended.sum())
+    moved = np.subtract(before.offsets("new"), now.offsets("new"))
+    assert moved == pytest.approx((-0.5 * BIN_WIDTH, -0.5 * BIN_WIDTH), abs=0.1)
 
 
 @pytest.mark.parametrize(
