@@ -7,7 +7,6 @@ order; the id, the submission, the partition and the GPUs must be there (`gpus`,
 1970. Ids of accounts and partitions stay as they are; the export names no users.
 """
 
-import numpy as np
 import pyarrow as pa
 
 from cluster_logs.job_facts import source_columns
@@ -15,7 +14,6 @@ from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import Values, build_jobs
 from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.values import FloatArray
 from cluster_logs.slurm_words import gpus_of_tres, slurm_state
 
 _COLUMNS = source_columns("queue")
@@ -29,12 +27,8 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
         if _COLUMNS[fact] in checker
     }
     if checker.first_of(_COLUMNS["gpus"]) == _TRES:
-        derived["gpus"] = _gpus_of_tres(checker)
+        derived["gpus"] = checker.mapped_numbers(_TRES, gpus_of_tres)
     return build_jobs(checker, _COLUMNS, derived, states=slurm_state)
-
-
-def _gpus_of_tres(checker: RowChecker) -> FloatArray:
-    return np.array([gpus_of_tres(text) for text in checker.text(_TRES).to_pylist()], dtype=np.float64)
 
 
 READER = Reader(

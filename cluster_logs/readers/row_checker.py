@@ -135,6 +135,11 @@ class RowChecker:
         translated = pa.array([translate(word) for word in encoded.dictionary.to_pylist()], kind)
         return translated.take(encoded.indices)
 
+    def mapped_numbers(self, column: str, translate: Callable[[str], float | None]) -> FloatArray:
+        """A column of texts that hold a number each, NaN where unknown."""
+        values = self.mapped(column, translate, pa.float64())
+        return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+
     # Verdicts ------------------------------------------------------------------------------------------
 
     def reject(self, mask: Mask, reason: str, column: str | None) -> None:

@@ -222,7 +222,7 @@ def _gpus(checker: RowChecker) -> FloatArray:
 def _held(checker: RowChecker, column: str) -> tuple[FloatArray, Mask]:
     """GPUs of each row, and whether it holds shares of GPUs."""
     shares = as_mask(pc.match_substring(checker.text(column), "gres/shard"))
-    return _numbers(checker, column, gpus_of_tres), shares
+    return checker.mapped_numbers(column, gpus_of_tres), shares
 
 
 def _gpu_type(checker: RowChecker) -> pa.Array | None:
@@ -246,7 +246,7 @@ def _requested_memory_mib(checker: RowChecker) -> FloatArray:
 
 
 def _memory_mib(checker: RowChecker, column: str, translate: Callable[[str], float]) -> FloatArray:
-    amounts = _numbers(checker, column, translate)
+    amounts = checker.mapped_numbers(column, translate)
     words = checker.text(column)
     stated = ~is_missing(words) & ~as_mask(pc.equal(words, _UNKNOWN_MEMORY))
     checker.reject(np.isnan(amounts) & stated, q.UNREADABLE_NUMBER, column)
@@ -257,7 +257,7 @@ def _run_time_s(checker: RowChecker) -> FloatArray:
     if "elapsedraw" in checker:
         return checker.number("elapsedraw")
     if "elapsed" in checker:
-        seconds = _numbers(checker, "elapsed", elapsed_s)
+        seconds = checker.mapped_numbers("elapsed", elapsed_s)
         checker.reject(
             np.isnan(seconds) & ~is_missing(checker.text("elapsed")), q.UNREADABLE_NUMBER, "elapsed"
         )
@@ -275,16 +275,11 @@ def _time_limit_s(checker: RowChecker) -> FloatArray | None:
         minutes = minutes_s(text) if column == "timelimitraw" else None
         return elapsed_s(text) if minutes is None else minutes
 
-    limits = _numbers(checker, column, seconds)
+    limits = checker.mapped_numbers(column, seconds)
     unlimited = as_mask(pc.is_in(pc.utf8_upper(checker.text(column)), pa.array(_UNLIMITED)))
     unreadable = np.isnan(limits) & ~unlimited & ~is_missing(checker.text(column))
     checker.reject(unreadable, q.UNREADABLE_NUMBER, column)
     return np.where(limits == _A_YEAR_S, np.nan, limits)
-
-
-def _numbers(checker: RowChecker, column: str, translate: Callable[[str], float | None]) -> FloatArray:
-    values = checker.mapped(column, translate, pa.float64())
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _first_number(checker: RowChecker, *columns: str) -> FloatArray | None:

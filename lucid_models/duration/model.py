@@ -234,8 +234,7 @@ class WorkloadEstimateModel:
         """As `predict_causal`, with the columns p50_s, p90_s and mean_s."""
         features = self.features_causal(jobs, earlier=earlier, progress=progress)
         quantiles = self.quantiles_causal(jobs, features, earlier=earlier)
-        _, _, mean = self.scorer.estimate_rows(features.to_numpy())
-        return quantiles[["p50_s", "p90_s"]].assign(mean_s=mean)
+        return quantiles[["p50_s", "p90_s"]].assign(mean_s=self.scorer.mean_of(features.to_numpy()))
 
     def quantiles_causal(
         self,

@@ -123,7 +123,7 @@ class DurationScorer:
         reasons = duration_reasons(self.state, self.log_head, jobs, known, rows, p50, offsets[:, 0])
         return [
             DurationEstimate(*row)
-            for row in zip(p50.tolist(), p90.tolist(), self._mean(rows).tolist(), reasons, strict=True)
+            for row in zip(p50.tolist(), p90.tolist(), self.mean_of(rows).tolist(), reasons, strict=True)
         ]
 
     def predict(self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None) -> NDArray[np.float64]:
@@ -147,7 +147,7 @@ class DurationScorer:
         p50 = self.p50_of(score)
         upper = score + np.interp(score, self.residuals.scores, self.residuals.p90)
         p90 = np.maximum(self._seconds(upper), p50)
-        return p50, p90, self._mean(rows)
+        return p50, p90, self.mean_of(rows)
 
     def quantiles(
         self, jobs: Sequence[Mapping[str, Any]], at_s: float | None = None
@@ -227,7 +227,8 @@ class DurationScorer:
             read_calibration(fields.child("calibration")) if fields.has("calibration") else None,
         )
 
-    def _mean(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mean_of(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean run time in seconds from feature rows."""
         return np.clip(self.mean_head.predict(rows) * self.mean_scale_s, self.floor_s, self.ceiling_s)
 
     def _offsets(self, jobs: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:

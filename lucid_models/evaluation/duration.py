@@ -130,7 +130,6 @@ def _add_model(
         scorers["ebm_unconstrained"] = model.unconstrained
     for name, scorer in scorers.items():
         _, took_ms = predict_timed(partial(_p50, scorer, rows))
-        _, _, mean = scorer.estimate_rows(rows)
         said = model.quantiles_causal(test.test, features, earlier=test.train, scorer=scorer)
         p50, p90 = (said[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))
         if name == "ebm":
@@ -139,7 +138,7 @@ def _add_model(
         test.add(
             name,
             p50,
-            mean,
+            scorer.mean_of(rows),
             coverage_p50=within_p50,
             coverage_p90=within_p90,
             fit_s=fit_s,
