@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -268,6 +269,16 @@ def waits(
         bool,
         typer.Option("--as-job-table", help="Of submissions, starts and ends alone, as a release learns."),
     ] = False,
+    hold_out_days: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Also the model of a release: learned once, until so many days before the end."
+        ),
+    ] = None,
+    as_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TIME", help="That end (UTC); default: the last submission. Repeatable."),
+    ] = None,
     rivals: RivalsFlag = True,
     write: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="The page to write the tables into.")
@@ -276,11 +287,15 @@ def waits(
 ) -> None:
     """Forecast when waiting jobs start over the last snapshots of a queue, each from what was known then."""
     from cluster_logs.queue_log_files import read_queue_log
+    from experiments.model_quality.release_waits import release_waits
     from experiments.model_quality.wait_rivals import slurm_row, wait_rivals
     from lucid_models.evaluation.waits import evaluate_waits
     from lucid_models.waits.job_queue import as_a_job_table_tells
     from lucid_models.waits.wait_table import WaitTable
+    from pipeline.training.windows import read_as_of
 
+    if as_of and hold_out_days is None:
+        raise BadInputError("--as-of was given without --hold-out-days.", remedy="Give both, or neither.")
     log = read_queue_log(str(jobs), str(snapshots))
     if as_job_table:
         log = as_a_job_table_tells(log)
@@ -292,28 +307,43 @@ def waits(
             names=log.partition_name,
             progress=progress,
         )
+        of_release = [
+            row
+            for end in (as_of or [None])
+            if hold_out_days is not None
+            for row in release_waits((jobs, snapshots), hold_out_days, read_as_of(end), progress=progress)
+        ]
     rows = [*measured.rows, *([] if slurm is None else [slurm_row(slurm)])]
     document = {
         "rows": rows,
         "groups": measured.groups,
+        "release": [asdict(row) for row in of_release],
         "rows_in": log.rows_in,
         "rows_kept": log.rows_kept,
         "reasons": dict(log.reasons),
     }
 
     if write is not None:
-        from experiments.model_quality.wait_tables import wait_tables
+        from experiments.model_quality.wait_tables import release_table, wait_tables
         from experiments.pages import publish
 
         tables = wait_tables(rows, measured.groups)
-        by_model = {"waits told by a job table": tables["waits by model"]}
-        publish(by_model if as_job_table else tables, write)
+        if as_job_table:
+            tables = {"waits told by a job table": tables["waits by model"]}
+        if of_release:
+            tables = {**tables, "waits of a release": release_table(of_release)}
+        publish(tables, write)
 
     def people() -> None:
         print_table(rows, title=f"Waits of {snapshots.name}", columns=_WAIT_COLUMNS)
         print_table(
             measured.groups, title="Of ours, by group", columns=("group", *_WAIT_COLUMNS[1:-2], "rows")
         )
+        if of_release:
+            print_table(
+                [asdict(row) for row in of_release],
+                title=f"Of a release, {hold_out_days} days that it did not see",
+            )
 
     show(document, as_json=as_json, people=people)
 

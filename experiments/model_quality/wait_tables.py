@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from experiments.model_quality.release_waits import ReleaseWaits
 from foundation.markdown import markdown_table, number
 from lucid_models.evaluation.measures import Row
 
@@ -19,6 +20,25 @@ def wait_tables(rows: Sequence[Row], groups: Sequence[Row]) -> Mapping[str, str]
             ("group", *_COLUMNS), [[row["group"], *_cells(row)] for row in groups]
         ),
     }
+
+
+def release_table(rows: Sequence[ReleaseWaits]) -> str:
+    """Return the table of a model that learned once, by `release_waits`."""
+    columns = ("days to", "model", "mean error of log10", "P90 covers %", "waits judged", "training, CPU s")
+    return markdown_table(
+        columns,
+        [
+            [
+                row.until,
+                row.model,
+                number(row.mae_log10, 3),
+                number(None if row.coverage_p90 is None else 100 * row.coverage_p90, 1),
+                number(row.waits, 0),
+                number(row.fit_s, 0),
+            ]
+            for row in rows
+        ],
+    )
 
 
 def _cells(row: Row) -> list[str]:

@@ -22,7 +22,9 @@ from experiments.reproduction.trace import ReproductionTrace
 from foundation.progress import Progress, silent
 from lucid_models.packing.model import PackingSettings
 from simulator.colocation import MeasuredPairs
-from simulator.policies.registry import elastic_policy_names, policy_class, policy_names
+from simulator.elastic.elastic_policy import ElasticPolicy
+from simulator.policies.registry import policy_class, policy_names
+from simulator.worker_scaling.worker_policy import WorkerPolicy
 from simulator.workload import Workload
 
 LUCID, CLARITY = "lucid", "clarity"  # the paper's policy, and our own
@@ -116,9 +118,12 @@ class Study:
 
 
 def rigid_policy_names() -> list[str]:
-    """Return the names of the policies that leave a running job its GPUs, or stop it."""
-    elastic = elastic_policy_names()
-    return [name for name in policy_names() if name not in elastic]
+    """Return the names of the policies that leave a running job its GPUs, or stop it.
+
+    Those over workers (Lyra and its rivals) are not among them: they are compared where jobs have workers.
+    """
+    resizing = (ElasticPolicy, WorkerPolicy)
+    return [name for name in policy_names() if not issubclass(policy_class(name), resizing)]
 
 
 def make_study(

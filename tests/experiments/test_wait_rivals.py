@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from experiments.model_quality.release_waits import release_waits
 from experiments.model_quality.wait_rivals import slurm_row
 from foundation.errors import BadInputError
 from tests.command_line import Lucid
-from tests.lucid_models.queue_logs import write_queue_log
+from tests.lucid_models.queue_logs import FAST_WAITS, write_queue_log
 
 MEASURES = {"mse_log10", "within_x2", "within_x3", "coverage_p50", "coverage_p90", "rows"}
 
@@ -31,6 +33,22 @@ def test_every_model_is_judged_by_the_same_rows(lucid: Lucid, tmp_path: Path) ->
     assert document["rows_in"] == document["rows_kept"]
     assert [row["group"] for row in document["groups"]][:2] == ["all", "gpu_jobs"]
     assert "| partition gpu |" in page.read_text()
+
+
+def test_a_release_s_model_learns_once_and_is_judged_on_the_days_after(tmp_path: Path) -> None:
+    write_queue_log(tmp_path, days=24)
+    jobs = tmp_path / "jobs.csv"
+    ours, median = release_waits((jobs, tmp_path / "snapshots.csv"), 8, settings=FAST_WAITS)
+    assert (ours.model, median.model) == ("ebm", "partition_median")
+    assert ours.waits == median.waits > 100
+    assert 0 < ours.mae_log10 < 1.5 * median.mae_log10
+    table = pd.read_csv(jobs)
+    last_s = table["submit_time"].max()
+    late = table["submit_time"] > last_s - 8 * 86_400
+    table.loc[late, ["start_time", "end_time"]] += 50 * 86_400  # beyond the log: no wait can be judged
+    table.to_csv(jobs, index=False)
+    with pytest.raises(BadInputError, match="is over"):
+        release_waits((jobs,), 1, settings=FAST_WAITS)
 
 
 def test_a_file_without_estimates_is_refused(tmp_path: Path) -> None:
