@@ -309,9 +309,9 @@ def waits(
         )
         of_release = [
             row
-            for end in (as_of or [None])
+            for end in map(read_as_of, as_of or [""])
             if hold_out_days is not None
-            for row in release_waits((jobs, snapshots), hold_out_days, read_as_of(end), progress=progress)
+            for row in release_waits((jobs, snapshots), hold_out_days, end, progress=progress)
         ]
     rows = [*measured.rows, *([] if slurm is None else [slurm_row(slurm)])]
     document = {

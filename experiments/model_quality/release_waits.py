@@ -24,10 +24,10 @@ _CLUSTER = "judged"
 
 @dataclass(frozen=True)
 class ReleaseWaits:
-    """Forecasts of a model over the days held out.
+    """Forecasts of a model over days that it did not see; None: it has none.
 
-    `until`: when they end (UTC); `mae_log10`: mean error of P50, powers of ten; `coverage_p90`: share of waits within P90; `waits`: so many
-    were judged; `fit_s`: CPU seconds of features, training and calibration. None: it has none.
+    `until`: when the days end (UTC); `mae_log10`: mean error of P50, powers of ten; `coverage_p90`: share of
+    waits within P90; `waits`: so many were judged; `fit_s`: CPU seconds of features, training, calibration.
     """
 
     until: str
