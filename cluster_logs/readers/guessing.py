@@ -17,7 +17,8 @@ def likely_formats(uri: str) -> list[str]:
     """The formats whose readers keep most of the file's first rows, the likeliest first; none may fit.
 
     Formats that fit equally well share their columns (acme-seren and acme-kalos). A nodes file is never
-    guessed: any two columns could be one.
+    guessed: any two columns could be one; a CSV with columns of the job table is where no other format fits,
+    since some have such columns, too.
     """
     shares = good_shares(uri)
     best = max(shares.values(), default=0.0)
@@ -30,7 +31,8 @@ def good_shares(uri: str) -> dict[str, float]:
     """
     shares = {name: _good_share(load_reader(name), uri) for name in FORMATS if name != "nodes-csv"}
     by_share = sorted(shares.items(), key=lambda item: -item[1])
-    return {name: share for name, share in by_share if share >= _LEAST_GOOD_SHARE}
+    fitting = {name: share for name, share in by_share if share >= _LEAST_GOOD_SHARE}
+    return {name: share for name, share in fitting.items() if name != "jobs-csv" or len(fitting) == 1}
 
 
 @contextmanager

@@ -26,6 +26,7 @@ CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish
     "alibaba-v2023": "alibaba_v2023:READER",
 }
 OTHER_LOGS: Mapping[str, str] = {  # our own job tables, and those that simulators are compared on
+    "jobs-csv": "jobs_csv:READER",
     "lake": "lake_parquet:READER",
     "reference-csv": "reference_csv:READER",
     "pcs-csv": "pcs_csv:READER",

@@ -151,6 +151,17 @@ EXPECTED = {
             "unreadable_number": 3,
         },
     ),
+    "jobs-csv": (
+        8,
+        3,
+        {
+            "end_before_start": 1,
+            "missing_gpus": 1,
+            "missing_job_id": 1,
+            "unknown_state": 1,
+            "unreadable_number": 1,
+        },
+    ),
     "lake": (4, 3, {"missing_submit_time": 1}),
 }
 # A first line tells nothing about these.
