@@ -57,7 +57,8 @@ MISSING_USAGE = "missing_usage"
 IMPLAUSIBLE_USAGE = "implausible_usage"
 
 REASONS: Mapping[str, str] = {
-    WRONG_COLUMN_COUNT: "The row has more or fewer columns than the header.",
+    WRONG_COLUMN_COUNT: "The row has more or fewer columns than the header: a value may hold the character "
+    "that separates them.",
     UNBALANCED_QUOTES: "The row opens a quotation mark that it does not close.",
     NON_UTF8_TEXT: "The row holds bytes that are not UTF-8 text.",
     NOT_A_JOB: "The element is not an object with the fields of a job.",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cluster_logs.log_sources import SLURM, SYNTHETIC
-from cluster_logs.quarantine import Accounting
+from cluster_logs.quarantine import WRONG_COLUMN_COUNT, Accounting
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError
 from foundation.jsonable import to_jsonable
@@ -14,7 +14,7 @@ from foundation.progress import Progress, silent
 from pipeline.ingest.mark_keys import mark_key_of
 
 if TYPE_CHECKING:  # what reads logs is imported where it is used: a form's list of sources is light
-    from cluster_logs.ingest import IngestSettings
+    from cluster_logs.ingest import IngestReport, IngestSettings
     from pipeline.ingest.slurm_log import AccountingWindow
 
 
@@ -128,7 +128,22 @@ def ingest_cluster(
         if log.nodes_required:
             raise
         remarks = [str(error)]
+    remarks += _remarks_on_separators(report)
     return {**to_jsonable(report), "remarks": remarks, "lake_uri": lake_uri}
+
+
+def _remarks_on_separators(report: "IngestReport") -> list[str]:
+    """How the rows of accounting are saved that hold the separator: sacct quotes no names and comments."""
+    split = report.reasons.get(WRONG_COLUMN_COUNT, 0)
+    if report.source_format != "sacct" or not split:
+        return []
+    rows = "1 row has" if split == 1 else f"{split:,} rows have"
+    remark = (
+        f"{rows} more or fewer columns than the header, most likely by `|` in a name or comment. They are "
+        "kept if the log is exported with a separator that no name holds, "
+        "sacct --parsable2 --delimiter=$'\\x1f', and ingested again."
+    )
+    return [remark]
 
 
 def read_accounting(

@@ -45,8 +45,10 @@ def test_a_log_is_shown_checked_and_ingested(visit: Callable[..., Any], log: Pat
     page.get_by_label("Name", exact=True).fill("brought")
     ingest = page.get_by_role("button", name="as brought")
     expect(ingest).to_be_disabled()
-    page.get_by_label("Nodes of vc0").fill("2")
-    page.get_by_label(f"Nodes of {HOSTILE}").fill("3")
+    page.get_by_label("Nodes of vc0").fill("20")
+    page.get_by_role("button", name="Fill in the least").click()
+    expect(page.get_by_label("Nodes of vc0")).to_have_value("20")  # what was typed in stays
+    expect(page.get_by_label(f"Nodes of {HOSTILE}")).to_have_value("8")  # 15 jobs of 4 GPUs at once
     expect(ingest).to_be_enabled()
     ingest.click()
     page.wait_for_url("**/dags/ingest_logs/runs/**")

@@ -138,7 +138,7 @@ const LeftOut = ({ reasons }) =>
         VStack,
         { align: "start", gap: 0 },
         each.samples.map((sample) =>
-          h(Text, { key: sample.row, fontFamily: "mono", fontSize: "xs", wordBreak: "break-all" }, `row ${sample.row}${sample.column ? `, ${sample.column} = ${sample.value}` : ""}: ${sample.text.slice(0, 200)}`),
+          h(Text, { key: sample.row, fontFamily: "mono", fontSize: "xs", wordBreak: "break-all" }, `row ${sample.row}${sample.column ? `, ${sample.column} = ${sample.value}` : sample.value ? `, ${sample.value}` : ""}: ${sample.text.slice(0, 200)}`),
         ),
       ),
     ]),
@@ -150,12 +150,24 @@ function Sizes({ read, nodes, onChange }) {
   const machines = read.sizes.some((size) => size.machines);
   const least = (size) => Math.max(1, size.machines, Math.ceil(size.most_gpus / (nodes.gpusPerNode || 1)));
   const few = typed ? read.sizes.filter((size) => nodes.counts[size.virtual_cluster] && Number(nodes.counts[size.virtual_cluster]) < least(size)).slice(0, 5) : [];
+  const shown = read.sizes.slice(0, MOST_COUNTED);
+  const unset = typed ? shown.filter((size) => !nodes.counts[size.virtual_cluster]) : [];
+  const leastOfUnset = () => Object.fromEntries(unset.map((size) => [size.virtual_cluster, String(least(size))]));
   return h(
     VStack,
     { align: "stretch", gap: 2 },
+    shown.length > 1 &&
+      unset.length > 0 &&
+      read.last_end &&
+      h(
+        HStack,
+        null,
+        h(Button, { size: "xs", variant: "outline", onClick: () => onChange({ counts: { ...nodes.counts, ...leastOfUnset() } }) }, "Fill in the least"),
+        muted(`as many nodes as the jobs need at once, in each empty field (${figure(unset.length)}); correct them where you know more.`),
+      ),
     h(Rows, {
       columns: ["Virtual cluster", "Jobs", "Largest job (GPUs)", "GPUs at once", ...(machines ? ["Machines named"] : []), ...(typed ? ["Nodes"] : [])],
-      rows: read.sizes.slice(0, MOST_COUNTED).map((size) => [
+      rows: shown.map((size) => [
         size.virtual_cluster,
         figure(size.jobs),
         figure(size.largest_job_gpus),
