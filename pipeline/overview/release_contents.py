@@ -1,10 +1,13 @@
 """What a release consists of in words that people read: its parts with their settings, and how two differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from foundation.errors import UnknownNameError
+from foundation.jsonable import to_jsonable
 from lucid_models.releases.store import ReleaseInfo
+from simulator.policies.registry import policy_class
 
 # The units at the end of settings' names.
 _UNITS = {
@@ -47,13 +50,26 @@ class Difference:
 
 def release_parts(release: ReleaseInfo) -> list[ReleasePart]:
     """Return the parts that a release has, the policy's settings first."""
-    parts = [(f"Settings of {release.policy} that are not its defaults", release.settings)]
+    title = f"Settings of {release.policy} that are not its defaults"
+    parts = [(title, _not_defaults(release.policy, release.settings))]
     parts += [(title, document) for title, _, document in _optional_parts(release)]
     return [
         ReleasePart(title, [ReleaseSetting(*row) for row in _flat(document)])
         for title, document in parts
         if document
     ]
+
+
+def _not_defaults(policy: str, pinned: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings without those that are the policy's defaults: a release pins them all. Of a policy
+    that is not installed here no defaults are known.
+    """
+    try:
+        settings_class = getattr(policy_class(policy), "Settings", None)
+    except UnknownNameError:
+        return pinned
+    defaults = {} if settings_class is None else to_jsonable(asdict(settings_class()))
+    return {name: value for name, value in pinned.items() if name not in defaults or value != defaults[name]}
 
 
 def says_when_jobs_start(release: ReleaseInfo) -> str:

@@ -1,10 +1,11 @@
 """Settings of a release stand in words, nested ones as rows of their own."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
+from foundation.jsonable import to_jsonable
 from lucid_models.releases.store import ReleaseInfo
 from pipeline.overview.release_contents import (
     release_differences,
@@ -12,6 +13,7 @@ from pipeline.overview.release_contents import (
     says_when_jobs_start,
     setting_in_words,
 )
+from simulator.policies.registry import policy_class
 
 RELEASE = ReleaseInfo(
     name="lucid-release-small",
@@ -49,6 +51,24 @@ def test_parts_that_are_there_are_shown_with_their_settings_in_words() -> None:
         "Sleeping nodes": {"control": "forecast", "buffer nodes": 2},
     }
     assert rows_of(replace(RELEASE, settings={}, node_sleep=None)) == {}
+
+
+def test_defaults_that_a_release_pins_are_not_told_as_its_own() -> None:
+    pinned = to_jsonable(asdict(policy_class("lucid").Settings()))
+    release = replace(RELEASE, settings=pinned, node_sleep=None)
+    assert len(pinned) > 20
+    assert rows_of(release) == {}
+    changed = {**pinned, "profiling_limit_s": 61, "allow_simulated_profiles": True}
+    assert rows_of(replace(release, settings=changed)) == {
+        "Settings of lucid that are not its defaults": {
+            "profiling limit (s)": 61,
+            "allow simulated profiles": True,
+        }
+    }
+    elsewhere = replace(release, policy="of_another_package", settings={"window_s": 5})
+    assert rows_of(elsewhere) == {
+        "Settings of of_another_package that are not its defaults": {"window (s)": 5}
+    }
 
 
 def test_who_says_when_a_job_starts_is_told_with_and_without_a_wait_model() -> None:
