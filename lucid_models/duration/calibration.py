@@ -4,7 +4,8 @@ A quantile q of a job's log run time is what the model says plus an offset: the 
 the jobs of its virtual cluster that started lately, those that still run among them (`residual_hazards`: by
 how far they have run beyond what was said, they are known to be no shorter). Learning from ended jobs alone
 would hear of the short ones first. A virtual cluster with few jobs is drawn to all jobs' offset (Mondrian
-conformal prediction; Vovk et al. 2005, section 4.5), and all jobs' to none.
+conformal prediction; Vovk et al. 2005, section 4.5), and all jobs' to none. What still misses for weeks
+shifts the quantiles of all jobs (`lasting_misses`).
 
 The jobs that a user has in flight were answered with the same knowledge and are mostly alike: the k-th of
 them weighs k^-CROWDING of a job, as far as others have jobs in flight that speak instead.
@@ -12,6 +13,7 @@ them weighs k^-CROWDING of a job, as far as others have jobs in flight that spea
 Point estimates are the calibrated P50.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lucid_models.duration.lasting_misses import LastingMisses
 from lucid_models.duration.residual_hazards import EXPECTED, LEVELS, SHORTEST_S, offsets_from, place_of
 from lucid_models.duration.residual_news import ResidualNews, RunningJob, RunningJobs
 
@@ -36,13 +39,14 @@ MAX_AWAITED = 200_000
 
 @dataclass(frozen=True, slots=True)
 class AwaitedJob:
-    """A job that has not ended, with its quantiles of LEVELS as said at its submission, without offsets, in
-    log seconds; `user`: "" if unknown.
+    """A job that has not ended, with its quantiles of LEVELS at its submission in log seconds: as the model
+    `said`, and as they were `told`, with offsets; `owner`: "" if unknown.
     """
 
     virtual_cluster: str
-    user: str
+    owner: str
     said: tuple[float, ...]
+    told: tuple[float, ...]
     weight: float
 
 
@@ -56,6 +60,7 @@ class RunTimeCalibration:
         self.clusters: dict[str, int] = {}
         self.awaited: dict[str, AwaitedJob] = {}
         self.running = RunningJobs()
+        self.lasting = LastingMisses()
         self.looked_s = NEVER_S
         # Of all jobs, as of the last look; what virtual clusters are drawn to.
         self.usual_hazards: Floats = EXPECTED
@@ -72,25 +77,31 @@ class RunTimeCalibration:
             usual = self.usual_hazards
             offsets = offsets_from(usual if place < 0 else self.of_clusters[place].hazards(usual))
             self._offsets[place] = offsets
-        return offsets
+        return tuple(offset + shift for offset, shift in zip(offsets, self.lasting.shifts, strict=True))
 
     def offsets_of_jobs(self, virtual_clusters: Sequence[str]) -> Floats:
         """Offsets of jobs by their virtual clusters, shape (jobs, levels)."""
         offsets = {name: self.offsets(name) for name in set(virtual_clusters)}
         return np.array([offsets[name] for name in virtual_clusters]).reshape(-1, len(LEVELS))
 
+    def told(self, virtual_cluster: str, said: Sequence[float]) -> tuple[float, ...]:
+        """Quantiles as a job of this virtual cluster is told now, with offsets; they do not cross."""
+        moved = (one + offset for one, offset in zip(said, self.offsets(virtual_cluster), strict=True))
+        return tuple(itertools.accumulate(moved, max))
+
     def submitted(
-        self, job_id: str, at_s: float, virtual_cluster: str, user: str, said: Sequence[float]
+        self, job_id: str, at_s: float, virtual_cluster: str, owner: str, said: Sequence[float]
     ) -> None:
         """A job was submitted (again) at `at_s` (Unix time), and its quantiles were said to be these."""
         self.look(at_s)
         self.withdrawn(job_id)
         mine = 1
-        if user:
-            mine = self._in_flight.get(user, 0) + 1
+        if owner:
+            mine = self._in_flight.get(owner, 0) + 1
         others = len(self.awaited) + 1 - mine
         weight = min(mine, 1 + others) ** -CROWDING
-        self.await_end(job_id, AwaitedJob(virtual_cluster, user, tuple(said), weight))
+        told = self.told(virtual_cluster, said)
+        self.await_end(job_id, AwaitedJob(virtual_cluster, owner, tuple(said), told, weight))
 
     def started(self, job_id: str, at_s: float) -> None:
         """A job started; that it did so before, and a job that was not seen being submitted, are passed
@@ -115,8 +126,9 @@ class RunTimeCalibration:
             return
         self.started(job_id, at_s)  # if nobody saw it start
         job = self._stop(job_id)
-        self._forget(job_id)
         logarithm = math.log(max(duration_s, SHORTEST_S))
+        self.lasting.ended(self.awaited[job_id].told, logarithm)
+        self._forget(job_id)
         places = [place_of(logarithm - said) for said in job.said]
         for news, clock in self._told_by(job):
             weight = news.weight_now(job.weight, clock)
@@ -144,8 +156,8 @@ class RunTimeCalibration:
         many.
         """
         self.awaited[job_id] = job
-        if job.user:
-            self._in_flight[job.user] = self._in_flight.get(job.user, 0) + 1
+        if job.owner:
+            self._in_flight[job.owner] = self._in_flight.get(job.owner, 0) + 1
         if len(self.awaited) > MAX_AWAITED:
             self.withdrawn(next(iter(self.awaited)))
 
@@ -168,6 +180,7 @@ class RunTimeCalibration:
         twin.of_clusters = [news.copy() for news in self.of_clusters]
         twin.clusters, twin.awaited = dict(self.clusters), dict(self.awaited)
         twin.running, twin.looked_s = self.running.copy(), self.looked_s
+        twin.lasting = LastingMisses(self.lasting.shifts)
         twin.usual_hazards = self.usual_hazards
         twin._in_flight, twin._offsets = dict(self._in_flight), dict(self._offsets)
         return twin
@@ -202,11 +215,11 @@ class RunTimeCalibration:
         return job
 
     def _forget(self, job_id: str) -> None:
-        user = self.awaited.pop(job_id).user
-        if user and self._in_flight[user] > 1:
-            self._in_flight[user] -= 1
+        owner = self.awaited.pop(job_id).owner
+        if owner and self._in_flight[owner] > 1:
+            self._in_flight[owner] -= 1
         else:
-            self._in_flight.pop(user, None)
+            self._in_flight.pop(owner, None)
 
 
 def virtual_cluster_of(job: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from lucid_models.duration.residual_hazards import BINS, LEVELS, SHAPE, hazards,
 Floats = NDArray[np.float64]
 
 # After starts of this weight a job's own weight has fallen by the factor e.
-WINDOW = 100.0
+WINDOW = 150.0
 _FIRST_ROWS = 64
 
 

@@ -3,9 +3,11 @@
 Models that were saved while offsets followed the misses of ended jobs (layout 1: one offset a level of all
 jobs and of each virtual cluster) are read as if WINDOW jobs of each had shown these offsets to be right.
 `tests/lucid_models/saved/run_time_calibration_layout_1.json` is such a calibration. Layout 2 had bins half a
-width lower: each is shared out evenly among the two that it overlaps.
+width lower: each is shared out evenly among the two that it overlaps. Up to layout 3 what jobs in flight were
+told was not kept: it is taken to be what they would be told now.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from lucid_models.duration.calibration import (
     AwaitedJob,
     RunTimeCalibration,
 )
+from lucid_models.duration.lasting_misses import MOST, LastingMisses
 from lucid_models.duration.residual_hazards import EXPECTED, LEVELS, SHAPE, ends_expected
 from lucid_models.duration.residual_news import WINDOW, ResidualNews, RunningJob
 from lucid_models.model_format import Fields, finite_list
@@ -34,9 +37,10 @@ def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
     awaited, running = calibration.awaited.values(), calibration.running
     table = running.table()
     return {
-        "layout": 3,
+        "layout": 4,
         "looked_s": calibration.looked_s,
         "usual_hazards": finite_list(calibration.usual_hazards.ravel()),
+        "shifts": list(calibration.lasting.shifts),
         "clock": calibration.of_all.clock,
         "ended": finite_list(calibration.of_all.ended.ravel()),
         "virtual_clusters": list(calibration.clusters),
@@ -44,9 +48,10 @@ def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
         "ended_of_clusters": [each for news in clusters for each in finite_list(news.ended.ravel())],
         "awaited": list(calibration.awaited),
         "awaited_virtual_clusters": [job.virtual_cluster for job in awaited],
-        "awaited_users": [job.user for job in awaited],
+        "awaited_users": [job.owner for job in awaited],
         "awaited_weights": [job.weight for job in awaited],
         "awaited_quantiles": [each for job in awaited for each in job.said],
+        "awaited_told": [each for job in awaited for each in job.told],
         "running": list(running.job_ids),
         "running_starts_s": finite_list(table[:, running.START]),
         "running_clocks": finite_list(table[:, running.CLOCK_OF_ALL]),
@@ -56,10 +61,10 @@ def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
 
 
 def read_calibration(fields: Fields) -> RunTimeCalibration:
-    """Read what `calibration_to_data` wrote, and layouts 1 and 2; raises CorruptModelError."""
+    """Read what `calibration_to_data` wrote, and the layouts before; raises CorruptModelError."""
     if not fields.has("layout"):
         return _read_layout_1(fields)
-    layout = fields.integer("layout", 2, 3)
+    layout = fields.integer("layout", 2, 4)
     binned = _half_a_bin_higher if layout == 2 else np.copy
     calibration = RunTimeCalibration()
     calibration.looked_s = fields.number("looked_s", NEVER_S, _MOST)
@@ -71,15 +76,25 @@ def read_calibration(fields: Fields) -> RunTimeCalibration:
     ended = _sized(fields, "ended_of_clusters", len(names) * _SIZE, 0.0, _MOST).reshape(-1, *SHAPE)
     for name, clock, of_cluster in zip(names, clocks, ended, strict=True):
         calibration.know_cluster(name, ResidualNews(binned(of_cluster), clock=clock))
-    _read_awaited(fields, calibration)
+    if layout == 4:
+        calibration.lasting = LastingMisses(_sized(fields, "shifts", len(LEVELS), -MOST, MOST).tolist())
+    _read_awaited(fields, calibration, "awaited_told" if layout == 4 else "awaited_quantiles")
     _read_running(fields, calibration)
     calibration.running.count_passed(calibration.looked_s, calibration.of_all, calibration.of_clusters)
     if layout == 2:
         calibration.usual_hazards = calibration.of_all.hazards(EXPECTED)
+    if layout < 4:
+        _tell_now(calibration)
     return calibration
 
 
-def _read_awaited(fields: Fields, calibration: RunTimeCalibration) -> None:
+def _tell_now(calibration: RunTimeCalibration) -> None:
+    for job_id, job in calibration.awaited.items():
+        told = calibration.told(job.virtual_cluster, job.said)
+        calibration.awaited[job_id] = dataclasses.replace(job, told=told)
+
+
+def _read_awaited(fields: Fields, calibration: RunTimeCalibration, told_field: str) -> None:
     jobs = fields.texts("awaited", most=MAX_AWAITED, unique=True)
     clusters, users = (
         fields.texts(f"awaited_{name}", most=MAX_AWAITED) for name in ("virtual_clusters", "users")
@@ -87,10 +102,9 @@ def _read_awaited(fields: Fields, calibration: RunTimeCalibration) -> None:
     if not len(jobs) == len(clusters) == len(users):
         raise fields.fail("awaited", "does not match its virtual clusters and users")
     weights = _sized(fields, "awaited_weights", len(jobs), 0.0, 1.0).tolist()
-    said = _sized(fields, "awaited_quantiles", len(jobs) * len(LEVELS), -1e3, 1e3).reshape(-1, len(LEVELS))
-    for job_id, *job, quantiles in zip(jobs, clusters, users, weights, said.tolist(), strict=True):
-        cluster, user, weight = job
-        calibration.await_end(job_id, AwaitedJob(cluster, user, tuple(quantiles), weight))
+    said, told = (_quantiles(fields, name, len(jobs)) for name in ("awaited_quantiles", told_field))
+    for job_id, *job in zip(jobs, clusters, users, said, told, weights, strict=True):
+        calibration.await_end(job_id, AwaitedJob(*job))
 
 
 def _read_running(fields: Fields, calibration: RunTimeCalibration) -> None:
@@ -122,6 +136,11 @@ def _half_a_bin_higher(ended: NDArray[np.float64]) -> NDArray[np.float64]:
     return shared
 
 
+def _quantiles(fields: Fields, name: str, jobs: int) -> list[tuple[float, ...]]:
+    numbers = _sized(fields, name, jobs * len(LEVELS), -1e3, 1e3).reshape(-1, len(LEVELS))
+    return [tuple(of_job) for of_job in numbers.tolist()]
+
+
 def _sized(fields: Fields, name: str, size: int, low: float, high: float) -> NDArray[np.float64]:
     numbers = fields.numbers(name, low, high)
     if numbers.size != size:
@@ -143,7 +162,8 @@ def _read_layout_1(fields: Fields) -> RunTimeCalibration:
     clusters = fields.texts("awaited_virtual_clusters", most=MAX_AWAITED)
     if len(clusters) != len(jobs):
         raise fields.fail("awaited", "does not match its virtual clusters")
-    said = _sized(fields, "awaited_quantiles", len(jobs) * len(LEVELS), -1e3, 1e3).reshape(-1, len(LEVELS))
-    for job_id, cluster, quantiles in zip(jobs, clusters, said.tolist(), strict=True):
-        calibration.await_end(job_id, AwaitedJob(cluster, "", tuple(quantiles), 1.0))
+    said = _quantiles(fields, "awaited_quantiles", len(jobs))
+    for job_id, cluster, quantiles in zip(jobs, clusters, said, strict=True):
+        calibration.await_end(job_id, AwaitedJob(cluster, "", quantiles, quantiles, 1.0))
+    _tell_now(calibration)
     return calibration
