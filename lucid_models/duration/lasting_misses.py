@@ -3,8 +3,9 @@ started jobs tell misses for weeks on end.
 
 Those count a crowd of alike jobs as a few, hear of waiting jobs late, and are of their virtual cluster's last
 jobs. Each leaves a bias of some points. Here every ended job counts as one, and a quantile q moves by STEP
-times (q - 1) where a job ended within it, by STEP times q where it did not (Gibbs and Candès, "Adaptive
-Conformal Inference Under Distribution Shift", NeurIPS 2021, equation 2): it rests where a share q ends within.
+times (q - 1) where a job ended within it, by STEP times q where it did not: it rests where a share q ends
+within (quantile tracking; Angelopoulos, Candès and Tibshirani, "Conformal PID Control for Time Series
+Prediction", NeurIPS 2023).
 """
 
 from collections.abc import Sequence

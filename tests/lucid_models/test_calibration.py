@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from live_scheduler.memory.journal import JobEvent, JobEventKind
 from live_scheduler.memory.online_state import OnlineState
 from lucid_models.duration.calibration import LOOK_EVERY_S, MAX_VIRTUAL_CLUSTERS, RunTimeCalibration
+from lucid_models.duration.lasting_misses import MOST
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds, job_mappings
 from lucid_models.duration.residual_hazards import BIN_WIDTH, LEVELS
 from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
@@ -24,15 +25,16 @@ SAID = (8.0, 9.2816)
 GAP_S = 3_600.0
 
 
-def live(residuals, clusters, calibration=None, *, gap_s=GAP_S, users=None, first=0):
-    """Jobs that are submitted one after the other, and start at once: whether each run time lay within the
-    quantiles of its submission, shape (jobs, levels), and the calibration at the last submission.
+def live(residuals, clusters, calibration=None, *, gap_s=GAP_S, users=None, first=0, submit_s=None):
+    """Jobs that are submitted one after the other (or at `submit_s`), and start at once: whether each run
+    time lay within the quantiles of its submission, shape (jobs, levels), and the calibration at the last one.
     """
     calibration = calibration or RunTimeCalibration()
     run_s = np.exp(SAID[0] + np.asarray(residuals))
-    submit_s = gap_s * (first + 1 + np.arange(len(run_s)))
+    if submit_s is None:
+        submit_s = gap_s * (first + 1 + np.arange(len(run_s)))
     happens = [(at_s, 1, job) for job, at_s in enumerate(submit_s)]
-    happens += [(at_s, 0, job) for job, at_s in enumerate(submit_s + run_s) if at_s <= submit_s[-1]]
+    happens += [(at_s, 0, job) for job, at_s in enumerate(np.add(submit_s, run_s)) if at_s <= submit_s[-1]]
     within = np.empty((len(run_s), len(LEVELS)), dtype=bool)
     for at_s, submitted, job in sorted(happens):
         name = f"j{first + job}"
@@ -112,6 +114,30 @@ def test_a_crowd_of_one_users_jobs_weighs_less_as_far_as_others_have_jobs_in_fli
     # A user who is alone is no crowd, but the log; and nothing is known of jobs without a user.
     assert weight_of_500_starts(["me"] * 500, 0) == 500
     assert weight_of_500_starts([""] * 500, 500) == 500
+
+
+def test_what_crowds_hide_for_weeks_shifts_the_quantiles_of_all_jobs():
+    """Every burst's jobs run as the shortest jobs of others do: weighed as few, they would be covered nearly
+    always.
+    """
+    rng = np.random.default_rng(2)
+    residuals, users, submit_s = [], [], []
+    for number in range(600):
+        residuals += [*rng.normal(size=2), *(-1.0 + 0.5 * rng.normal(size=40))]
+        users += [f"u{2 * number}", f"u{2 * number + 1}", *(["crowd"] * 40)]
+        submit_s += [number * 86_400.0, *([number * 86_400.0 + 60.0] * 41)]
+    within, calibration = live(residuals, ["vc"] * len(residuals), users=users, submit_s=submit_s)
+    assert within[15_000:].mean(axis=0) == pytest.approx(LEVELS, abs=0.02)
+    assert max(calibration.lasting.shifts) < 0
+
+
+def test_jobs_that_were_submitted_together_shift_quantiles_by_no_more_than_a_factor():
+    calibration = RunTimeCalibration()
+    for number in range(5_000):
+        calibration.submitted(f"j{number}", 1_000.0, "vc", "", SAID)
+    for number in range(5_000):
+        calibration.ended(f"j{number}", 1e6, 1e6)
+    assert calibration.lasting.shifts == (MOST, MOST)
 
 
 def quantiles(model, jobs):
@@ -246,6 +272,18 @@ def test_a_calibration_of_layout_1_is_read_with_its_offsets_and_its_jobs():
         read_calibration(Fields(data, "model"))
 
 
+def test_what_jobs_in_flight_were_told_is_taken_from_now_where_it_was_not_saved(duration_model):
+    calibration = duration_model.scorer.calibration
+    data = json.loads(json.dumps(calibration_to_data(calibration)))
+    for name in ("awaited_told", "shifts"):
+        del data[name]
+    before = read_calibration(Fields(data | {"layout": 3}, "model"))
+    assert before.awaited.keys() == calibration.awaited.keys()
+    for job in before.awaited.values():
+        assert job.told == before.told(job.virtual_cluster, job.said)
+    assert before.lasting.shifts == (0.0, 0.0)
+
+
 def test_a_calibration_of_layout_2_is_read_with_the_bins_of_its_time(duration_model):
     """Its bins lay half a bin lower: what was said exactly right had moved the median by half a bin."""
     data = json.loads(json.dumps(calibration_to_data(duration_model.scorer.calibration)))
@@ -259,7 +297,10 @@ def test_a_calibration_of_layout_2_is_read_with_the_bins_of_its_time(duration_mo
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("layout", 4),
+        ("layout", 5),
+        ("shifts", [0.0]),
+        ("shifts", [0.0, 2.0]),
+        ("awaited_told", [1.0]),
         ("awaited", "j1"),
         ("awaited", ["j1", "j1"]),
         ("awaited_quantiles", [1.0]),
