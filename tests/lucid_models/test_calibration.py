@@ -27,7 +27,7 @@ GAP_S = 3_600.0
 
 def live(residuals, clusters, calibration=None, *, gap_s=GAP_S, users=None, first=0, submit_s=None):
     """Jobs that are submitted one after the other (or at `submit_s`), and start at once: whether each run
-    time lay within the quantiles of its submission, shape (jobs, levels), and the calibration at the last one.
+    time lay within the quantiles of its submission, shape (jobs, levels), and the calibration at the end.
     """
     calibration = calibration or RunTimeCalibration()
     run_s = np.exp(SAID[0] + np.asarray(residuals))
