@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.bin_finder import BinFinder
-from lucid_models.boosting_checks import check_scores, check_table, diverged
+from lucid_models.boosting_checks import DivergedError, check_scores, check_table, diverged
 
 # The losses, and the targets that each is defined for.
 OBJECTIVES: Mapping[str, str] = {
@@ -46,6 +46,8 @@ _PAIR_BINS = 32
 # Below this many numbers threads wait for one another longer than they work.
 _THREADED_CELLS = 400_000
 _CHUNK_ROWS = 1 << 14
+# Pseudo-Huber's delta, in so many of its own, where a training with it diverged.
+_WIDER = (4.0, 16.0, 64.0)
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,13 @@ class BoostingSettings:
 
 @dataclass(frozen=True)
 class BoostedModel:
-    """What training gives: the scorer, and each row's prediction by bags that did not train on it (link
-    scale).
+    """What training gives: the scorer, each row's prediction by bags that did not train on it (link scale),
+    and the settings that it converged with.
     """
 
     scorer: AdditiveScorer
     held_out_scores: NDArray[np.float64]
+    settings: BoostingSettings
 
 
 def affordable(settings: BoostingSettings, rows: int, features: int) -> BoostingSettings:
@@ -175,6 +178,7 @@ def boost(
 
     Shapes: features (rows, len(feature_names)), NaN where unknown, in single precision if memory matters;
     target (rows,), blocks (rows,), weights (rows,): how much each row counts, > 0 (None: all the same).
+    A training by pseudo-Huber that diverges is begun anew with a wider delta.
     Raises BadInputError for shapes or values that cannot be learned from, when there is too little to
     validate on and when training diverged.
     """
@@ -187,6 +191,25 @@ def boost(
             f"{len(target)} rows in one block of time cannot be split into training and validation.",
             remedy="Give a longer history.",
         )
+    settings = replace(settings, bags=bags)
+    for wider in _with_wider_deltas(settings):
+        try:
+            return _boost(matrix, target, feature_names, blocks, settings, weights)
+        except DivergedError:
+            settings = wider
+    return _boost(matrix, target, feature_names, blocks, settings, weights)
+
+
+def _boost(
+    matrix: NDArray[np.floating[Any]],
+    target: NDArray[np.float64],
+    feature_names: Sequence[str],
+    blocks: NDArray[np.intp],
+    settings: BoostingSettings,
+    weights: NDArray[np.float64] | None,
+) -> BoostedModel:
+    """`boost` of a table that was checked, which has a block for each bag."""
+    bags = settings.bags
     bag_of_row = _validating_bag(blocks, bags)
     whole = settings.sample_rows is None or settings.sample_rows >= len(target)
     rows = slice(None) if whole else sampled_rows(blocks, settings.sample_rows or 0, settings.seed)
@@ -211,7 +234,20 @@ def boost(
         moved = _intercept_shift(settings.loss, target, scores, weights)
         scorer = AdditiveScorer(scorer.feature_names, terms, scorer.intercept + moved, scorer.link)
         held_out += moved
-    return BoostedModel(scorer, held_out)
+    return BoostedModel(scorer, held_out, settings)
+
+
+def _with_wider_deltas(settings: BoostingSettings) -> list[BoostingSettings]:
+    """What to begin anew with after a training diverged: ever wider pseudo-Huber, none for another loss.
+
+    Its curvature vanishes far from the targets, where Newton steps run away: between two groups of targets,
+    for instance, where the median lies. The wider it is, the more it is like the squared error.
+    """
+    if settings.loss != "pseudo_huber":
+        return []
+    delta = float(settings.objective.partition("delta=")[2] or 1.0)
+    objectives = [f"pseudo_huber:delta={delta * wider:g}" for wider in _WIDER]
+    return [replace(settings, objective=objective) for objective in objectives]
 
 
 def scorer_of(model: Any, feature_names: Sequence[str]) -> AdditiveScorer:

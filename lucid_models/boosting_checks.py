@@ -85,8 +85,12 @@ def check_scores(scores: NDArray[np.float64], target: NDArray[np.float64], link:
         raise diverged(f"{scores_text} for targets from {low:.3g} to {high:.3g}")
 
 
-def diverged(how: str) -> BadInputError:
+class DivergedError(BadInputError):
+    """A training did not converge."""
+
+
+def diverged(how: str) -> DivergedError:
     """The error of a training that did not converge."""
-    return BadInputError(
+    return DivergedError(
         f"Training diverged {how}.", remedy="Scale the target, lower the learning rate or change the loss."
     )

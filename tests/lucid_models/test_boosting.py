@@ -277,6 +277,17 @@ def test_training_that_diverges_is_refused() -> None:
         boost(features, target * 1e12, NAMES, blocks, BoostingSettings(objective="pseudo_huber:delta=1.0"))
 
 
+def test_two_groups_of_targets_are_learned_though_the_first_training_diverges() -> None:
+    # The median lies between the groups, where pseudo-Huber has next to no curvature.
+    second = (np.random.default_rng(1).random(100) < 0.5).astype(float)
+    target = 1.3 + 8.0 * second + np.random.default_rng(0).normal(0.0, 0.3, 100)
+    huber = BoostingSettings(objective="pseudo_huber:delta=0.25", bags=2, max_rounds=100, max_bins=16)
+    features = np.stack([second, np.zeros(100)], axis=1)
+    model = boost(features, target, NAMES, np.arange(100) // 10, huber)
+    assert np.abs(model.scorer.score(features) - target).mean() < 0.3
+    assert model.settings.objective == "pseudo_huber:delta=1"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
