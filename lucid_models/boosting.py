@@ -110,13 +110,12 @@ class BoostingSettings:
 
 @dataclass(frozen=True)
 class BoostedModel:
-    """What training gives: the scorer, each row's prediction by bags that did not train on it (link scale),
-    and the settings that it converged with.
+    """What training gives: the scorer, and each row's prediction by bags that did not train on it (link
+    scale).
     """
 
     scorer: AdditiveScorer
     held_out_scores: NDArray[np.float64]
-    settings: BoostingSettings
 
 
 def affordable(settings: BoostingSettings, rows: int, features: int) -> BoostingSettings:
@@ -192,12 +191,12 @@ def boost(
             remedy="Give a longer history.",
         )
     settings = replace(settings, bags=bags)
-    for wider in _with_wider_deltas(settings):
+    for tried in (settings, *_with_wider_deltas(settings)):
         try:
-            return _boost(matrix, target, feature_names, blocks, settings, weights)
-        except DivergedError:
-            settings = wider
-    return _boost(matrix, target, feature_names, blocks, settings, weights)
+            return _boost(matrix, target, feature_names, blocks, tried, weights)
+        except DivergedError as error:
+            failure = error
+    raise failure
 
 
 def _boost(
@@ -234,7 +233,7 @@ def _boost(
         moved = _intercept_shift(settings.loss, target, scores, weights)
         scorer = AdditiveScorer(scorer.feature_names, terms, scorer.intercept + moved, scorer.link)
         held_out += moved
-    return BoostedModel(scorer, held_out, settings)
+    return BoostedModel(scorer, held_out)
 
 
 def _with_wider_deltas(settings: BoostingSettings) -> list[BoostingSettings]:
