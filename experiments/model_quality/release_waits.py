@@ -9,6 +9,7 @@ from time import process_time
 import pandas as pd
 
 from cluster_logs.ingest import ingest_log
+from foundation.csv_files import write_csv
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.waits import MEDIAN, OURS
@@ -53,7 +54,7 @@ def release_waits(
     """
     with scratch_folder("release-waits") as folder:
         lake, jobs = str(folder / "lake"), folder / "jobs.csv"
-        pd.concat([pd.read_csv(file, dtype=str) for file in files]).to_csv(jobs, index=False)
+        write_csv(pd.concat([pd.read_csv(file, dtype=str) for file in files]), jobs)
         ingest_log(
             source_format="queue", input_uri=str(jobs), cluster=_CLUSTER, lake_uri=lake, progress=progress
         )
