@@ -42,17 +42,21 @@ def _present(release: object, as_json: bool) -> None:
     facts = to_jsonable(release)
 
     def people() -> None:
+        from pipeline.overview.release_contents import not_defaults
+
+        # A release that was published without a word has no reason, the first one nothing before it.
+        went_live = {name: value for name, value in (facts["went_live"] or {}).items() if value}
         shown = _row(facts) | {
             "models": [
                 f"{kind}: {pin['name']} version {pin['version']}, sha256 {pin['digest'][:12]}"
                 for kind, pin in facts["models"].items()
             ],
             "policy": facts["policy"],
-            "settings": facts["settings"],
+            "settings that are not defaults": not_defaults(facts["policy"], facts["settings"]) or None,
             **({"choice": facts["choice"]} if facts["choice"] else {}),
             **{part: facts[part] for part in ("node_sleep", "loaning", "waits") if facts[part]},
             "provenance": facts["provenance"],
-            **({"went_live": facts["went_live"]} if facts["went_live"] else {}),
+            **({"went_live": went_live} if went_live else {}),
             "says": (facts["verdict"] or {}).get("sentence"),
         }
         print_facts(shown, title=f"{facts['name']} version {facts['version']}")

@@ -51,7 +51,7 @@ class Difference:
 def release_parts(release: ReleaseInfo) -> list[ReleasePart]:
     """Return the parts that a release has, the policy's settings first."""
     title = f"Settings of {release.policy} that are not its defaults"
-    parts = [(title, _not_defaults(release.policy, release.settings))]
+    parts = [(title, not_defaults(release.policy, release.settings))]
     parts += [(title, document) for title, _, document in _optional_parts(release)]
     return [
         ReleasePart(title, [ReleaseSetting(*row) for row in _flat(document)])
@@ -60,7 +60,7 @@ def release_parts(release: ReleaseInfo) -> list[ReleasePart]:
     ]
 
 
-def _not_defaults(policy: str, pinned: Mapping[str, Any]) -> Mapping[str, Any]:
+def not_defaults(policy: str, pinned: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings without those that are the policy's defaults: a release pins them all. Of a policy
     that is not installed here no defaults are known.
     """

@@ -34,10 +34,11 @@ WAITING = (
 
 @dataclass(frozen=True)
 class History:
-    """What each step said, and what was refused on the way."""
+    """What each step said, what was refused on the way, and how people are shown the second release."""
 
     said: dict[str, Any]
     unjudged: subprocess.CompletedProcess[str]
+    shown: str
 
 
 def write_queue(file: Path) -> None:
@@ -73,11 +74,12 @@ def history(
     said["rebuilt"] = shell.document("release", "build", *days, *pinned, "--setting", "profiling_limit_s=100")
     said["judged again"] = shell.document("release", "validate")
     said["replaced"] = shell.document("release", "publish", "--cluster", CLUSTER)
+    shown = shell.run("release", "show").stdout
     said["rolled back"] = shell.document("release", "rollback")
     said["champion"] = shell.document("release", "show", "--alias", "champion")
     said["listed"] = shell.document("release", "list", "--cluster", CLUSTER)
     assert (shell.folder / "verdict" / "verdict.md").is_file()
-    yield History(said, unjudged)
+    yield History(said, unjudged, shown)
     forget_monitoring(mlflow_server)
     forget_releases(mlflow_server)
 
@@ -130,6 +132,17 @@ def test_all_releases_are_listed_the_newest_first(history: History) -> None:
     listed = history.said["listed"]["releases"]
     assert [release["version"] for release in listed] == [2, 1]
     assert all(set(release) >= RELEASE and release["verdict"]["approved"] for release in listed)
+
+
+def test_people_are_shown_the_settings_that_are_not_defaults_and_no_reason_where_none_was_given(
+    history: History,
+) -> None:
+    shown = " ".join(history.shown.split())
+    assert "profiling_limit_s 100" in shown
+    assert "profiling_order" in history.said["replaced"]["settings"]
+    assert "profiling_order" not in shown
+    assert "kind publish" in shown
+    assert "because" not in shown
 
 
 def test_a_queue_is_ranked_by_the_release_and_without_one_first_in_first_out(history: History) -> None:
