@@ -10,7 +10,7 @@ earlier than in truth by the time the job waited.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -341,10 +341,7 @@ class WorkloadEstimateModel:
         end_s, run_s = ends_and_run_times(table)
         taught = (end_s <= until_s) & (submit_s <= until_s) & ~np.isnan(run_s)
         if int(taught.sum()) < MIN_JOBS:
-            raise BadInputError(
-                f"{int(taught.sum())} jobs had ended by the end of the table; too few to learn from.",
-                remedy=f"Give at least {MIN_JOBS} jobs with a known run time.",
-            )
+            raise _too_few_jobs(int(taught.sum()), int((~np.isnan(run_s)).sum()), until_s)
         progress(0, None, "finding what tells run times apart")
         choice = choose_levels(
             table[submit_s <= until_s].reset_index(drop=True),
@@ -367,6 +364,17 @@ class WorkloadEstimateModel:
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))
+
+
+def _too_few_jobs(ended: int, with_run_time: int, until_s: float) -> BadInputError:
+    known_until = datetime.fromtimestamp(until_s, UTC).isoformat(timespec="seconds")
+    what = f"{ended} jobs had ended by {known_until}; too few to learn from."
+    if with_run_time < MIN_JOBS:
+        return BadInputError(what, remedy=f"Give at least {MIN_JOBS} jobs with a known run time.")
+    return BadInputError(
+        f"{what} The table holds {with_run_time} run times, known only after that moment.",
+        remedy=f"Give a log in which jobs are still submitted after {MIN_JOBS} jobs have ended.",
+    )
 
 
 def _calibration(

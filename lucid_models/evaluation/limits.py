@@ -49,14 +49,21 @@ def job_events(table: LimitTable, moment: Moment) -> Iterator[tuple[int, int, fl
 
 
 def measured_by_group(table: LimitTable, advised_s: Floats, judged: NDArray[np.bool_]) -> list[Row]:
-    """A row a group of the judged jobs, shape (jobs,); none where no job is judged.
+    """A row a group of the judged jobs, shape (jobs,): all, and those with GPUs unless all have them; none
+    where no job is judged.
 
     `ratio_before`, `ratio_after`: median of limit / run time as asked and as advised; `killed_pct`: jobs that
     run into an advised limit, `used_up_pct` those of them that had used up their own; `lowered_pct`: jobs
     with a shorter limit; `limit_time_pct`: advised limits summed, of those asked for.
     """
-    groups = (("all", judged), (GPU_JOBS, judged & table.has_gpus))
-    return [{"group": group} | _measured(table, advised_s, is_in) for group, is_in in groups if is_in.any()]
+    groups = {"all": judged}
+    if not table.has_gpus[judged].all():
+        groups[GPU_JOBS] = judged & table.has_gpus
+    return [
+        {"group": group} | _measured(table, advised_s, is_in)
+        for group, is_in in groups.items()
+        if is_in.any()
+    ]
 
 
 def _measured(table: LimitTable, advised_s: Floats, is_in: NDArray[np.bool_]) -> Row:

@@ -191,6 +191,14 @@ def test_a_log_in_which_nothing_has_ended_is_refused(jobs, duration_settings) ->
         WorkloadEstimateModel(duration_settings).fit(jobs.assign(duration_s=np.nan, end_time=pd.NaT))
 
 
+def test_jobs_that_were_all_submitted_at_one_moment_are_refused_for_what_they_are(
+    jobs, duration_settings
+) -> None:
+    at_once = jobs.iloc[:300].assign(submit_time=jobs["submit_time"].iloc[0])
+    with pytest.raises(BadInputError, match=r"holds \d+ run times.*still submitted after 100 jobs"):
+        WorkloadEstimateModel(duration_settings).fit(at_once)
+
+
 def test_two_trainings_give_the_same_bytes(jobs, duration_settings, duration_model) -> None:
     again = WorkloadEstimateModel(duration_settings).fit(
         jobs.iloc[:700].sample(frac=1.0, random_state=1).sort_index()

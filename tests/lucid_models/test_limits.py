@@ -152,6 +152,7 @@ def test_a_log_is_measured_by_group_and_every_row_is_accounted_for() -> None:
     columns = columns_of([1_800.0] * 450)
     columns["limit_s"][3] = np.nan
     columns["end_s"][4] = np.nan
+    columns["gpus"][-10:] = 0
     table = LimitTable.of(columns)
     assert table.skipped == {"no_limit": 1, "not_ended": 1}
     judged = table.submit_s >= table.submit_s[0] + 2.5 * 86_400
@@ -160,6 +161,8 @@ def test_a_log_is_measured_by_group_and_every_row_is_accounted_for() -> None:
     assert {row["group"] for row in rows} == {"all", "GPU jobs"}
     ours = rows[0]
     assert (ours["killed_pct"], ours["ratio_before"], ours["ratio_after"]) == (0.0, 24.0, 1.5)
+    with_gpus = judged & table.has_gpus
+    assert [row["group"] for row in measured_by_group(table, advised_s, with_gpus)] == ["all"]
 
 
 def test_a_log_without_limits_is_refused() -> None:

@@ -32,8 +32,11 @@ def tables(**columns: object) -> MonitoredTables:
 
 
 def test_savings_are_of_the_judged_jobs() -> None:
-    savings = limit_savings(tables(time_limit_s=43_200.0))
+    savings = limit_savings(tables(time_limit_s=43_200.0, gpus=np.arange(JOBS) % 2))
     assert [one.group for one in savings] == ["all", "GPU jobs"]
+    assert [one.jobs for one in savings] == [JOBS // 2, JOBS // 4]
+    savings = limit_savings(tables(time_limit_s=43_200.0))
+    assert [one.group for one in savings] == ["all"]
     assert savings[0].jobs == JOBS // 2
     assert (savings[0].ratio_before, savings[0].ratio_after, savings[0].killed_pct) == (24.0, 1.5, 0.0)
 
