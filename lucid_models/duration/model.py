@@ -372,7 +372,7 @@ def _too_few_jobs(ended: int, with_run_time: int, until_s: float) -> BadInputErr
     if with_run_time < MIN_JOBS:
         return BadInputError(what, remedy=f"Give at least {MIN_JOBS} jobs with a known run time.")
     return BadInputError(
-        f"{what} The table holds {with_run_time} run times, known only after that moment.",
+        f"{what} The table holds {with_run_time - ended} run times that became known only after that moment.",
         remedy=f"Give a log in which jobs are still submitted after {MIN_JOBS} jobs have ended.",
     )
 
