@@ -136,6 +136,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     start, end, submit = (checker.instant_or_seconds(name) for name in ("start", "end", "submit"))
     start = np.where(_never_started(checker, state, start, end), NOT_A_TIME, start)
     ran_s = np.where(start != NOT_A_TIME, _run_time_s(checker), np.nan)
+    end = _in_the_second_hour(start, end, ran_s)
     home = checker.optional_text("partition")
     home, submit = _as_marked(checker, context.options.mark_key, checker.text(id_column), home, submit)
     return build_jobs(
@@ -206,6 +207,16 @@ def _never_started(checker: RowChecker, state: pa.Array, start: IntArray, end: I
         return np.zeros(len(checker), dtype=bool)
     never: Mask = cancelled & (start == end) & is_missing(checker.text("alloctres"))
     return never
+
+
+def _in_the_second_hour(start: IntArray, end: IntArray, ran_s: FloatArray) -> IntArray:
+    """Ends, in the second of the two equal hours of an autumn night where a job ran for an hour more than its
+    times show. (A suspended job ran for less.)
+    """
+    both = (start != NOT_A_TIME) & (end != NOT_A_TIME)
+    shown_s = np.where(both, (np.where(both, end, 0) - np.where(both, start, 0)) / 1e6, np.nan)
+    later = np.abs(ran_s - shown_s - 3_600.0) <= 1.0
+    return np.where(later, end + 3_600_000_000, end)
 
 
 def _gpus(checker: RowChecker) -> FloatArray:

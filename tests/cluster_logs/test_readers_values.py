@@ -228,6 +228,28 @@ def test_sacct_times_states_and_limits() -> None:
     assert jobs.loc["109", "name"] == 'oom "half quoted'
 
 
+def test_sacct_ends_in_the_second_of_two_equal_hours_as_elapsed_tells(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    rows = (
+        ("1", "01:50:00", "01:10:00", "00:20:00"),  # ends before it starts, by the clock
+        ("2", "00:30:00", "01:30:00", "02:00:00"),
+        ("3", "00:30:00", "01:30:00", "01:00:00"),  # in the first
+        ("4", "00:30:00", "02:30:00", "02:00:00"),  # suspended for an hour
+        ("5", "01:50:00", "01:10:00", "00:10:00"),  # no hour explains it
+    )
+    lines = ["JobIDRaw|Partition|State|Submit|Start|End|Elapsed|AllocTRES\n"]
+    for name, start, end, elapsed in rows:
+        times = f"2017-11-05T00:10:00|2017-11-05T{start}|2017-11-05T{end}"
+        lines.append(f"{name}|vc1|COMPLETED|{times}|{elapsed}|gres/gpu=1\n")
+    path.write_text("".join(lines))
+    jobs, report = read_jobs_file(str(path), "sacct", time_zone="America/Los_Angeles")
+    ran_s = jobs.set_index("job_id")["duration_s"].to_dict()
+    assert ran_s == {"1": 1_200, "2": 7_200, "3": 3_600, "4": 10_800}
+    assert job(jobs, "1")["end_time"] == utc("2017-11-05 09:10:00")
+    assert job(jobs, "4")["service_s"] == 7_200
+    assert report.reasons == {"end_before_start": 1}
+
+
 def test_sacct_without_header_reads_the_documented_order(tmp_path: Path) -> None:
     path = tmp_path / "sacct.txt"
     values = dict.fromkeys(DEFAULT_FIELDS, "1") | {
