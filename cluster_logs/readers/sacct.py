@@ -211,7 +211,7 @@ def _never_started(checker: RowChecker, state: pa.Array, start: IntArray, end: I
 
 def _in_the_second_hour(start: IntArray, end: IntArray, ran_s: FloatArray) -> IntArray:
     """Ends, in the second of the two equal hours of an autumn night where a job ran for an hour more than its
-    times show. (A suspended job ran for less.)
+    times show; a suspended job ran for less.
     """
     both = (start != NOT_A_TIME) & (end != NOT_A_TIME)
     shown_s = np.where(both, (np.where(both, end, 0) - np.where(both, start, 0)) / 1e6, np.nan)
