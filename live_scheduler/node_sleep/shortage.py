@@ -6,6 +6,7 @@ more would not help it. Idle nodes that it needs stay awake: it may be waiting f
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from live_scheduler.cluster_state import LiveJob
@@ -29,14 +30,20 @@ def nodes_needed(nodes: Collection[PoweredNode], jobs: Iterable[LiveJob]) -> dic
     return {partition: math.ceil(count - 1e-9) for partition, count in needed.items()}
 
 
-def nodes_short(nodes: Collection[PoweredNode], needed: Mapping[str, int]) -> dict[str, int]:
-    """Return, by partition, how many of the needed nodes are neither idle nor awake, and could be."""
+def nodes_short(
+    nodes: Collection[PoweredNode], needed: Mapping[str, int], just_given: Collection[str] = ()
+) -> dict[str, int]:
+    """Return, by partition, how many of the needed nodes are neither idle nor awake, and could be.
+
+    Jobs are read before nodes: nodes `just_given` to jobs may be those of jobs that were waiting then.
+    """
     short = {}
+    given = Counter(p for node in nodes if node.name in just_given for p in node.partitions)
     for partition, count in needed.items():
         own = [node for node in nodes if partition in node.partitions and node.counts and not node.busy]
         idle = sum(node.power is PowerState.AWAKE for node in own)
         wakeable = sum(node.power in (PowerState.ASLEEP, PowerState.BOOTING) for node in own)
-        if (lack := min(count - idle, wakeable)) > 0:
+        if (lack := min(count - idle - given[partition], wakeable)) > 0:
             short[partition] = lack
     return short
 

@@ -60,6 +60,7 @@ class NodeSleeper:
         self._control: SleepControl | None = None
         self._pinned: Pinned[NodeForecaster] | None = None
         self._decided_bin_s: int | None = None
+        self._busy: frozenset[str] | None = None  # at the last look
         self.view: SleepingNodes | None = None
 
     def look(self, cluster: ClusterState, pinned: Pinned[NodeForecaster]) -> SleepingNodes:
@@ -83,7 +84,7 @@ class NodeSleeper:
         nodes = [node for node in reading.nodes if self._governs(node)]
         unasked = self._boots.follow(reading, now_s)
         needed = nodes_needed(nodes, cluster.jobs)
-        short = nodes_short(nodes, needed)
+        short = nodes_short(nodes, needed, self._just_given(nodes))
         seen = _observe(nodes, now_s, sum(short.values()), unasked)
         self._bins.note(now_s, sum(node.counts and node.busy for node in nodes))
         to_wake = self._to_wake(control, seen, nodes, short, len(unasked))
@@ -109,6 +110,11 @@ class NodeSleeper:
         if settings.mode is not Mode.CONTROL or reading.problem:
             return view
         return self._ask(view, [*map(WakeNode, to_wake), *map(PutToSleep, to_sleep)])
+
+    def _just_given(self, nodes: Collection[PoweredNode]) -> frozenset[str]:
+        """Return the nodes that have got jobs since the last look; none at the first."""
+        before, self._busy = self._busy, frozenset(node.name for node in nodes if node.busy)
+        return self._busy - before if before is not None else frozenset()
 
     def _to_wake(
         self,

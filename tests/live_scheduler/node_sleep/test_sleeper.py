@@ -101,6 +101,25 @@ def test_a_boot_for_a_job_brings_the_buffer_along_once(tmp_path: Path) -> None:
     assert here.look().wake_ups == 3
 
 
+def test_a_job_that_got_its_node_after_it_was_read_is_not_short_of_another(tmp_path: Path) -> None:
+    here = site(tmp_path, MemoryNodes.awake(6))
+    here.look_after_a_bin()
+    here.nodes.step()
+    here.nodes.give_jobs({"n1"})
+    here.look()
+    here.nodes.asked.clear()
+    here.waiting = [LiveJob("1", "vc1", "vc1", 4, 0.0, nodes=1)]
+    here.nodes.give_jobs({"n1", "n2"})  # n2 is the waiting job's
+    here.look()
+    assert here.nodes.asked == [WakeNode("n3")]  # the buffer, that one is woken for
+    here.waiting = [LiveJob("2", "vc1", "vc1", 4, 0.0, nodes=1)]
+    here.look()  # another job has waited for a whole look
+    assert here.nodes.asked == [WakeNode("n3")], "n3 boots for it"
+    here.waiting *= 2
+    here.look()
+    assert here.nodes.asked == [WakeNode("n3"), WakeNode("n4"), WakeNode("n5")]
+
+
 def test_a_job_that_no_node_can_serve_keeps_no_others_awake(tmp_path: Path) -> None:
     here = site(tmp_path, MemoryNodes.awake(4))
     here.waiting = [LiveJob("1", "other", "other", 4, 0.0, reason="Resources")]
