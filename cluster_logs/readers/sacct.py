@@ -64,6 +64,7 @@ from foundation.errors import BadInputError
 from foundation.progress import silent
 
 _COLUMNS = source_columns("sacct")
+_HOUR_US = 3_600_000_000
 _LAYOUT = Layout(
     required=("jobidraw|jobid", "state", "submit", "start", "end", "alloctres|reqtres"),
     optional=("cluster", "nodelist", "comment", "admincomment", *_COLUMNS.values()),
@@ -136,7 +137,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     start, end, submit = (checker.instant_or_seconds(name) for name in ("start", "end", "submit"))
     start = np.where(_never_started(checker, state, start, end), NOT_A_TIME, start)
     ran_s = np.where(start != NOT_A_TIME, _run_time_s(checker), np.nan)
-    end = _in_the_second_hour(start, end, ran_s)
+    start, end = _in_the_second_hour(submit, start, end, ran_s)
     home = checker.optional_text("partition")
     home, submit = _as_marked(checker, context.options.mark_key, checker.text(id_column), home, submit)
     return build_jobs(
@@ -209,14 +210,20 @@ def _never_started(checker: RowChecker, state: pa.Array, start: IntArray, end: I
     return never
 
 
-def _in_the_second_hour(start: IntArray, end: IntArray, ran_s: FloatArray) -> IntArray:
-    """Ends, in the second of the two equal hours of an autumn night where a job ran for an hour more than its
-    times show; a suspended job ran for less.
+def _in_the_second_hour(
+    submit: IntArray, start: IntArray, end: IntArray, ran_s: FloatArray
+) -> tuple[IntArray, IntArray]:
+    """Starts and ends, in the second of the two equal hours of an autumn night where the run time tells it.
+
+    A job that ran for an hour more than its times show ended in it. One that ran for an hour less started in
+    it if it would have started before its submission; any other was suspended.
     """
     both = (start != NOT_A_TIME) & (end != NOT_A_TIME)
     shown_s = np.where(both, (np.where(both, end, 0) - np.where(both, start, 0)) / 1e6, np.nan)
-    later = np.abs(ran_s - shown_s - 3_600.0) <= 1.0
-    return np.where(later, end + 3_600_000_000, end)
+    ended_in_it = np.abs(ran_s - shown_s - 3_600.0) <= 1.0
+    less = np.abs(shown_s - ran_s - 3_600.0) <= 1.0
+    started_in_it = less & (submit != NOT_A_TIME) & (start < submit) & (start + _HOUR_US >= submit)
+    return np.where(started_in_it, start + _HOUR_US, start), np.where(ended_in_it, end + _HOUR_US, end)
 
 
 def _gpus(checker: RowChecker) -> FloatArray:

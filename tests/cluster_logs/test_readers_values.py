@@ -250,6 +250,25 @@ def test_sacct_ends_in_the_second_of_two_equal_hours_as_elapsed_tells(tmp_path: 
     assert report.reasons == {"end_before_start": 1}
 
 
+def test_sacct_starts_in_the_second_of_two_equal_hours_as_elapsed_tells(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    rows = (
+        ("1", "01:55:00", "01:05:00", "02:30:00", "01:25:00"),  # starts before it was submitted, by the clock
+        ("2", "00:50:00", "01:05:00", "02:30:00", "01:25:00"),  # suspended for an hour
+        ("3", "02:45:00", "01:35:00", "03:00:00", "01:25:00"),  # an hour later is still too early
+        ("4", "01:55:00", "01:05:00", "02:30:00", "02:25:00"),  # it did run so long
+    )
+    lines = ["JobIDRaw|Partition|State|Submit|Start|End|Elapsed|AllocTRES\n"]
+    for name, *times, elapsed in rows:
+        moments = "|".join(f"2017-11-05T{time}" for time in times)
+        lines.append(f"{name}|vc1|COMPLETED|{moments}|{elapsed}|gres/gpu=1\n")
+    path.write_text("".join(lines))
+    jobs, report = read_jobs_file(str(path), "sacct", time_zone="America/Los_Angeles")
+    assert job(jobs, "1")["start_time"] == utc("2017-11-05 09:05:00")
+    assert jobs.set_index("job_id")["duration_s"].to_dict() == {"1": 5_100, "2": 8_700}
+    assert report.reasons == {"start_before_submit": 2}
+
+
 def test_sacct_without_header_reads_the_documented_order(tmp_path: Path) -> None:
     path = tmp_path / "sacct.txt"
     values = dict.fromkeys(DEFAULT_FIELDS, "1") | {
