@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from foundation.figure_texts import texts_as_written
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -31,7 +33,7 @@ def inline_svg(figure: "Figure", title: str) -> Markup:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     text = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": title, "svg.fonttype": "none", "text.parse_math": False}):
+    with mpl.rc_context({"svg.hashsalt": title, "svg.fonttype": "none"}), texts_as_written(figure):
         FigureCanvasSVG(figure)
         figure.savefig(text, format="svg", metadata={"Date": None})
     svg = _PROLOGUE.sub("", text.getvalue()).strip()

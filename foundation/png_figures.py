@@ -4,6 +4,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from foundation.figure_texts import texts_as_written
+
 _DPI = 120
 
 
@@ -14,5 +16,6 @@ def new_figure(width: float, height: float) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure as PNG, without a date or the library's version in the file."""
-    figure.savefig(path, format="png", dpi=_DPI, metadata={"Software": None})
+    with texts_as_written(figure):
+        figure.savefig(path, format="png", dpi=_DPI, metadata={"Software": None})
     return path

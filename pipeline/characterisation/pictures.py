@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
@@ -173,11 +172,6 @@ def draw(key: str, title: str, frame: pd.DataFrame) -> Markup:
     pictures = _shown(key, frame)
     if frame.empty or not pictures:
         return Markup()
-    with mpl.rc_context({"text.parse_math": False}):  # names are no formulas
-        return _drawn(key, title, frame, pictures)
-
-
-def _drawn(key: str, title: str, frame: pd.DataFrame, pictures: list[Picture]) -> Markup:
     figure = Figure(figsize=_TALL_IN if len(pictures) > 1 else _SIZE_IN, layout="constrained")
     figure.patch.set_alpha(0)
     for axes, picture in zip(figure.subplots(len(pictures), squeeze=False)[:, 0], pictures, strict=True):

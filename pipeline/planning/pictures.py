@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -38,8 +37,7 @@ def draw_plan(rows: Sequence[Row], answers: Sequence[PlanAnswer], target: WaitTa
     ]
     if by_pool:
         pictures["virtual_clusters"] = _virtual_clusters(by_pool)
-    with mpl.rc_context({"text.parse_math": False}):  # names are no formulas
-        return {name: themed_svg(figure, name.replace("_", " ")) for name, figure in pictures.items()}
+    return {name: themed_svg(figure, name.replace("_", " ")) for name, figure in pictures.items()}
 
 
 def _axes(height_in: float = _SIZE_IN[1]) -> tuple[Figure, Axes]:

@@ -132,9 +132,9 @@ def verdict_page(verdict: Verdict) -> str:
 
 def plot_jct_cdf(figures: Mapping[str, PolicyFigures], path: Path) -> Path:
     """Share of jobs completed within a time, by policy (Lucid, Figure 8)."""
-    from matplotlib.figure import Figure
+    from foundation.png_figures import new_figure, save_figure
 
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = new_figure(7, 4.5)
     axes = figure.subplots()
     for index, (name, one) in enumerate(figures.items()):
         jct = np.sort(np.maximum(one.jct_s[one.finished], 1.0))
@@ -149,7 +149,7 @@ def plot_jct_cdf(figures: Mapping[str, PolicyFigures], path: Path) -> Path:
     axes.set_ylim(0, 100)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def queuing_by_virtual_cluster(
@@ -179,10 +179,10 @@ def plot_queuing_by_virtual_cluster(
     figures: Mapping[str, PolicyFigures], shared: SharedJobs, path: Path
 ) -> Path:
     """Mean queuing delay by virtual cluster and policy (Lucid, Figure 9); the busiest clusters only."""
-    from matplotlib.figure import Figure
+    from foundation.png_figures import new_figure, save_figure
 
     rows = queuing_by_virtual_cluster(figures, shared)[:_CLUSTERS_SHOWN]
-    figure = Figure(figsize=(max(6.0, 0.7 * len(rows) + 2), 4.5), layout="constrained")
+    figure = new_figure(max(6.0, 0.7 * len(rows) + 2), 4.5)
     axes = figure.subplots()
     width = 0.8 / max(len(figures), 1)
     places = np.arange(len(rows))
@@ -198,7 +198,7 @@ def plot_queuing_by_virtual_cluster(
     axes.set_xlabel("virtual cluster")
     axes.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside right upper", fontsize="small")
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _time_ticks(axis: Any, *, linear_below_s: float = 0.0) -> None:
@@ -208,12 +208,6 @@ def _time_ticks(axis: Any, *, linear_below_s: float = 0.0) -> None:
     axis.set_major_locator(FixedLocator([tick for tick in _TICKS_S if not 0 < tick < linear_below_s]))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda seconds, _: _TICKS_S.get(seconds, ""))
-
-
-def _save(figure: Any, path: Path) -> Path:
-    # No date and no version of the library in the file: the same figures give the same bytes.
-    figure.savefig(path, dpi=120, metadata={"Software": None})
-    return path
 
 
 def _subject_text(value: Any) -> str:
