@@ -7,7 +7,7 @@ import typer
 
 from foundation.errors import NotFoundError
 from lucid_cli import live_answers, live_kueue, live_loans, live_restore, live_run, live_waits
-from lucid_cli.options import TrackingOption, file_option
+from lucid_cli.options import ServerOption, file_option
 from lucid_cli.output import JsonFlag, print_table, show, to_jsonable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def rank(
             "--unapproved", help="By a release without the gate's approval, such as a new challenger."
         ),
     ] = False,
-    tracking_uri: TrackingOption = None,
+    tracking_uri: ServerOption = None,
     metrics: Annotated[
         str | None,
         typer.Option(

@@ -15,7 +15,7 @@ from lucid_cli.live_run import (
     SettingsOption,
     cluster_finder,
 )
-from lucid_cli.options import TrackingOption
+from lucid_cli.options import ServerOption
 from lucid_cli.output import JsonFlag, print_facts, print_lines, print_table, show
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def serve(
         int | None, typer.Option(help="On loopback; 0: any free one (default), -1: none.")
     ] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Likewise.")] = None,
-    tracking_uri: TrackingOption = None,
+    tracking_uri: ServerOption = None,
 ) -> None:
     """Decide for a scheduler that is not Slurm, which pushes its queue and nodes over gRPC or HTTP.
 

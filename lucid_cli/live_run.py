@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lucid_cli.option_groups import with_options
-from lucid_cli.options import TrackingOption
+from lucid_cli.options import ServerOption
 
 if TYPE_CHECKING:
     from live_scheduler.live_settings import LiveSettings
@@ -48,7 +48,7 @@ class LiveStart:
     settings_file: SettingsOption = None
     release: ReleaseOption = None
     policy: PolicyOption = None
-    tracking_uri: TrackingOption = None
+    tracking_uri: ServerOption = None
 
     def read(self, **settings: str | None) -> "LiveSettings":
         """Return the settings of the file, of the options, and those named here; None: not given."""

@@ -69,6 +69,16 @@ TrackingOption = Annotated[
         help="MLflow; default: the running local stack, else a local store in .lucid/.",
     ),
 ]
+# Those who rank follow a server: a store of files tells them nothing of its changes.
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tracking-uri",
+        metavar="URL",
+        envvar="LUCID_TRACKING_URI",
+        help="The MLflow server; default: the running local stack's.",
+    ),
+]
 GpusPerNodeOption = Annotated[int, typer.Option("--gpus-per-node", min=1, help="GPUs of one node.")]
 # What is known of inference servers beside their load.
 ServersOption = Annotated[
