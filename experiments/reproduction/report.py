@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from experiments.reproduction.sections import Section
 from foundation.csv_files import write_csv
+from foundation.figure_texts import texts_as_written
 from foundation.html_pages import render_page
 from foundation.markdown import markdown_frame
 
@@ -36,7 +37,8 @@ def png(figure: Figure) -> bytes:
     """Draw a figure; the same figure gives the same bytes."""
     FigureCanvasAgg(figure)
     out = BytesIO()
-    figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
+    with texts_as_written(figure):
+        figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
     return out.getvalue()
 
 
