@@ -158,8 +158,9 @@ def _passes(validation: Mapping[str, Any]) -> tuple[bool, str]:
         f"{number(objective['reference'])} to {number(objective['challenger'])} s"
     )
     if objective["change_pct"] is not None:
-        low_pct, high_pct = objective["change_low_pct"], objective["change_high_pct"]
-        change += f" ({objective['change_pct']:+.2f} %, {low_pct:+.2f} to {high_pct:+.2f} %)"
+        # The bounds that judge: those of the percentage may lie on the other side of zero.
+        low_s, high_s = objective["change_low_s"], objective["change_high_s"]
+        change += f" ({objective['change_pct']:+.2f} %; {low_s:+,.1f} to {high_s:+,.1f} s)"
     if not objective["change_high_s"] < 0:
         outcome = "worse" if (objective["change_low_s"] or 0) > 0 else "not better beyond chance"
         return False, f"{change}: {outcome}, so the current settings stay."
