@@ -251,6 +251,11 @@ def test_settings_that_cost_time_are_replaced(lake: str, tmp_path: Path) -> None
     objective = proposal.validation["objective"]
     assert objective["change_high_s"] < 0
     assert objective["challenger"] < objective["reference"]
+    # The sentence gives the bounds that were judged, of which the upper one lies below zero.
+    assert objective["change_high_s"] < 0
+    assert (
+        f"; {objective['change_low_s']:+,.1f} to {objective['change_high_s']:+,.1f} s)" in proposal.sentence
+    )
     tuned, current = (proposal.validation["figures"][name] for name in ("tuned", "current"))
     assert tuned["mean_jct_s"] < current["mean_jct_s"]
     assert read_proposal(study) == proposal
