@@ -65,6 +65,14 @@ MostOption = Annotated[
 BatchOption = Annotated[
     int, typer.Option("--batch", min=1, metavar="N", help="Pairs between two rankings of what is left.")
 ]
+AtOnceOption = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once",
+        metavar="N",
+        help="Hold up to N configurations on the device: each starts once, their pairs share windows.",
+    ),
+]
 AgainFlag = Annotated[bool, typer.Option("--again-rejected", help="Measure again what was refused before.")]
 OrderOption = Annotated[
     PairOrder, typer.Option("--order", help="Which pairs come first; what each is worth: docs/profiling.md.")
@@ -76,12 +84,13 @@ OrderOption = Annotated[
 def solo(
     options: "ProfileOptions",
     plan: PlanOption = None,
+    at_once: AtOnceOption = None,
     again_rejected: AgainFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure configurations alone; the same command again goes on."""
     _measure(
-        replace(options, again_rejected=again_rejected),
+        replace(options, at_once=at_once, again_rejected=again_rejected),
         plan,
         PairOrder.SPACE_FILLING,
         as_json,
@@ -97,11 +106,14 @@ def pairs(
     order: OrderOption = PairOrder.SPACE_FILLING,
     most_pairs: MostOption = None,
     batch: BatchOption = 20,
+    at_once: AtOnceOption = None,
     again_rejected: AgainFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure pairs, the most telling first, and configurations alone where that is missing."""
-    options = replace(options, most_pairs=most_pairs, batch=batch, again_rejected=again_rejected)
+    options = replace(
+        options, most_pairs=most_pairs, batch=batch, at_once=at_once, again_rejected=again_rejected
+    )
     _measure(options, plan, order, as_json, with_pairs=True)
 
 

@@ -116,6 +116,12 @@ def _parser() -> argparse.ArgumentParser:
             "--again-rejected", action="store_true", help="measure again what was refused before"
         )
         command.set_defaults(run=_measure, most_pairs=None)
+        command.add_argument(
+            "--at-once",
+            type=int,
+            metavar="N",
+            help="hold up to N configurations on the device: each starts once, their pairs share windows",
+        )
         if name == "pairs":
             _pair_option(command)
     command = commands.add_parser("plan", parents=[shared], help="what is left, in which order, how long")
@@ -156,6 +162,7 @@ def _asked(options: argparse.Namespace) -> ProfileOptions:
         budget_s=options.budget_s,
         most_pairs=options.most_pairs,
         again_rejected=options.again_rejected,
+        at_once=getattr(options, "at_once", None),
     )
 
 

@@ -75,7 +75,7 @@ def run_campaign(
             report.beyond_budget.append(task.name)
             continue
         measured = _measure(device, task, method)
-        rows = _appended(rows, measured)
+        rows = with_run(rows, measured)
         write_measurements(table_uri, rows)
         settled.add(task.name)
         {MEASURED: report.measured, OUT_OF_MEMORY: report.out_of_memory, FAILED: report.failed}[
@@ -106,8 +106,12 @@ def outcome_rows(
     origin: Mapping[str, Any],
     method: Method,
     began: datetime,
+    repeats: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a run's rows of the measurement table: a row a window, or one that says why there is none."""
+    """Return a run's rows of the measurement table: a row a window, or one that says why there is none.
+
+    `repeats` is how often the windows were gone through, where that is not as the method says.
+    """
     first, second = task.job_types[0].name, task.job_types[1].name if task.is_pair else None
     shared = {"task": task.name, "job_type_1": first, "job_type_2": second, **origin}
     if isinstance(outcome, OutOfMemory):
@@ -116,7 +120,7 @@ def outcome_rows(
     if isinstance(outcome, RunFailure):
         reason = {"outcome": FAILED, "detail": outcome.reason, "last_words": outcome.last_words or None}
         return [{**shared, **reason, "started": began}]
-    windows_a_repeat = len(outcome) // method.repeats
+    windows_a_repeat = len(outcome) // (repeats or method.repeats)
     rows = []
     for position, record in enumerate(outcome):
         telemetry = record.telemetry
@@ -188,8 +192,8 @@ def _measure(device: ProfilingDevice, task: MeasurementTask, method: Method) -> 
     return outcome_rows(task, outcome, origin_columns(device.description, method), method, began)
 
 
-def _appended(rows: pd.DataFrame, measured: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The table with a run's rows, instead of those of the same task and method."""
+def with_run(rows: pd.DataFrame, measured: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the table with a task's rows, instead of those of the same task and method."""
     others = rows[(rows["task"] != measured[0]["task"]) | (rows["method_id"] != measured[0]["method_id"])]
     added = as_measurement_frame(measured)
     return added if others.empty else pd.concat([others, added], ignore_index=True)

@@ -59,6 +59,7 @@ class ProfileOptions:
     budget_s: float | None = None
     most_pairs: int | None = None
     batch: int = BATCH_PAIRS
+    at_once: int | None = None
     again_rejected: bool = False
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class ProfileOptions:
             ("budget_s", self.budget_s),
             ("most_pairs", self.most_pairs),
             ("batch", self.batch),
+            ("at_once", self.at_once),
         ):
             if value is not None and not value > 0:
                 raise BadInputError(f"{name} is {value!r}.", remedy="Give a number above 0.")
@@ -126,7 +128,14 @@ def measure_workloads(
     """Measure configurations alone, and pairs of them if asked for."""
     job_types, method = options.job_types, options.method
     device = _open(options.device, say)
-    session = Session(device, options.out or default_table(device), method, options.budget_s, progress)
+    session = Session(
+        device,
+        options.out or default_table(device),
+        method,
+        options.budget_s,
+        at_once=options.at_once or 1,
+        progress=progress,
+    )
     pairs = options.pairs(ranking) if with_pairs else None
     return measure(session, job_types, pairs=pairs, again_rejected=options.again_rejected)
 
@@ -148,7 +157,7 @@ def follow_plan(
     if device.description.name != planned.device:
         say(f"The plan was made for {planned.device}, and this is {device.description.name}.")
     session = Session(
-        device, options.out or default_table(device), planned.method, options.budget_s, progress
+        device, options.out or default_table(device), planned.method, options.budget_s, progress=progress
     )
     return measure_plan(session, planned.plan)
 

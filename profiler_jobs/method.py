@@ -21,8 +21,9 @@ class Method:
 
     `repeats` rounds of windows of `window_s` each; `warmup_s` of training before the first. A window in which
     the active configurations trained together for less than `overlap_min` of its time does not count. A
-    result whose coefficient of variation over the repeats exceeds `variation_max` is rejected; a normalised
-    speed above `speed_suspicious` is kept and flagged.
+    result is rejected whose mean is less certain than that of three repeats with a coefficient of variation
+    of `variation_max`, so that repeats help on a host whose speed changes; a normalised speed above
+    `speed_suspicious` is kept and flagged.
     """
 
     window_s: float = 30.0

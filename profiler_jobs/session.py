@@ -5,11 +5,13 @@ profiles of both configurations, so those are measured first; pairs are ranked a
 """
 
 import json
+import math
 import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -19,9 +21,9 @@ import pyarrow.fs as pafs
 
 from foundation.errors import BadInputError
 from foundation.process_lock import ProcessLock
-from foundation.progress import Progress, silent
+from foundation.progress import Progress, Work, silent
 from foundation.storage import locate
-from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks
+from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks, with_run
 from profiler_jobs.devices.device import ProfilingDevice
 from profiler_jobs.measurement_table import (
     FAILED,
@@ -43,11 +45,14 @@ from profiler_jobs.plan import (
 )
 from profiler_jobs.profile_table import ProfileSet
 from profiler_jobs.session_report import SessionReport
+from profiler_jobs.shared_run import groups, measure_together
 from profiler_jobs.summary import summarise
 from profiler_jobs.tasks import SEPARATOR, MeasurementTask
 from profiler_jobs.workloads import JobType
 
 LONGEST_OVERHEAD_S = 120.0  # a longer gap between two runs is a break
+# Ending a run of many: each worker, and the driver's last samples.
+END_EACH_S, LATE_S = 0.1, 4.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class Session:
     table_uri: str
     method: Method = field(default_factory=Method)
     budget_s: float | None = None
+    at_once: int = 1  # configurations that a run may hold; with more than two, their pairs share its windows
     progress: Progress = silent
     clock: Clock = time.monotonic
 
@@ -134,6 +140,9 @@ def measure(
         running = _Running(session)
         plan = running.plan(job_types, pairs)
         running.count_done(plan)
+        if session.at_once > 2:
+            running.measure_in_groups(job_types, pairs)
+            plan = running.plan(job_types, pairs)
         running.measure([task for task in plan.tasks if not task.is_pair])
         while pairs is not None and not running.out_of_time:
             plan = running.plan(job_types, pairs)
@@ -179,11 +188,13 @@ class _Running:
         self._done_before = 0
         self._reports: list[CampaignReport] = []
         self._shown = 0
+        self.out_of_budget = False
+        self.shared_failures: list[str] = []
 
     @property
     def out_of_time(self) -> bool:
         """Return whether a task was left because of the budget."""
-        return any(report.beyond_budget for report in self._reports)
+        return self.out_of_budget or any(report.beyond_budget for report in self._reports)
 
     @property
     def tried(self) -> set[str]:
@@ -191,6 +202,11 @@ class _Running:
         return {
             name for each in self._reports for name in (*each.measured, *each.out_of_memory, *each.failed)
         }
+
+    @property
+    def _left_s(self) -> float | None:
+        session = self._session
+        return None if session.budget_s is None else session.budget_s - (session.clock() - self._began_s)
 
     def state(self) -> TableState:
         session = self._session
@@ -240,19 +256,84 @@ class _Running:
             if done < len(tasks):
                 session.progress(shown + done, total, what)
 
-        left_s = None if session.budget_s is None else session.budget_s - (session.clock() - self._began_s)
         self._reports.append(
             run_campaign(
                 session.device,
                 tasks,
                 session.table_uri,
                 method=session.method,
-                budget_s=left_s,
+                budget_s=self._left_s,
                 progress=progress,
                 clock=session.clock,
             )
         )
         self._shown += len(tasks) - len(self._reports[-1].beyond_budget)
+
+    def measure_in_groups(self, job_types: Sequence[JobType], pairs: PairChoice | None) -> None:
+        """Measure groups of configurations that are loaded at once: what is left alone, and pairs of theirs.
+
+        A group that fails leaves its tasks to runs of their own, and `shared_failures` says why.
+        """
+        session, state = self._session, self.state()
+        solo = state.profiles.solo
+        memory_mib = dict(zip(solo["job_type"], solo["gpu_mem_mib"].astype(float), strict=True))
+        device = session.device.description
+        for group in groups(job_types, memory_mib, most=session.at_once, device_mib=device.memory_mib):
+            planned = self.plan(group, pairs)
+            wanted = [task for task in planned.tasks if len({each.name for each in task.job_types}) > 1]
+            settled_alone = set(self.state().settled)
+            alone = [each for each in group if each.name not in settled_alone]
+            rounds_s = session.method.warmup_s + session.method.window_s * session.method.repeats
+            expected_s = session.device.run_overhead_s() + len(group) * rounds_s
+            if not (wanted or alone) or len(group) < 2:
+                continue
+            if self._left_s is not None and expected_s > self._left_s:
+                self.out_of_budget = True
+                return
+            session.progress(self._shown, None, Work(f"measuring {len(group)} at once", "tasks"))
+            run = measure_together(
+                session.device,
+                group,
+                session.method,
+                partial(self._pairs_of, group, pairs),
+                partial(self._left_for_pairs_s, group),
+            )
+            if run.failure is not None:
+                self.shared_failures.append(f"{len(group)} configurations at once: {run.failure}")
+                continue
+            rows = read_measurements(session.table_uri)
+            for measured in run.rows:
+                rows = with_run(rows, measured)
+            write_measurements(session.table_uri, rows)
+            self._reports.append(CampaignReport(measured=[str(each[0]["task"]) for each in run.rows]))
+            self._shown += len(run.rows)
+
+    def _left_for_pairs_s(self, group: Sequence[JobType]) -> float:
+        """Return what is left of the budget for windows of a group: ending its workers takes time too."""
+        return math.inf if self._left_s is None else self._left_s - END_EACH_S * len(group) - LATE_S
+
+    def _pairs_of(
+        self, group: Sequence[JobType], pairs: PairChoice | None, alone: ProfileSet
+    ) -> list[MeasurementTask]:
+        """Return the pairs of a group that are left, in their order by the profiles just seen."""
+        if pairs is None:
+            return []
+        session, state = self._session, self.state()
+        names = {each.name for each in group}
+        plan = plan_pairs(
+            group,
+            replace(state.profiles, solo=alone.solo),
+            [*names, *(name for name in state.settled if SEPARATOR in name)],
+            memory_mib=session.device.description.memory_mib,
+            method=session.method,
+            overhead_s=0.0,
+            pairs=replace(pairs, most=None),
+        )
+        distinct = [task for task in plan.tasks if task.job_types[0] != task.job_types[1]]
+        if pairs.most is not None:
+            done = sum(SEPARATOR in name for name in state.settled)
+            distinct = distinct[: max(0, pairs.most - done)]
+        return distinct
 
     def _require_time_for_one(self, tasks: Sequence[MeasurementTask]) -> None:
         """Raise BadInputError when the whole budget is too short for any task: none would ever run."""
@@ -300,6 +381,7 @@ class _Running:
             },
             expected_left_s=whole.expected_s,
             sessions_left=None if session.budget_s is None else len(whole.sessions(session.budget_s)),
+            shared_failures=tuple(self.shared_failures),
             solo_profiles=len(state.profiles.solo),
             pair_profiles=len(state.profiles.pairs),
         )

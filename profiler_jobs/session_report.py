@@ -16,7 +16,8 @@ class SessionReport:
     them that cannot be trusted, with the reason; `flagged` the pairs that seem to gain by company. `left`
     names the tasks that remain, and `undecided_pairs` counts the pairs that wait for solo profiles, of which
     some may not fit; `expected_left_s` is the time for all of it, `sessions_left` the number of runs with the
-    same budget (None without one). `left_out` counts pairs by the rule that leaves them out.
+    same budget (None without one). `shared_failures` says why groups that were to be measured at once were
+    not. `left_out` counts pairs by the rule that leaves them out.
     """
 
     device: str
@@ -34,6 +35,7 @@ class SessionReport:
     left_out: dict[str, int] = field(default_factory=dict)
     expected_left_s: float = 0.0
     sessions_left: int | None = None
+    shared_failures: tuple[str, ...] = ()
     solo_profiles: int = 0
     pair_profiles: int = 0
 
@@ -68,6 +70,7 @@ def report_lines(report: SessionReport, goes_on: str) -> list[str]:
     lines = [f"{where}: {counts} in {clock_time(report.elapsed_s)}; {report.done_before} were there before."]
     if report.out_of_memory:
         lines.append(f"Out of memory: {_some(report.out_of_memory)}.")
+    lines += [f"Failed: {failure}." for failure in report.shared_failures]
     lines += [f"Failed: {task}: {reason}" for task, reason in report.failed.items()]
     lines += [f"Rejected: {task}: {reason}." for task, reason in report.rejected.items()]
     if report.rejected:

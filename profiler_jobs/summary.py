@@ -40,6 +40,7 @@ _NUMBERS = (
     "gpu_mem_util_pct",
     "gpu_mem_mib",
 )
+_REPEATS_USUAL = 3  # for which `variation_max` is stated
 _REPEATS_MIN = 2  # one repeat says nothing of its spread, unless no more were asked for
 
 
@@ -106,8 +107,8 @@ def _solo(run: Run, method: Method) -> dict[str, Any] | str:
     if reason:
         return reason
     speed, variation = _mean_and_variation(run["speed_1"][counted])
-    if variation > method.variation_max:
-        return _unsteady(variation, method)
+    if reason := _unsteady(variation, int(counted.sum()), method):
+        return reason
     job_type = find_job_type(run["job_type_1"][0])
     return {
         "job_type": job_type.name,
@@ -130,8 +131,8 @@ def _pair(run: Run, method: Method) -> dict[str, Any] | str:
     (speed_1, variation_1), (speed_2, variation_2) = (
         _mean_and_variation(speeds[counted, index]) for index in (0, 1)
     )
-    if max(variation_1, variation_2) > method.variation_max:
-        return _unsteady(max(variation_1, variation_2), method)
+    if reason := _unsteady(max(variation_1, variation_2), int(counted.sum()), method):
+        return reason
     together = (run["active"] == "12") & counted[run["repeat"].astype(int)]
     return {
         "job_type_1": run["job_type_1"][0],
@@ -178,8 +179,11 @@ def _too_few(counted: NDArray[np.bool_], method: Method) -> str | None:
     )
 
 
-def _unsteady(variation: float, method: Method) -> str:
-    return f"speeds vary by {variation:.1%} between repeats, more than {method.variation_max:.0%}"
+def _unsteady(variation: float, repeats: int, method: Method) -> str | None:
+    limit = method.variation_max * (repeats / _REPEATS_USUAL) ** 0.5
+    if not variation > limit:
+        return None
+    return f"speeds vary by {variation:.1%} between {repeats} repeats, more than {limit:.1%}"
 
 
 def run_columns(measurements: pd.DataFrame) -> Run:

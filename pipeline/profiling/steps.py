@@ -123,7 +123,7 @@ def measure_batch(
     plan_file = read_plan(plan_uri)
     with only_user_of(device, progress):
         opened = open_device(device)
-        session = Session(opened, table_uri, plan_file.method, budget_s, progress)
+        session = Session(opened, table_uri, plan_file.method, budget_s, progress=progress)
         try:
             with stopped_by_signals():
                 report = measure_plan(session, plan_file.plan)

@@ -1,13 +1,13 @@
 """The seam between measuring and hardware: a device runs configurations in windows of time and says what it
 saw.
 
-A *run* loads one or two configurations once, warms them up, and then goes through windows; in each window
+A *run* loads configurations once, warms them up, and then goes through windows; in each window
 some of them train while the others are paused with their memory in place. So one run of a pair holds the solo
 speeds of both, measured beside the colocated ones on the same device at the same clocks, and none of them
 pays for a start again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -61,6 +61,8 @@ class DeviceWindow:
 class Telemetry:
     """What the device reported over one window; utilisations are means in percent, memory the maximum in MiB.
 
+    Memory is that of the configurations that trained where the device tells what each process holds
+    (`memory_by_process`), else that of the whole run.
     `energy_j` is what the window took in all; clocks are means in MHz; `throttle_reasons` are the driver's
     names of what held the clocks back at any time, sorted; `samples` counts the utilisation samples behind
     the mean, and `utilisation_source` says where they are from. What a device cannot tell is None.
@@ -76,6 +78,7 @@ class Telemetry:
     mem_clock_mhz: float | None = None
     throttle_reasons: tuple[str, ...] = ()
     utilisation_source: str | None = None
+    memory_by_process: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,8 @@ class RunFailure:
 
 
 RunOutcome = tuple[WindowRecord, ...] | OutOfMemory | RunFailure
+# From what the windows of a run showed to the windows that follow in it.
+NextWindows = Callable[[tuple[WindowRecord, ...]], Sequence[DeviceWindow]]
 
 
 class ProfilingDevice(Protocol):
@@ -130,10 +135,17 @@ class ProfilingDevice(Protocol):
         """Return which device this is."""
 
     def run(
-        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+        self,
+        job_types: Sequence[JobType],
+        windows: Sequence[DeviceWindow],
+        *,
+        warmup_s: float,
+        then: NextWindows | None = None,
     ) -> RunOutcome:
-        """Load one or two configurations, warm each up (10 steps at least, and `warmup_s`), run the windows.
+        """Load the configurations, warm each up (10 steps at least, and `warmup_s`), run the windows.
 
+        `then` chooses further windows by what these showed, while all stay loaded. A window trains one
+        or two.
         Leaves no process on the device, whatever the outcome.
         """
 
@@ -150,8 +162,11 @@ class TelemetrySource(Protocol):
     def start(self) -> None:
         """Begin to sample."""
 
-    def window(self, begin_s: float, end_s: float) -> Telemetry:
-        """Return what was seen in [begin_s, end_s), on `time.monotonic()`'s clock."""
+    def window(self, begin_s: float, end_s: float, active: Sequence[int] = ()) -> Telemetry:
+        """Return what was seen in [begin_s, end_s), on `time.monotonic()`'s clock.
+
+        `active` are the processes that trained.
+        """
 
     def stop(self) -> None:
         """Stop sampling and release the device."""

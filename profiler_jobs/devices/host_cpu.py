@@ -29,7 +29,7 @@ _STOP_LIMIT_S = 5.0
 class _Sample:
     time_s: float
     cpu_s: float  # of all watched processes since they started
-    resident_mib: float
+    resident_mib: dict[int, float]  # by process
 
 
 class HostCpu:
@@ -63,8 +63,8 @@ class HostCpu:
         self._thread = threading.Thread(target=self._sample_on, name="host-cpu-samples", daemon=True)
         self._thread.start()
 
-    def window(self, begin_s: float, end_s: float) -> Telemetry:
-        """Return what was seen in [begin_s, end_s)."""
+    def window(self, begin_s: float, end_s: float, active: Sequence[int] = ()) -> Telemetry:
+        """Return what was seen in [begin_s, end_s); memory of the active processes (none given: of all)."""
         self._sample()  # one at least lies behind the window's end
         samples = list(self._samples)
         times_s = [sample.time_s for sample in samples]
@@ -73,8 +73,15 @@ class HostCpu:
         return Telemetry(
             gpu_util_pct=100.0 * took_s / ((end_s - begin_s) * self._cores),
             gpu_mem_util_pct=float("nan"),
-            gpu_mem_mib=max((sample.resident_mib for sample in inside or samples[-1:]), default=0.0),
+            gpu_mem_mib=max(
+                (
+                    sum(sample.resident_mib[pid] for pid in active or sample.resident_mib)
+                    for sample in inside or samples[-1:]
+                ),
+                default=0.0,
+            ),
             samples=len(inside),
+            memory_by_process=bool(active),
         )
 
     def stop(self) -> None:
@@ -96,11 +103,12 @@ class HostCpu:
     def _sample(self) -> None:
         with self._sampling:
             try:
-                used = [_used(pid) for pid in self._process_ids]
+                used = {pid: _used(pid) for pid in self._process_ids}
             except (FileNotFoundError, ProcessLookupError):
                 return  # one has ended: its processor time is no longer known
             if used:
-                cpu_s, resident_mib = (sum(column) for column in zip(*used, strict=True))
+                cpu_s = sum(each for each, _ in used.values())
+                resident_mib = {pid: each for pid, (_, each) in used.items()}
                 self._samples.append(_Sample(time.monotonic(), cpu_s, resident_mib))
 
 

@@ -250,6 +250,9 @@ class NvidiaTelemetry:
             sm_clock_mhz=sm_mhz,
             mem_clock_mhz=mem_mhz,
             throttle_mask=card.throttle_mask(),
+            held_mib={
+                each.process_id: each.memory_mib for each in processes or () if each.memory_mib is not None
+            },
         )
         fetched = {
             name: card.utilisation_samples(series.after_us, memory=name == "memory")
@@ -279,9 +282,10 @@ class NvidiaTelemetry:
         """Return the clock that stamps the samples: wall, boot, monotonic, or arrival where none fits."""
         return self._series["memory" if memory else "gpu"].clock
 
-    def window(self, begin_s: float, end_s: float) -> Telemetry:
+    def window(self, begin_s: float, end_s: float, active: Sequence[int] = ()) -> Telemetry:
         """Return what was seen in [begin_s, end_s), monotonic; waits a little for the driver to tell its end.
 
+        Memory is that of the `active` processes, where the driver tells what each holds.
         Raises ServiceUnavailableError when the GPU is gone, others compute on it, or nothing was seen.
         """
         if end_s <= begin_s:
@@ -302,7 +306,7 @@ class NvidiaTelemetry:
                 name: [each for each in series.samples if abs(each.time_s - middle_s) <= reach_s]
                 for name, series in self._series.items()
             }
-        telemetry, source = telemetry_of(polls, rings["gpu"], rings["memory"], begin_s, end_s)
+        telemetry, source = telemetry_of(polls, rings["gpu"], rings["memory"], begin_s, end_s, active)
         if source != self._source:
             _LOG.warning("Utilisation of %s is from %s now.", self._description.name, source)
             self._source = source

@@ -1,7 +1,7 @@
 """What polls of a driver say about a window, together with the samples of its ring."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from foundation.errors import ServiceUnavailableError
@@ -34,6 +34,7 @@ class Poll:
     sm_clock_mhz: float | None
     mem_clock_mhz: float | None
     throttle_mask: int | None
+    held_mib: Mapping[int, float] = field(default_factory=dict)  # by process, of those that are told
 
 
 def polls_within(polls: Sequence[Poll], begin_s: float, end_s: float) -> list[Poll]:
@@ -54,6 +55,13 @@ def memory_in_use_mib(polls: Sequence[Poll]) -> float | None:
     if held and len(held) == len(polls) and (not used or max(held) <= max(used) + 1.0):
         return max(held)
     return max(used, default=None)
+
+
+def memory_of(polls: Sequence[Poll], active: Sequence[int]) -> float | None:
+    """Return the most that these processes held together; None where a poll did not tell it of each."""
+    if not polls or not active or any(set(active) - set(poll.held_mib) for poll in polls):
+        return None
+    return max(sum(poll.held_mib[pid] for pid in active) for poll in polls)
 
 
 def throttle_reasons(polls: Sequence[Poll]) -> tuple[str, ...]:
@@ -86,10 +94,12 @@ def telemetry_of(
     memory_ring: Sequence[Sample],
     begin_s: float,
     end_s: float,
+    active: Sequence[int] = (),
 ) -> tuple[Telemetry, str]:
     """Return what was seen in [begin_s, end_s), and where GPU utilisation is from.
 
-    `polls` and the rings' samples may reach beyond the window. Raises ServiceUnavailableError when they tell
+    `polls` and the rings' samples may reach beyond the window; memory is that of the `active` processes where
+    the driver tells it of each. Raises ServiceUnavailableError when they tell
     no utilisation or no memory.
     """
     gpu, source = utilisation(gpu_ring, [(each.time_s, each.gpu_util_pct) for each in polls], begin_s, end_s)
@@ -104,13 +114,16 @@ def telemetry_of(
             f"The driver told no {lacking} of the GPU for {end_s - begin_s:.1f} s.",
             remedy="Measure in longer windows.",
         )
+    own_mib = memory_of(inside, active)
+    if own_mib is not None and own_mib > in_use_mib + 1.0:
+        own_mib = None  # told in another version's layout
     counter = [(each.time_s, each.energy_j) for each in polls if each.energy_j is not None]
     energy_j = counter_increase(counter, begin_s, end_s)
     polled_w = _mean([each.power_w for each in inside])
     telemetry = Telemetry(
         gpu_util_pct=gpu.value,
         gpu_mem_util_pct=memory.value,
-        gpu_mem_mib=in_use_mib,
+        gpu_mem_mib=in_use_mib if own_mib is None else own_mib,
         samples=gpu.samples,
         power_w=polled_w if energy_j is None else energy_j / (end_s - begin_s),
         energy_j=energy_j,
@@ -118,6 +131,7 @@ def telemetry_of(
         mem_clock_mhz=_mean([each.mem_clock_mhz for each in inside]),
         throttle_reasons=throttle_reasons(inside),
         utilisation_source=source,
+        memory_by_process=own_mib is not None,
     )
     return telemetry, source
 

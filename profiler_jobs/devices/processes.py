@@ -24,6 +24,7 @@ from profiler_jobs.devices.device import (
     DeviceDescription,
     DeviceKind,
     DeviceWindow,
+    NextWindows,
     OutOfMemory,
     RunFailure,
     RunOutcome,
@@ -89,7 +90,12 @@ class ProcessDevice:
         return median(self._overheads_s[-_OVERHEADS_KEPT:]) if self._overheads_s else _OVERHEAD_GUESS_S
 
     def run(
-        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+        self,
+        job_types: Sequence[JobType],
+        windows: Sequence[DeviceWindow],
+        *,
+        warmup_s: float,
+        then: NextWindows | None = None,
     ) -> RunOutcome:
         """Run the configurations; see the seam and this module's first lines.
 
@@ -99,12 +105,12 @@ class ProcessDevice:
         _check(job_types, windows)
         began_s = time.monotonic()
         try:
-            outcome = self._attempt(job_types, windows, warmup_s)
+            outcome = self._attempt(job_types, windows, warmup_s, then)
         except _ForkRefusedError:
             # What PyTorch imports has used CUDA, as has happened: from now on, workers import it themselves.
             self._preload = ()
-            outcome = self._attempt(job_types, windows, warmup_s)
-        if isinstance(outcome, tuple):
+            outcome = self._attempt(job_types, windows, warmup_s, then)
+        if isinstance(outcome, tuple) and then is None:  # plans ask what a run of one task takes
             planned_s = len(job_types) * warmup_s + sum(window.seconds for window in windows)
             self._overheads_s.append(max(0.0, time.monotonic() - began_s - planned_s))
         return outcome
@@ -122,7 +128,11 @@ class ProcessDevice:
         self.close()
 
     def _attempt(
-        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], warmup_s: float
+        self,
+        job_types: Sequence[JobType],
+        windows: Sequence[DeviceWindow],
+        warmup_s: float,
+        then: NextWindows | None,
     ) -> RunOutcome:
         outcome: RunOutcome
         try:
@@ -132,7 +142,7 @@ class ProcessDevice:
                 if isinstance(self._telemetry, WatchesProcesses):
                     self._telemetry.watch(crew.process_ids)
                 try:
-                    outcome = self._drive(crew, windows, warmup_s)
+                    outcome = self._drive(crew, windows, warmup_s, then)
                 except WorkerFailedError as failure:
                     if failure.no_cuda and self._preload:
                         raise _ForkRefusedError from failure
@@ -162,16 +172,31 @@ class ProcessDevice:
         return Crew(self._server, tasks, self._silence_limit_s)
 
     def _drive(
-        self, crew: Crew, windows: Sequence[DeviceWindow], warmup_s: float
+        self, crew: Crew, windows: Sequence[DeviceWindow], warmup_s: float, then: NextWindows | None
     ) -> tuple[WindowRecord, ...]:
         crew.wait_until_built()
         for worker in crew.workers:
             crew.train([worker], steps=WARMUP_STEPS_MIN, until_s=time.monotonic() + warmup_s)
             crew.pause([worker])
         self._description = self._telemetry.describe()
+        records = self._run_windows(crew, windows)
+        if then is not None:
+            further = then(records)
+            _check_windows(further, len(crew.workers))
+            records += self._run_windows(crew, further)
+        return records
+
+    def _run_windows(self, crew: Crew, windows: Sequence[DeviceWindow]) -> tuple[WindowRecord, ...]:
         readings = [self._run_window(crew, window) for window in windows]
+        pids = crew.process_ids
         # Only now, because a driver may be seconds late with a window's last samples.
-        return tuple(replace(record, telemetry=self._telemetry.window(*span)) for record, span in readings)
+        return tuple(
+            replace(
+                record,
+                telemetry=self._telemetry.window(*span, [pids[index] for index in record.window.active]),
+            )
+            for record, span in readings
+        )
 
     def _run_window(self, crew: Crew, window: DeviceWindow) -> tuple[WindowRecord, Span]:
         active = [crew.workers[index] for index in window.active]
@@ -231,20 +256,22 @@ def worker_environment(device: DeviceDescription) -> dict[str, str]:
 
 
 def _check(job_types: Sequence[JobType], windows: Sequence[DeviceWindow]) -> None:
-    if len(job_types) not in (1, 2):
-        raise BadInputError(
-            f"A run has {len(job_types)} configurations.", remedy="Give one, or two to share the device."
-        )
+    if not job_types:
+        raise BadInputError("A run has no configuration.", remedy="Give one, or two to share the device.")
+    _check_windows(windows, len(job_types))
+
+
+def _check_windows(windows: Sequence[DeviceWindow], configurations: int) -> None:
     for window in windows:
         positions = set(window.active)
         if (
-            not positions
+            len(positions) not in (1, 2)
             or len(positions) != len(window.active)
-            or not positions <= set(range(len(job_types)))
+            or not positions <= set(range(configurations))
         ):
             raise BadInputError(
-                f"A window trains configurations {window.active}, of {len(job_types)}.",
-                remedy="Name each that trains once, by its position in the run.",
+                f"A window trains configurations {window.active}, of {configurations}.",
+                remedy="Name one or two that train, each once, by its position in the run.",
             )
         if window.seconds <= 0.0:
             raise BadInputError(f"A window lasts {window.seconds} s.", remedy="Give it a positive length.")

@@ -30,6 +30,7 @@ from profiler_jobs.devices.device import (
     DeviceDescription,
     DeviceKind,
     DeviceWindow,
+    NextWindows,
     OutOfMemory,
     RunOutcome,
     SharingMode,
@@ -83,7 +84,12 @@ class SimulatedGpu:
         return _RUN_OVERHEAD_S
 
     def run(
-        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], *, warmup_s: float
+        self,
+        job_types: Sequence[JobType],
+        windows: Sequence[DeviceWindow],
+        *,
+        warmup_s: float,
+        then: NextWindows | None = None,
     ) -> RunOutcome:
         """Return what the model says of every window, with a measuring error."""
         if self._seconds_per_run:
@@ -91,23 +97,37 @@ class SimulatedGpu:
         needed_mib = sum(job_type.gpu_mem_mib for job_type in job_types)
         if needed_mib > self._capacity_mib:
             return OutOfMemory(needed_mib, self._capacity_mib)
-        errors = self._errors(job_types, len(windows))
+        began = _CLOCK_START + timedelta(seconds=_RUN_OVERHEAD_S + warmup_s * len(job_types))
+        records = self._records(job_types, windows, began, "")
+        if then is not None:
+            began += timedelta(seconds=sum(window.seconds for window in windows))
+            records += self._records(job_types, then(records), began, "then")
+        return records
+
+    def _records(
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], began: datetime, part: str
+    ) -> tuple[WindowRecord, ...]:
+        errors = self._errors(job_types, len(windows), part)
         behaviours = {
             active: _behaviour(job_types, active) for active in {window.active for window in windows}
         }
-        began = _CLOCK_START + timedelta(seconds=_RUN_OVERHEAD_S + warmup_s * len(job_types))
         records: list[WindowRecord] = []
         for window, error in zip(windows, errors, strict=True):
-            records.append(_record(job_types, window, behaviours[window.active], error, began, needed_mib))
+            records.append(_record(job_types, window, behaviours[window.active], error, began))
             began += timedelta(seconds=window.seconds)
         return tuple(records)
 
-    def _errors(self, job_types: Sequence[JobType], windows: int) -> NDArray[np.float64]:
-        """Factors on the first one's speed, the second one's speed and utilisations, a row a window."""
+    def _errors(self, job_types: Sequence[JobType], windows: int, part: str) -> NDArray[np.float64]:
+        """Factors on each one's speed (two at least) and, last, on utilisations, a row a window."""
         named = "|".join((str(self._seed), self._description.name, *(each.name for each in job_types)))
+        named += part
         digest = hashlib.sha256(named.encode()).digest()
-        drawn = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal((windows, 3))
-        return np.exp(drawn * (_SPEED_SPREAD, _SPEED_SPREAD, _UTILISATION_SPREAD))
+        drawn = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal(
+            (windows, max(2, len(job_types)) + 1)
+        )
+        drawn[:, :-1] *= _SPEED_SPREAD
+        drawn[:, -1] *= _UTILISATION_SPREAD
+        return np.exp(drawn)
 
 
 @dataclass(frozen=True)
@@ -138,7 +158,6 @@ def _record(
     behaviour: _Behaviour,
     error: NDArray[np.float64],
     began: datetime,
-    memory_mib: float,
 ) -> WindowRecord:
     speeds: list[float | None] = [None] * len(job_types)
     steps = [0] * len(job_types)
@@ -146,10 +165,11 @@ def _record(
         measured = speed * float(error[index])
         speeds[index], steps[index] = measured, int(measured * window.seconds / job_types[index].batch_size)
     telemetry = Telemetry(
-        gpu_util_pct=min(100.0, 100.0 * behaviour.busy * float(error[2])),
-        gpu_mem_util_pct=min(100.0, 100.0 * behaviour.traffic * float(error[2])),
-        gpu_mem_mib=memory_mib,
+        gpu_util_pct=min(100.0, 100.0 * behaviour.busy * float(error[-1])),
+        gpu_mem_util_pct=min(100.0, 100.0 * behaviour.traffic * float(error[-1])),
+        gpu_mem_mib=sum(job_types[index].gpu_mem_mib for index in window.active),
         samples=int(window.seconds * _SAMPLES_PER_S),
+        memory_by_process=True,
     )
     return WindowRecord(window, began, window.seconds, tuple(speeds), tuple(steps), 1.0, telemetry)
 

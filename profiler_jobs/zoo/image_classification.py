@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from profiler_jobs.zoo.batches import Batch, BatchPool
-from profiler_jobs.zoo.mixed_precision import choose_precision
+from profiler_jobs.zoo.mixed_precision import choose_precision, start_momentum_at_zero
 from profiler_jobs.zoo.supervised import SupervisedTraining
 from profiler_jobs.zoo.training_step import Build, TrainingStep
 
@@ -48,6 +48,7 @@ def image_workload(make_network: Callable[[int], nn.Module], data: ImageData) ->
             weight_decay=data.weight_decay,
             fused=precision.fused_optimizer,
         )
+        start_momentum_at_zero(optimizer)
         batches = BatchPool(make_batch, device, seed)
         return SupervisedTraining(
             network, functional.cross_entropy, batches, optimizer, precision, examples_per_step=batch_size

@@ -55,6 +55,17 @@ def choose_precision(device: torch.device, *, amp: bool) -> Precision:
     return Precision(device, lowered if amp else None)
 
 
+def start_momentum_at_zero(optimizer: torch.optim.SGD) -> None:
+    """Give every parameter its momentum now; the first step is the same.
+
+    A fused SGD takes whatever lies in memory for the momentum when its first step is skipped, as the scaler
+    skips it where a gradient overflows: seen on a GPU, losses were no numbers from the third step on.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+
 def require_amp(model: str, *, amp: bool, offered: bool) -> None:
     """Raise BadInputError unless AMP is as the only variant that the model has."""
     if amp is not offered:

@@ -11,6 +11,7 @@ from profiler_jobs.zoo.catalogue import load_build
 torch = pytest.importorskip("torch")
 
 from profiler_jobs.zoo.llama import LlamaSize  # noqa: E402
+from profiler_jobs.zoo.mixed_precision import start_momentum_at_zero  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -107,3 +108,22 @@ def test_an_example_is_one_of_the_batch_or_a_step_of_the_environment(name):
     training = small_build(name)(amp=MODELS[name].amp_choices[0], seed=0)
     flown = {"PPO": 4 * BATCH_SIZE, "TD3": 2}
     assert training.examples_per_step == flown.get(name, BATCH_SIZE)
+
+
+def test_a_first_step_that_overflows_leaves_no_rubbish_in_the_momentum():
+    # A fused SGD takes memory as it is for the momentum of a step that its scaler skips; here that is NaN.
+    training = load_build(JobType(MODELS["VGG"], 32, False))(batch_size=2, amp=False, device=CPU, seed=0)
+    parameters = list(training.export_view().module.parameters())
+    torch.use_deterministic_algorithms(True)
+    try:
+        fused = torch.optim.SGD(parameters, lr=0.01, momentum=0.9, fused=True)
+        start_momentum_at_zero(fused)
+        scaler = torch.amp.GradScaler("cpu")
+        for factor in (float("inf"), 1.0):
+            fused.zero_grad()
+            scaler.scale(sum(each.sum() for each in parameters) * factor).backward()
+            scaler.step(fused)
+            scaler.update()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.isfinite(each).all() for each in parameters)

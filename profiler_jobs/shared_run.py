@@ -1,0 +1,166 @@
+"""Many configurations on the device at once: each alone and pairs of them, in one run that starts each once.
+
+A pair in a run of its own costs two starts and three windows a repeat. Here all stay loaded, paused with
+their memory in place, and the pairs follow one another as a trail, in which a window alone serves the pair
+before it and the pair after it:
+
+    A   A + B   B   B + C   C   C + A   A   ...
+
+So most pairs cost two windows a repeat, and each lies between the windows alone of both: a host whose speed
+changes within a minute, as virtual machines do, changes both. The rows are those of runs of their own.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from profiler_jobs.campaign import outcome_rows
+from profiler_jobs.devices.device import (
+    DeviceWindow,
+    OutOfMemory,
+    ProfilingDevice,
+    RunFailure,
+    WindowRecord,
+)
+from profiler_jobs.measurement_table import as_measurement_frame, origin_columns
+from profiler_jobs.method import Method
+from profiler_jobs.profile_table import ProfileSet
+from profiler_jobs.summary import summarise
+from profiler_jobs.tasks import MeasurementTask
+from profiler_jobs.workloads import JobType
+
+Rows = list[dict[str, Any]]
+Active = tuple[int, ...]  # positions of the configurations that train in a window
+# From the solo profiles of the configurations to the pairs to measure, the most telling first.
+PairsByProfiles = Callable[[ProfileSet], Sequence[MeasurementTask]]
+# What share of the device's memory a group may fill by what is believed of each configuration.
+FILL_MAX = 0.9
+
+
+@dataclass(frozen=True)
+class SharedRun:
+    """What became of a run: the rows of each of its tasks, or why there are none."""
+
+    rows: tuple[Rows, ...] = ()
+    failure: str | None = None
+
+
+def measure_together(
+    device: ProfilingDevice,
+    job_types: Sequence[JobType],
+    method: Method,
+    choose: PairsByProfiles,
+    left_s: Callable[[], float],
+) -> SharedRun:
+    """Measure the configurations alone, then as many of the chosen pairs as end within `left_s()` from then.
+
+    The pairs are none of equals.
+    """
+    began = datetime.now(UTC)
+    position = {job_type.name: index for index, job_type in enumerate(job_types)}
+    alone = tuple(DeviceWindow((index,), method.window_s) for index in range(len(job_types)))
+    solos = [MeasurementTask((job_type,)) for job_type in job_types]
+    pairs: list[MeasurementTask] = []
+
+    def places(task: MeasurementTask) -> Active:
+        return tuple(position[job_type.name] for job_type in task.job_types)
+
+    def rows_of(task: MeasurementTask, records: Sequence[WindowRecord]) -> Rows:
+        seen = tuple(_seen_by(record, places(task)) for record in _windows_of(places(task), records))
+        repeats = len(seen) // (3 if task.is_pair else 1)
+        return outcome_rows(task, seen, origin_columns(device.description, method), method, began, repeats)
+
+    def then(records: tuple[WindowRecord, ...]) -> Sequence[DeviceWindow]:
+        if not _told_apart(records):
+            return ()
+        seen = [row for task in solos for row in rows_of(task, records)]
+        # One window says nothing of how speeds vary: what can be trusted is said in the end.
+        once = origin_columns(device.description, replace(method, repeats=1))
+        ranked = choose(summarise(as_measurement_frame([{**row, **once} for row in seen])))
+        took_s = (records[-1].started - records[0].started).total_seconds()
+        a_window_s = took_s / (len(records) - 1) if took_s else method.window_s
+        most = left_s() / (a_window_s * method.repeats)
+        fitting = [task for task in ranked if task.job_types[0] != task.job_types[1]]
+        while fitting and len(trail(list(map(places, fitting)), len(job_types))) > most:
+            fitting.pop()
+        pairs.extend(fitting)
+        order = trail([places(task) for task in fitting], len(job_types))
+        return [DeviceWindow(active, method.window_s) for active in order] * method.repeats
+
+    outcome = device.run(job_types, alone, warmup_s=method.warmup_s, then=then)
+    if isinstance(outcome, OutOfMemory):
+        return SharedRun(failure=f"out of memory: {outcome.detail}")
+    if isinstance(outcome, RunFailure):
+        return SharedRun(failure=outcome.reason)
+    if not _told_apart(outcome):
+        return SharedRun(failure="the device does not tell what memory each process holds")
+    return SharedRun(tuple(rows_of(task, outcome) for task in (*solos, *pairs)))
+
+
+def trail(pairs: Sequence[Active], configurations: int) -> list[Active]:
+    """Return the windows of one repeat: each pair between the windows alone of both of its configurations.
+
+    The next pair is the first that goes on with a configuration that was just alone, else the first that is
+    left, which begins with a window of its own. What is in no pair is alone in the end.
+    """
+    left, windows = list(pairs), list[Active]()
+    while left:
+        at = windows[-1][0] if windows else -1
+        pair = next((pair for pair in left if at in pair), left[0])
+        left.remove(pair)
+        first, second = pair
+        if at not in pair:
+            # Begin with the one that fewer pairs go on with.
+            if sum(first in other for other in left) > sum(second in other for other in left):
+                first, second = second, first
+            windows.append((first,))
+        windows += [pair, (second if windows[-1] == (first,) else first,)]
+    return windows + [(index,) for index in range(configurations) if (index,) not in windows]
+
+
+def groups(
+    job_types: Sequence[JobType], memory_mib: dict[str, float], *, most: int, device_mib: float
+) -> list[tuple[JobType, ...]]:
+    """Divide the configurations, in their order, into groups of at most `most` that should fit the device.
+
+    `memory_mib` is what was measured of them; of others the zoo's own figure is believed.
+    """
+    divided: list[list[JobType]] = []
+    held_mib = 0.0
+    for job_type in job_types:
+        needed_mib = memory_mib.get(job_type.name, job_type.gpu_mem_mib)
+        if not divided or len(divided[-1]) == most or held_mib + needed_mib > FILL_MAX * device_mib:
+            divided.append([])
+            held_mib = 0.0
+        divided[-1].append(job_type)
+        held_mib += needed_mib
+    return [tuple(group) for group in divided]
+
+
+def _windows_of(own: Active, records: Sequence[WindowRecord]) -> list[WindowRecord]:
+    """Return a task's windows: all of a configuration alone, or a pair's, each between its neighbours."""
+    at = [index for index, record in enumerate(records) if record.window.active == own]
+    if len(own) == 1:
+        return [records[index] for index in at]
+    windows = []
+    for index in at:
+        before, after = records[index - 1], records[index + 1]
+        first, second = (before, after) if before.window.active == own[:1] else (after, before)
+        windows += [first, records[index], second]
+    return windows
+
+
+def _seen_by(record: WindowRecord, own: Active) -> WindowRecord:
+    """Return the record as a run of these configurations alone would have it."""
+    active = tuple(own.index(index) for index in record.window.active)
+    return replace(
+        record,
+        window=replace(record.window, active=active),
+        speeds=tuple(record.speeds[index] for index in own),
+        steps=tuple(record.steps[index] for index in own),
+    )
+
+
+def _told_apart(records: Sequence[WindowRecord]) -> bool:
+    return all(record.telemetry.memory_by_process for record in records)
