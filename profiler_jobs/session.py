@@ -8,12 +8,13 @@ import json
 import math
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ import pyarrow.fs as pafs
 
 from foundation.errors import BadInputError
 from foundation.process_lock import ProcessLock
-from foundation.progress import Progress, Work, silent
+from foundation.progress import Progress, silent
 from foundation.storage import locate
 from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks, with_run
 from profiler_jobs.devices.device import ProfilingDevice
@@ -290,23 +291,28 @@ class _Running:
             if self._left_s is not None and expected_s > self._left_s:
                 self.out_of_budget = True
                 return
-            session.progress(self._shown, None, Work(f"measuring {len(group)} at once", "tasks"))
             run = measure_together(
                 session.device,
                 group,
                 session.method,
                 partial(self._pairs_of, group, pairs),
                 partial(self._left_for_pairs_s, group),
+                self._keep,
+                session.progress,
             )
             if run.failure is not None:
                 self.shared_failures.append(f"{len(group)} configurations at once: {run.failure}")
                 continue
-            rows = read_measurements(session.table_uri)
-            for measured in run.rows:
-                rows = with_run(rows, measured)
-            write_measurements(session.table_uri, rows)
+            self._keep(run.rows)
             self._reports.append(CampaignReport(measured=[str(each[0]["task"]) for each in run.rows]))
             self._shown += len(run.rows)
+
+    def _keep(self, runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+        """Write the rows of tasks into the table."""
+        rows = read_measurements(self._session.table_uri)
+        for measured in runs:
+            rows = with_run(rows, measured)
+        write_measurements(self._session.table_uri, rows)
 
     def _left_for_pairs_s(self, group: Sequence[JobType]) -> float:
         """Return what is left of the budget for windows of a group: ending its workers takes time too."""

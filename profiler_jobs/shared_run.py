@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from foundation.progress import Progress, Work, silent
 from profiler_jobs.campaign import outcome_rows
 from profiler_jobs.devices.device import (
     DeviceWindow,
@@ -52,50 +53,95 @@ def measure_together(
     method: Method,
     choose: PairsByProfiles,
     left_s: Callable[[], float],
+    keep: Callable[[Sequence[Rows]], None] = lambda _: None,
+    progress: Progress = silent,
 ) -> SharedRun:
     """Measure the configurations alone, then as many of the chosen pairs as end within `left_s()` from then.
 
-    The pairs are none of equals.
+    The pairs are none of equals. `keep` is given the rows of all tasks so far after each repeat, from the
+    second on; a repeat that would not end in time is not begun.
     """
-    began = datetime.now(UTC)
-    position = {job_type.name: index for index, job_type in enumerate(job_types)}
-    alone = tuple(DeviceWindow((index,), method.window_s) for index in range(len(job_types)))
-    solos = [MeasurementTask((job_type,)) for job_type in job_types]
-    pairs: list[MeasurementTask] = []
-
-    def places(task: MeasurementTask) -> Active:
-        return tuple(position[job_type.name] for job_type in task.job_types)
-
-    def rows_of(task: MeasurementTask, records: Sequence[WindowRecord]) -> Rows:
-        seen = tuple(_seen_by(record, places(task)) for record in _windows_of(places(task), records))
-        repeats = len(seen) // (3 if task.is_pair else 1)
-        return outcome_rows(task, seen, origin_columns(device.description, method), method, began, repeats)
+    group = _Group(device, job_types, method)
+    trail_of_pairs: list[DeviceWindow] = []
+    done = 0
 
     def then(records: tuple[WindowRecord, ...]) -> Sequence[DeviceWindow]:
+        nonlocal done
         if not _told_apart(records):
             return ()
-        seen = [row for task in solos for row in rows_of(task, records)]
-        # One window says nothing of how speeds vary: what can be trusted is said in the end.
-        once = origin_columns(device.description, replace(method, repeats=1))
-        ranked = choose(summarise(as_measurement_frame([{**row, **once} for row in seen])))
+        done += 1
+        progress(done, method.repeats + 1, group.work)
         took_s = (records[-1].started - records[0].started).total_seconds()
         a_window_s = took_s / (len(records) - 1) if took_s else method.window_s
-        most = left_s() / (a_window_s * method.repeats)
-        fitting = [task for task in ranked if task.job_types[0] != task.job_types[1]]
-        while fitting and len(trail(list(map(places, fitting)), len(job_types))) > most:
-            fitting.pop()
-        pairs.extend(fitting)
-        order = trail([places(task) for task in fitting], len(job_types))
-        return [DeviceWindow(active, method.window_s) for active in order] * method.repeats
+        if done == 1:
+            most = left_s() / (a_window_s * method.repeats)
+            trail_of_pairs.extend(group.choose_pairs(choose(group.first_profiles(records)), most))
+            return trail_of_pairs
+        if done > 2:
+            keep(group.rows(records))
+            if left_s() < len(trail_of_pairs) * a_window_s:
+                return ()
+        return trail_of_pairs if done <= method.repeats else ()
 
-    outcome = device.run(job_types, alone, warmup_s=method.warmup_s, then=then)
+    progress(0, method.repeats + 1, group.work)
+    outcome = device.run(job_types, group.alone, warmup_s=method.warmup_s, then=then)
     if isinstance(outcome, OutOfMemory):
         return SharedRun(failure=f"out of memory: {outcome.detail}")
     if isinstance(outcome, RunFailure):
         return SharedRun(failure=outcome.reason)
     if not _told_apart(outcome):
         return SharedRun(failure="the device does not tell what memory each process holds")
-    return SharedRun(tuple(rows_of(task, outcome) for task in (*solos, *pairs)))
+    return SharedRun(tuple(group.rows(outcome)))
+
+
+class _Group:
+    """The configurations of a run by their positions, the pairs of them that are chosen, and their rows."""
+
+    def __init__(self, device: ProfilingDevice, job_types: Sequence[JobType], method: Method) -> None:
+        self.alone = tuple(DeviceWindow((index,), method.window_s) for index in range(len(job_types)))
+        self.work = Work(f"measuring {len(job_types)} at once", "rounds")
+        self._device = device
+        self._solos = [MeasurementTask((job_type,)) for job_type in job_types]
+        self._pairs: list[MeasurementTask] = []
+        self._position = {job_type.name: index for index, job_type in enumerate(job_types)}
+        self._method = method
+        self._began = datetime.now(UTC)
+
+    def first_profiles(self, records: Sequence[WindowRecord]) -> ProfileSet:
+        """Return what one window of each shows: of how speeds vary, nothing; that is judged in the end."""
+        once = origin_columns(self._device.description, replace(self._method, repeats=1))
+        seen = [{**row, **once} for task in self._solos for row in self._rows_of(task, records)]
+        return summarise(as_measurement_frame(seen))
+
+    def choose_pairs(self, ranked: Sequence[MeasurementTask], most_windows: float) -> list[DeviceWindow]:
+        """Take the first pairs whose trail has at most so many windows, and return its windows."""
+        distinct = [task for task in ranked if task.job_types[0] != task.job_types[1]]
+        fitting, too_many = 0, len(distinct) + 1
+        while too_many - fitting > 1:
+            middle = (fitting + too_many) // 2
+            if len(self._trail(distinct[:middle])) <= most_windows:
+                fitting = middle
+            else:
+                too_many = middle
+        self._pairs = distinct[:fitting]
+        return [DeviceWindow(active, self._method.window_s) for active in self._trail(self._pairs)]
+
+    def rows(self, records: Sequence[WindowRecord]) -> list[Rows]:
+        """Return the rows of every task, as runs of their own would give them."""
+        return [self._rows_of(task, records) for task in (*self._solos, *self._pairs)]
+
+    def _trail(self, pairs: Sequence[MeasurementTask]) -> list[Active]:
+        return trail([self._places(task) for task in pairs], len(self._solos))
+
+    def _places(self, task: MeasurementTask) -> Active:
+        return tuple(self._position[job_type.name] for job_type in task.job_types)
+
+    def _rows_of(self, task: MeasurementTask, records: Sequence[WindowRecord]) -> Rows:
+        own = self._places(task)
+        seen = tuple(_seen_by(record, own) for record in _windows_of(own, records))
+        repeats = len(seen) // (3 if task.is_pair else 1)
+        origin = origin_columns(self._device.description, self._method)
+        return outcome_rows(task, seen, origin, self._method, self._began, repeats)
 
 
 def trail(pairs: Sequence[Active], configurations: int) -> list[Active]:

@@ -123,7 +123,7 @@ class RunFailure:
 
 
 RunOutcome = tuple[WindowRecord, ...] | OutOfMemory | RunFailure
-# From what the windows of a run showed to the windows that follow in it.
+# From what all windows of a run showed so far to the windows that follow in it; none: the run ends.
 NextWindows = Callable[[tuple[WindowRecord, ...]], Sequence[DeviceWindow]]
 
 
@@ -144,8 +144,8 @@ class ProfilingDevice(Protocol):
     ) -> RunOutcome:
         """Load the configurations, warm each up (10 steps at least, and `warmup_s`), run the windows.
 
-        `then` chooses further windows by what these showed, while all stay loaded. A window trains one
-        or two.
+        `then` chooses further windows by what all before them showed, until it chooses none, while all
+        stay loaded. A window trains one or two.
         Leaves no process on the device, whatever the outcome.
         """
 

@@ -180,8 +180,7 @@ class ProcessDevice:
             crew.pause([worker])
         self._description = self._telemetry.describe()
         records = self._run_windows(crew, windows)
-        if then is not None:
-            further = then(records)
+        while then is not None and (further := then(records)):
             _check_windows(further, len(crew.workers))
             records += self._run_windows(crew, further)
         return records

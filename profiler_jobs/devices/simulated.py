@@ -98,16 +98,17 @@ class SimulatedGpu:
         if needed_mib > self._capacity_mib:
             return OutOfMemory(needed_mib, self._capacity_mib)
         began = _CLOCK_START + timedelta(seconds=_RUN_OVERHEAD_S + warmup_s * len(job_types))
-        records = self._records(job_types, windows, began, "")
-        if then is not None:
+        records = self._records(job_types, windows, began, 0)
+        while then is not None and (further := then(records)):
             began += timedelta(seconds=sum(window.seconds for window in windows))
-            records += self._records(job_types, then(records), began, "then")
+            windows = further
+            records += self._records(job_types, windows, began, len(records))
         return records
 
     def _records(
-        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], began: datetime, part: str
+        self, job_types: Sequence[JobType], windows: Sequence[DeviceWindow], began: datetime, before: int
     ) -> tuple[WindowRecord, ...]:
-        errors = self._errors(job_types, len(windows), part)
+        errors = self._errors(job_types, len(windows), before)
         behaviours = {
             active: _behaviour(job_types, active) for active in {window.active for window in windows}
         }
@@ -117,10 +118,13 @@ class SimulatedGpu:
             began += timedelta(seconds=window.seconds)
         return tuple(records)
 
-    def _errors(self, job_types: Sequence[JobType], windows: int, part: str) -> NDArray[np.float64]:
-        """Factors on each one's speed (two at least) and, last, on utilisations, a row a window."""
+    def _errors(self, job_types: Sequence[JobType], windows: int, before: int) -> NDArray[np.float64]:
+        """Factors on each one's speed (two at least) and, last, on utilisations, a row a window.
+
+        `before`: how many windows the run has had.
+        """
         named = "|".join((str(self._seed), self._description.name, *(each.name for each in job_types)))
-        named += part
+        named += f"|{before}" if before else ""
         digest = hashlib.sha256(named.encode()).digest()
         drawn = np.random.default_rng(int.from_bytes(digest[:8], "big")).standard_normal(
             (windows, max(2, len(job_types)) + 1)

@@ -15,6 +15,7 @@ from profiler_jobs.devices.processes import ProcessDevice
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import as_measurement_frame, read_measurements
 from profiler_jobs.method import Method
+from profiler_jobs.plan import ALL_PAIRS
 from profiler_jobs.session import Session, measure
 from profiler_jobs.shared_run import groups, measure_together, trail
 from profiler_jobs.summary import summarise
@@ -85,6 +86,47 @@ def test_pairs_end_within_the_time_that_is_left():
     windows = {row["started"] for rows in run.rows for row in rows}
     assert 0 < len(done) < len(pairs)
     assert (len(windows) - len(job_types)) * METHOD.window_s <= 60.0
+
+
+class Killed(SimulatedGpu):
+    """A device whose run breaks off after so many looks at its windows."""
+
+    looks = 3
+
+    def run(self, job_types, windows, *, warmup_s, then=None):
+        def look(records):
+            self.looks -= 1
+            if self.looks < 0:
+                raise KeyboardInterrupt
+            return then(records)
+
+        return super().run(job_types, windows, warmup_s=warmup_s, then=look)
+
+
+def test_a_run_that_is_killed_keeps_the_repeats_before(tmp_path: Path):
+    session = Session(Killed(0), str(tmp_path / "t.parquet"), replace(METHOD, repeats=5), at_once=4)
+    with pytest.raises(KeyboardInterrupt):
+        measure(session, few("LSTM/*/64/*,PPO/*/64/0"), pairs=ALL_PAIRS)
+    rows = read_measurements(session.table_uri)
+    assert rows[rows["job_type_2"].notna()].groupby("task")["repeat"].nunique().to_list() == [2, 2, 2]
+    assert len(summarise(rows).solo) == 3
+
+
+def test_a_repeat_that_would_be_late_is_not_begun():
+    job_types = few("LSTM/*/64/*,PPO/*/64/0")
+    pairs = [task for task in pair_tasks(job_types) if task.job_types[0] != task.job_types[1]]
+    left = iter((1e9, 1e9, 1.0))
+    rounds: list[int] = []
+    run = measure_together(
+        SimulatedGpu(0),
+        job_types,
+        replace(METHOD, repeats=9),
+        lambda _: pairs,
+        lambda: next(left),
+        progress=lambda done, total, what: rounds.append(done),
+    )
+    assert {max(row["repeat"] for row in rows) for rows in run.rows[3:]} == {2}
+    assert rounds == [0, 1, 2, 3, 4]
 
 
 class TellsNoMemory(SimulatedGpu):
