@@ -56,11 +56,14 @@ _LN_10 = float(np.log(10.0))
 class LevelSearchSettings:
     """What the search may cost and when it ends.
 
-    `trial_jobs`: the newest jobs that it looks at; `most_parts`, `most_levels`: of a level, and of levels
+    `trial_jobs`: the newest jobs that it looks at, or as many as the last `trial_days` ended if those are more,
+    at most `most_trial_jobs`: a day of thousands of jobs is a few crowds; `most_parts`, `most_levels`: of a level, and of levels
     that are chosen; `least_gain`: by which share of itself a level must lower the error to be taken.
     """
 
     trial_jobs: int = 20_000
+    trial_days: float = 4.0
+    most_trial_jobs: int = 60_000
     most_parts: int = 4
     most_levels: int = 12
     least_gain: float = 0.001
@@ -88,7 +91,7 @@ def choose_levels(
     keys that are new, and can say so. A table that is too small to try has a level for each of its parts,
     those with the fewest keys first.
     """
-    trial = _Trial.of(jobs, settings.trial_jobs, known_until_s)
+    trial = _Trial.of(jobs, settings, known_until_s)
     parts = usable_parts(jobs)
     buckets = _buckets(trial.jobs[trial.learned]) if "bucket" in parts else None
     search = _Search(trial, parts, features, buckets)
@@ -123,7 +126,7 @@ def further_levels(
     A record as that of `LevelChoice`: its errors begin where those of the model's levels are taken that have
     more than means.
     """
-    trial = _Trial.of(jobs, settings.trial_jobs)
+    trial = _Trial.of(jobs, settings)
     search = _Search(trial, usable_parts(jobs), state.settings, state.buckets)
     if not search.can_measure:
         return {"why": f"{len(trial.jobs)} jobs are too few to try levels on", "chosen": []}
@@ -160,11 +163,15 @@ class _Trial:
     learned: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, jobs: pd.DataFrame, most: int, known_until_s: float = np.inf) -> "_Trial":
-        """At most `most` of the jobs that ended by `known_until_s`."""
+    def of(cls, jobs: pd.DataFrame, settings: LevelSearchSettings, known_until_s: float = np.inf) -> "_Trial":
+        """The newest of the jobs that ended by `known_until_s`, as many as the settings say."""
         end_s, duration_s = ends_and_run_times(jobs)
         ended = np.flatnonzero(~np.isnan(duration_s) & (end_s <= known_until_s))
-        in_order = ended[np.argsort(end_s[ended], kind="stable")][-most:]
+        in_order = ended[np.argsort(end_s[ended], kind="stable")]
+        since_s = end_s[ended].max(initial=-np.inf) - settings.trial_days * DAY_S
+        lately = int(np.count_nonzero(end_s[ended] > since_s))
+        most = max(settings.trial_jobs, min(lately, settings.most_trial_jobs))
+        in_order = in_order[-most:]
         rows, earlier = np.sort(in_order), in_order[: int(_LEARNED_SHARE * len(in_order))]
         return cls(jobs.iloc[rows].reset_index(drop=True), np.isin(rows, earlier))
 

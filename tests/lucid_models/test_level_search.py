@@ -64,6 +64,21 @@ def test_a_combination_that_nobody_listed_is_found_with_what_it_brings() -> None
         assert names.index(level.parent) < names.index(level.name)
 
 
+def test_a_dense_log_is_looked_at_over_days() -> None:
+    jobs = grid()  # 375 a day
+    looked_at = {
+        days: choose_levels(
+            by_submission(jobs),
+            DurationFeatureSettings(),
+            LevelSearchSettings(trial_jobs=400, trial_days=days, most_trial_jobs=1_200),
+        ).record["jobs"]
+        for days in (1.0, 2.0, 7.0)
+    }
+    assert looked_at[1.0] == 400
+    assert 650 < looked_at[2.0] < 850
+    assert looked_at[7.0] == 1_200
+
+
 def test_the_order_of_columns_and_of_rows_changes_nothing() -> None:
     jobs = grid(1_500)
     shuffled = jobs[list(np.random.default_rng(3).permutation(jobs.columns))].sample(frac=1.0, random_state=2)
