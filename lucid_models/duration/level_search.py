@@ -23,7 +23,13 @@ from lucid_models.duration.job_columns import JobColumns, KeyColumn
 from lucid_models.duration.job_replay import replay
 from lucid_models.duration.levels import PARTS, TOP, Level, hierarchy, is_coarser, level_name
 from lucid_models.duration.name_buckets import NameBuckets
-from lucid_models.duration.tables import ends_and_run_times, job_mappings, job_stream, usable_parts
+from lucid_models.duration.tables import (
+    ends_and_run_times,
+    epoch_seconds,
+    job_mappings,
+    job_stream,
+    usable_parts,
+)
 from lucid_models.groups import joint_codes
 from lucid_models.series_windows import DAY_S
 
@@ -56,9 +62,10 @@ _LN_10 = float(np.log(10.0))
 class LevelSearchSettings:
     """What the search may cost and when it ends.
 
-    `trial_jobs`: the newest jobs that it looks at, or as many as the last `trial_days` ended if those are more,
-    at most `most_trial_jobs`: a day of thousands of jobs is a few crowds; `most_parts`, `most_levels`: of a level, and of levels
-    that are chosen; `least_gain`: by which share of itself a level must lower the error to be taken.
+    `trial_jobs`: the newest jobs that it looks at, or those that ended within the last `trial_days` if they
+    are more, at most `most_trial_jobs`: a day of thousands of jobs is a few crowds; `most_parts`,
+    `most_levels`: of a level, and of levels that are chosen; `least_gain`: by which share of itself a level
+    must lower the error to be taken.
     """
 
     trial_jobs: int = 20_000
@@ -168,7 +175,8 @@ class _Trial:
         end_s, duration_s = ends_and_run_times(jobs)
         ended = np.flatnonzero(~np.isnan(duration_s) & (end_s <= known_until_s))
         in_order = ended[np.argsort(end_s[ended], kind="stable")]
-        since_s = end_s[ended].max(initial=-np.inf) - settings.trial_days * DAY_S
+        submitted_s = epoch_seconds(jobs, "submit_time").max(initial=-np.inf)
+        since_s = min(known_until_s, submitted_s) - settings.trial_days * DAY_S
         lately = int(np.count_nonzero(end_s[ended] > since_s))
         most = max(settings.trial_jobs, min(lately, settings.most_trial_jobs))
         in_order = in_order[-most:]
