@@ -189,13 +189,12 @@ class _Running:
         self._done_before = 0
         self._reports: list[CampaignReport] = []
         self._shown = 0
-        self.out_of_budget = False
         self.shared_failures: list[str] = []
 
     @property
     def out_of_time(self) -> bool:
         """Return whether a task was left because of the budget."""
-        return self.out_of_budget or any(report.beyond_budget for report in self._reports)
+        return any(report.beyond_budget for report in self._reports)
 
     @property
     def tried(self) -> set[str]:
@@ -289,7 +288,10 @@ class _Running:
             if not (wanted or alone) or len(group) < 2:
                 continue
             if self._left_s is not None and expected_s > self._left_s:
-                self.out_of_budget = True
+                self.shared_failures.append(
+                    f"{len(group)} configurations at once take {expected_s:.0f} s alone, and "
+                    f"{max(0.0, self._left_s):.0f} s are left"
+                )
                 return
             run = measure_together(
                 session.device,

@@ -70,7 +70,7 @@ def report_lines(report: SessionReport, goes_on: str) -> list[str]:
     lines = [f"{where}: {counts} in {clock_time(report.elapsed_s)}; {report.done_before} were there before."]
     if report.out_of_memory:
         lines.append(f"Out of memory: {_some(report.out_of_memory)}.")
-    lines += [f"Failed: {failure}." for failure in report.shared_failures]
+    lines += [f"Not at once: {failure}." for failure in report.shared_failures]
     lines += [f"Failed: {task}: {reason}" for task, reason in report.failed.items()]
     lines += [f"Rejected: {task}: {reason}." for task, reason in report.rejected.items()]
     if report.rejected:

@@ -152,6 +152,13 @@ def test_where_memory_is_not_told_apart_each_is_measured_in_a_run_of_its_own(tmp
     assert report.finished
 
 
+def test_a_budget_that_is_too_short_for_a_group_is_spent_on_runs_of_their_own(tmp_path: Path):
+    session = Session(SimulatedGpu(0), str(tmp_path / "t.parquet"), METHOD, budget_s=25.0, at_once=4)
+    report = measure(session, few("LSTM/*/64/*,PPO/*/64/0"))
+    assert report.shared_failures == ("3 configurations at once take 27 s alone, and 25 s are left",)
+    assert report.finished
+
+
 def test_groups_fit_the_device_by_what_was_measured():
     job_types = few("LSTM/*/64/*,PPO/*/64/0")
     names = [each.name for each in job_types]
