@@ -279,10 +279,15 @@ class _Running:
         memory_mib = dict(zip(solo["job_type"], solo["gpu_mem_mib"].astype(float), strict=True))
         device = session.device.description
         for group in groups(job_types, memory_mib, most=session.at_once, device_mib=device.memory_mib):
-            planned = self.plan(group, pairs)
-            wanted = [task for task in planned.tasks if len({each.name for each in task.job_types}) > 1]
-            settled_alone = set(self.state().settled)
-            alone = [each for each in group if each.name not in settled_alone]
+            settled = self.state().settled
+            alone = [each for each in group if each.name not in settled]
+            wanted = [
+                task
+                for task in self.plan(group, pairs).tasks
+                if task.is_pair and len(set(task.job_types)) == 2
+            ]
+            if _pairs_left(pairs, settled) == 0:
+                wanted = []
             rounds_s = session.method.warmup_s + session.method.window_s * session.method.repeats
             expected_s = session.device.run_overhead_s() + len(group) * rounds_s
             if not (wanted or alone) or len(group) < 2:
@@ -338,10 +343,7 @@ class _Running:
             pairs=replace(pairs, most=None),
         )
         distinct = [task for task in plan.tasks if task.job_types[0] != task.job_types[1]]
-        if pairs.most is not None:
-            done = sum(SEPARATOR in name for name in state.settled)
-            distinct = distinct[: max(0, pairs.most - done)]
-        return distinct
+        return distinct[: _pairs_left(pairs, state.settled)]
 
     def _require_time_for_one(self, tasks: Sequence[MeasurementTask]) -> None:
         """Raise BadInputError when the whole budget is too short for any task: none would ever run."""
@@ -393,6 +395,13 @@ class _Running:
             solo_profiles=len(state.profiles.solo),
             pair_profiles=len(state.profiles.pairs),
         )
+
+
+def _pairs_left(pairs: PairChoice | None, settled: Sequence[str]) -> int | None:
+    """Return how many pairs may still be measured; None: as many as there are."""
+    if pairs is None:
+        return 0
+    return None if pairs.most is None else max(0, pairs.most - sum(SEPARATOR in name for name in settled))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from profiler_jobs.devices.processes import ProcessDevice
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import as_measurement_frame, read_measurements
 from profiler_jobs.method import Method
-from profiler_jobs.plan import ALL_PAIRS
+from profiler_jobs.plan import ALL_PAIRS, PairChoice
 from profiler_jobs.session import Session, measure
 from profiler_jobs.shared_run import groups, measure_together, trail
 from profiler_jobs.summary import summarise
@@ -69,11 +69,13 @@ def test_a_shared_run_says_what_runs_of_their_own_say(tmp_path: Path):
     ), "the memory of one, though five were loaded"
 
 
-def test_the_same_command_again_goes_on(tmp_path: Path):
+@pytest.mark.parametrize("pairs", [None, PairChoice(most=5)])
+def test_the_same_command_again_goes_on(tmp_path: Path, pairs: PairChoice | None):
     session = Session(SimulatedGpu(0), str(tmp_path / "t.parquet"), METHOD, at_once=4)
-    measure(session, few())
+    first = measure(session, few(), pairs=pairs)
+    assert sum(" + " in name for name in first.measured) == (0 if pairs is None else 5)
     before = read_measurements(session.table_uri)
-    report = measure(session, few())
+    report = measure(session, few(), pairs=pairs)
     assert report.measured == ()
     assert read_measurements(session.table_uri).equals(before)
 
