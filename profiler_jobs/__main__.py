@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--solo", action="store_true", help="configurations alone only")
     command.add_argument("--write", metavar="FILE", help="write the plan as JSON, for --plan")
     command.add_argument("--first", type=int, default=10, metavar="N", help="tasks to print; default 10")
-    command.set_defaults(run=_plan, again_rejected=False)
+    command.set_defaults(run=_plan, again_rejected=False, at_once=None)
     command = commands.add_parser(
         "summary", parents=[json_flag], help="the profile tables that a measurement table gives"
     )
@@ -162,7 +162,7 @@ def _asked(options: argparse.Namespace) -> ProfileOptions:
         budget_s=options.budget_s,
         most_pairs=options.most_pairs,
         again_rejected=options.again_rejected,
-        at_once=getattr(options, "at_once", None),
+        at_once=options.at_once,
     )
 
 

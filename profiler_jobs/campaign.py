@@ -75,7 +75,7 @@ def run_campaign(
             report.beyond_budget.append(task.name)
             continue
         measured = _measure(device, task, method)
-        rows = with_run(rows, measured)
+        rows = with_runs(rows, [measured])
         write_measurements(table_uri, rows)
         settled.add(task.name)
         {MEASURED: report.measured, OUT_OF_MEMORY: report.out_of_memory, FAILED: report.failed}[
@@ -192,8 +192,9 @@ def _measure(device: ProfilingDevice, task: MeasurementTask, method: Method) -> 
     return outcome_rows(task, outcome, origin_columns(device.description, method), method, began)
 
 
-def with_run(rows: pd.DataFrame, measured: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the table with a task's rows, instead of those of the same task and method."""
-    others = rows[(rows["task"] != measured[0]["task"]) | (rows["method_id"] != measured[0]["method_id"])]
-    added = as_measurement_frame(measured)
+def with_runs(rows: pd.DataFrame, runs: Sequence[Sequence[Mapping[str, Any]]]) -> pd.DataFrame:
+    """Return the table with the rows of tasks by one method, instead of those that it had of them."""
+    tasks = {measured[0]["task"] for measured in runs}
+    others = rows[~rows["task"].isin(tasks) | (rows["method_id"] != runs[0][0]["method_id"])]
+    added = as_measurement_frame([row for measured in runs for row in measured])
     return added if others.empty else pd.concat([others, added], ignore_index=True)

@@ -24,7 +24,7 @@ from foundation.errors import BadInputError
 from foundation.process_lock import ProcessLock
 from foundation.progress import Progress, silent
 from foundation.storage import locate
-from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks, with_run
+from profiler_jobs.campaign import CampaignReport, Clock, run_campaign, settled_tasks, with_runs
 from profiler_jobs.devices.device import ProfilingDevice
 from profiler_jobs.measurement_table import (
     FAILED,
@@ -281,13 +281,7 @@ class _Running:
         for group in groups(job_types, memory_mib, most=session.at_once, device_mib=device.memory_mib):
             settled = self.state().settled
             alone = [each for each in group if each.name not in settled]
-            wanted = [
-                task
-                for task in self.plan(group, pairs).tasks
-                if task.is_pair and len(set(task.job_types)) == 2
-            ]
-            if _pairs_left(pairs, settled) == 0:
-                wanted = []
+            wanted = _pairs_left(pairs, settled) != 0 and _of_two(self.plan(group, pairs).tasks)
             rounds_s = session.method.warmup_s + session.method.window_s * session.method.repeats
             expected_s = session.device.run_overhead_s() + len(group) * rounds_s
             if not (wanted or alone) or len(group) < 2:
@@ -310,16 +304,13 @@ class _Running:
             if run.failure is not None:
                 self.shared_failures.append(f"{len(group)} configurations at once: {run.failure}")
                 continue
-            self._keep(run.rows)
             self._reports.append(CampaignReport(measured=[str(each[0]["task"]) for each in run.rows]))
             self._shown += len(run.rows)
 
     def _keep(self, runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
         """Write the rows of tasks into the table."""
-        rows = read_measurements(self._session.table_uri)
-        for measured in runs:
-            rows = with_run(rows, measured)
-        write_measurements(self._session.table_uri, rows)
+        table_uri = self._session.table_uri
+        write_measurements(table_uri, with_runs(read_measurements(table_uri), runs))
 
     def _left_for_pairs_s(self, group: Sequence[JobType]) -> float:
         """Return what is left of the budget for windows of a group: ending its workers takes time too."""
@@ -342,8 +333,7 @@ class _Running:
             overhead_s=0.0,
             pairs=replace(pairs, most=None),
         )
-        distinct = [task for task in plan.tasks if task.job_types[0] != task.job_types[1]]
-        return distinct[: _pairs_left(pairs, state.settled)]
+        return _of_two(plan.tasks)[: _pairs_left(pairs, state.settled)]
 
     def _require_time_for_one(self, tasks: Sequence[MeasurementTask]) -> None:
         """Raise BadInputError when the whole budget is too short for any task: none would ever run."""
@@ -395,6 +385,11 @@ class _Running:
             solo_profiles=len(state.profiles.solo),
             pair_profiles=len(state.profiles.pairs),
         )
+
+
+def _of_two(tasks: Sequence[MeasurementTask]) -> list[MeasurementTask]:
+    """Return the pairs of two different configurations."""
+    return [task for task in tasks if len(set(task.job_types)) == 2]
 
 
 def _pairs_left(pairs: PairChoice | None, settled: Sequence[str]) -> int | None:

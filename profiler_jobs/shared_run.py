@@ -10,7 +10,7 @@ So most pairs cost two windows a repeat, and each lies between the windows alone
 changes within a minute, as virtual machines do, changes both. The rows are those of runs of their own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -58,8 +58,8 @@ def measure_together(
 ) -> SharedRun:
     """Measure the configurations alone, then as many of the chosen pairs as end within `left_s()` from then.
 
-    The pairs are none of equals. `keep` is given the rows of all tasks so far after each repeat, from the
-    second on; a repeat that would not end in time is not begun.
+    No pair may be one of equals. `keep` is given the rows of all tasks so far after each repeat, from the
+    second on (of a method with one, after that); a repeat that would not end in time is not begun.
     """
     group = _Group(device, job_types, method)
     trail_of_pairs: list[DeviceWindow] = []
@@ -77,7 +77,7 @@ def measure_together(
             most = left_s() / (a_window_s * method.repeats)
             trail_of_pairs.extend(group.choose_pairs(choose(group.first_profiles(records)), most))
             return trail_of_pairs
-        if done > 2:
+        if done > min(2, method.repeats):
             keep(group.rows(records))
             if left_s() < len(trail_of_pairs) * a_window_s:
                 return ()
@@ -110,25 +110,27 @@ class _Group:
     def first_profiles(self, records: Sequence[WindowRecord]) -> ProfileSet:
         """Return what one window of each shows: of how speeds vary, nothing; that is judged in the end."""
         once = origin_columns(self._device.description, replace(self._method, repeats=1))
-        seen = [{**row, **once} for task in self._solos for row in self._rows_of(task, records)]
+        seen = [{**row, **once} for rows in self.rows(records) for row in rows]
         return summarise(as_measurement_frame(seen))
 
     def choose_pairs(self, ranked: Sequence[MeasurementTask], most_windows: float) -> list[DeviceWindow]:
         """Take the first pairs whose trail has at most so many windows, and return its windows."""
-        distinct = [task for task in ranked if task.job_types[0] != task.job_types[1]]
-        fitting, too_many = 0, len(distinct) + 1
+        fitting, too_many = 0, len(ranked) + 1
         while too_many - fitting > 1:
             middle = (fitting + too_many) // 2
-            if len(self._trail(distinct[:middle])) <= most_windows:
+            if len(self._trail(ranked[:middle])) <= most_windows:
                 fitting = middle
             else:
                 too_many = middle
-        self._pairs = distinct[:fitting]
+        self._pairs = list(ranked[:fitting])
         return [DeviceWindow(active, self._method.window_s) for active in self._trail(self._pairs)]
 
     def rows(self, records: Sequence[WindowRecord]) -> list[Rows]:
         """Return the rows of every task, as runs of their own would give them."""
-        return [self._rows_of(task, records) for task in (*self._solos, *self._pairs)]
+        at: dict[Active, list[int]] = {}
+        for index, record in enumerate(records):
+            at.setdefault(record.window.active, []).append(index)
+        return [self._rows_of(task, records, at) for task in (*self._solos, *self._pairs)]
 
     def _trail(self, pairs: Sequence[MeasurementTask]) -> list[Active]:
         return trail([self._places(task) for task in pairs], len(self._solos))
@@ -136,9 +138,11 @@ class _Group:
     def _places(self, task: MeasurementTask) -> Active:
         return tuple(self._position[job_type.name] for job_type in task.job_types)
 
-    def _rows_of(self, task: MeasurementTask, records: Sequence[WindowRecord]) -> Rows:
+    def _rows_of(
+        self, task: MeasurementTask, records: Sequence[WindowRecord], at: Mapping[Active, Sequence[int]]
+    ) -> Rows:
         own = self._places(task)
-        seen = tuple(_seen_by(record, own) for record in _windows_of(own, records))
+        seen = tuple(_seen_by(record, own) for record in _windows_of(own, records, at[own]))
         repeats = len(seen) // (3 if task.is_pair else 1)
         origin = origin_columns(self._device.description, self._method)
         return outcome_rows(task, seen, origin, self._method, self._began, repeats)
@@ -184,9 +188,8 @@ def groups(
     return [tuple(group) for group in divided]
 
 
-def _windows_of(own: Active, records: Sequence[WindowRecord]) -> list[WindowRecord]:
-    """Return a task's windows: all of a configuration alone, or a pair's, each between its neighbours."""
-    at = [index for index, record in enumerate(records) if record.window.active == own]
+def _windows_of(own: Active, records: Sequence[WindowRecord], at: Sequence[int]) -> list[WindowRecord]:
+    """Return a task's windows, which stand at `at`: all of one alone, or a pair's between its neighbours."""
     if len(own) == 1:
         return [records[index] for index in at]
     windows = []

@@ -59,7 +59,7 @@ def start_momentum_at_zero(optimizer: torch.optim.SGD) -> None:
     """Give every parameter its momentum now; the first step is the same.
 
     A fused SGD takes whatever lies in memory for the momentum when its first step is skipped, as the scaler
-    skips it where a gradient overflows: seen on a GPU, losses were no numbers from the third step on.
+    skips it where a gradient overflows: seen on a GPU, losses were no numbers within ten steps.
     """
     for group in optimizer.param_groups:
         for parameter in group["params"]:
