@@ -18,7 +18,8 @@ from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.bin_finder import bin_of
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.duration.levels import NAIVE, learned_features
-from lucid_models.duration.pair_trial import TriedPairs, strongest_pairs, try_pairs
+from lucid_models.duration.pair_choice import choose_pairs
+from lucid_models.duration.pair_trial import TriedPairs, try_pairs
 from lucid_models.duration.scorer import MAX_DURATION_S
 from lucid_models.duration.taught_jobs import Floats, HeadSettings, TaughtJobs
 
@@ -94,7 +95,7 @@ def _boosted(
     boosted.
     """
     boosting = settings.boosting_of(jobs)
-    pairs = strongest_pairs(jobs, settings, boosting) if tried.best else ()
+    pairs = choose_pairs(jobs, settings, boosting) if tried.best else ()
     boosting = replace(boosting, pairs=pairs)
     boosted = boost(
         jobs.rows, jobs.logarithm, jobs.names, jobs.blocks(settings.blocks), boosting, jobs.weights

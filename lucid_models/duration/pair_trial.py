@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from lucid_models.boosting import BoostedModel, BoostingSettings, boost
+from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.duration.pair_choice import choose_pairs
 from lucid_models.duration.taught_jobs import Floats, HeadSettings, TaughtJobs
-from lucid_models.packing.pair_choice import Pair, choose_pairs
 
 _LN_10 = float(np.log(10.0))
-_JOBS_PER_PAIR = 250
 # A head without pairs is the simpler one, and follows more easily: pairs must lower its error by this share.
 _LEAST_GAIN = 0.005
 # A trial asks which of several heads is best, not how good it can get: that costs a quarter.
@@ -56,7 +55,7 @@ def try_pairs(earlier: TaughtJobs, later: TaughtJobs, settings: HeadSettings) ->
     boosting = _quick(settings.boosting_of(earlier))
     blocks = earlier.blocks(settings.blocks)
     plain = boost(earlier.rows, earlier.logarithm, earlier.names, blocks, boosting, earlier.weights)
-    strongest = strongest_pairs(earlier, settings, boosting, plain)
+    strongest = choose_pairs(earlier, settings, boosting, plain)
     said = {0: plain.scorer.score(later.rows)}
     if strongest:
         with_pairs = replace(boosting, pairs=strongest)
@@ -66,22 +65,6 @@ def try_pairs(earlier: TaughtJobs, later: TaughtJobs, settings: HeadSettings) ->
     all_pairs = len(strongest)
     best = all_pairs if errors[all_pairs] <= (1.0 - _LEAST_GAIN) * errors[0] else 0
     return TriedPairs(best, errors, len(later), said[best])
-
-
-def strongest_pairs(
-    jobs: TaughtJobs, settings: HeadSettings, boosting: BoostingSettings, plain: BoostedModel | None = None
-) -> tuple[Pair, ...]:
-    """As many pairs as the settings and a table of this size allow; `plain` as `first` in `choose_pairs`."""
-    return choose_pairs(
-        jobs.rows,
-        jobs.logarithm,
-        jobs.names,
-        jobs.blocks(settings.blocks),
-        boosting,
-        min(settings.pairs, len(jobs) // _JOBS_PER_PAIR),
-        excluded=settings.unpaired,
-        first=plain,
-    )
 
 
 def pairs_sentence(record: Mapping[str, Any]) -> str:

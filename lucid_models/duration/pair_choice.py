@@ -7,15 +7,16 @@ not learn from.
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lucid_models.boosting import BoostedModel, BoostingSettings, boost, sampled_rows
+from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
 
-SAMPLE_ROWS = 20_000
+_SAMPLE_ROWS = 20_000
+_JOBS_PER_PAIR = 250
 _FIRST_ROUNDS = 400
 _CANDIDATES = 20
 # No feature takes part in more pairs than this: FAST alone would name one strong feature in all of them.
@@ -26,30 +27,25 @@ Pair = tuple[int, int]
 
 
 def choose_pairs(
-    features: NDArray[np.float64],
-    target: NDArray[np.float64],
-    feature_names: Sequence[str],
-    blocks: NDArray[np.intp],
-    settings: BoostingSettings,
-    most: int,
-    excluded: Collection[str] = (),
-    first: BoostedModel | None = None,
+    jobs: TaughtJobs, settings: HeadSettings, boosting: BoostingSettings, first: BoostedModel | None = None
 ) -> tuple[Pair, ...]:
-    """At most `most` pairs of feature positions, the strongest first; none with a feature in `excluded`.
+    """As many pairs of feature positions as the settings and a table of this size allow, the strongest first.
 
-    Shapes as in `boost`. `first`: a model without pairs of the whole table, if there is one already.
+    `first`: a model without pairs of all the jobs, if there is one already.
     """
     from interpret.utils import measure_interactions
 
-    if most < 1 or len(feature_names) < 2:
+    most = min(settings.pairs, len(jobs) // _JOBS_PER_PAIR)
+    if most < 1 or len(jobs.names) < 2:
         return ()
-    rows = sampled_rows(blocks, SAMPLE_ROWS, settings.seed)
-    matrix, values = features[rows], target[rows]
+    blocks = jobs.blocks(settings.blocks)
+    rows = sampled_rows(blocks, _SAMPLE_ROWS, boosting.seed)
+    matrix, values = jobs.rows[rows], jobs.logarithm[rows]
     if first is None:
         quick = replace(
-            settings, bags=2, max_rounds=min(settings.max_rounds, _FIRST_ROUNDS), sample_rows=None
+            boosting, bags=2, max_rounds=min(boosting.max_rounds, _FIRST_ROUNDS), sample_rows=None
         )
-        first = boost(matrix, values, feature_names, blocks[rows], quick)
+        first = boost(matrix, values, jobs.names, blocks[rows], quick)
         held_out = first.held_out_scores
     else:
         held_out = first.held_out_scores[rows]
@@ -57,9 +53,9 @@ def choose_pairs(
     allowed = [
         term.features[0]
         for term in (first.scorer.terms[i] for i in np.argsort(-importance, kind="stable"))
-        if feature_names[term.features[0]] not in excluded
+        if jobs.names[term.features[0]] not in settings.unpaired
     ][:_CANDIDATES]
-    candidates = [(one, other) for i, one in enumerate(allowed) for other in allowed[i + 1 :]]
+    candidates = list(combinations(allowed, 2))
     if not candidates:
         return ()
     with warnings.catch_warnings():
@@ -70,11 +66,11 @@ def choose_pairs(
             values,
             interactions=candidates,
             init_score=held_out,
-            feature_names=list(feature_names),
-            feature_types=["continuous"] * len(feature_names),
+            feature_names=list(jobs.names),
+            feature_types=["continuous"] * len(jobs.names),
             objective="rmse",
             max_interaction_bins=_BINS,
-            min_samples_leaf=settings.min_samples_leaf,
+            min_samples_leaf=boosting.min_samples_leaf,
         )
     used: Counter[int] = Counter()
     batch: list[Pair] = []
