@@ -12,7 +12,7 @@ import pandas as pd
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, Work, silent
-from profiler_jobs.devices.device import OutOfMemory, ProfilingDevice, RunFailure, RunOutcome
+from profiler_jobs.devices.device import OutOfMemory, ProfilingDevice, RunFailure, RunOutcome, WindowRecord
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import (
     FAILED,
@@ -137,6 +137,7 @@ def outcome_rows(
                 "steps_1": record.steps[0],
                 "steps_2": record.steps[1] if task.is_pair else None,
                 "overlap": record.overlap,
+                **_host_probes(record),
                 "gpu_util_pct": telemetry.gpu_util_pct,
                 "gpu_mem_util_pct": telemetry.gpu_mem_util_pct,
                 "gpu_mem_mib": telemetry.gpu_mem_mib,
@@ -150,6 +151,14 @@ def outcome_rows(
             }
         )
     return rows
+
+
+def _host_probes(record: WindowRecord) -> dict[str, float]:
+    return {
+        f"host_probe_{position}_us": 1e6 * probe_s
+        for position, probe_s in enumerate(record.host_probes_s, start=1)
+        if probe_s is not None
+    }
 
 
 def measure_profiles(

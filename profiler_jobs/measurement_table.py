@@ -45,6 +45,8 @@ MEASUREMENT_SCHEMA = pa.schema(
         _field("steps_1", pa.int64(), "Whole training steps of the first in the window.", "steps"),
         _field("steps_2", pa.int64(), "Whole training steps of the second in the window.", "steps"),
         _field("overlap", pa.float64(), "Share of the window in which all active ones trained.", "1"),
+        _field("host_probe_1_us", pa.float64(), "A loop on the core that the first is bound to.", "us"),
+        _field("host_probe_2_us", pa.float64(), "The same loop on the second's core.", "us"),
         _field("gpu_util_pct", pa.float64(), "Mean share of time with a kernel running.", "%"),
         _field("gpu_mem_util_pct", pa.float64(), "Mean share of time memory was read or written.", "%"),
         _field("gpu_mem_mib", pa.float64(), "Largest memory in use by the run.", "MiB"),
@@ -68,6 +70,9 @@ MEASUREMENT_SCHEMA = pa.schema(
     ]
 )
 
+# Columns that older tables lack: what is not told there.
+ADDED_LATER = ("host_probe_1_us", "host_probe_2_us")
+
 
 def method_id(method: Method) -> str:
     """Return the digest that names a method in the table."""
@@ -89,6 +94,9 @@ def read_measurements(uri: str) -> pd.DataFrame:
         raise BadInputError(
             f"{uri} is no Parquet file: {error}.", remedy="Name another file for the measurements."
         ) from error
+    for name in set(ADDED_LATER) - set(table.column_names):
+        field = MEASUREMENT_SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(len(table), field.type))
     missing = [name for name in MEASUREMENT_SCHEMA.names if name not in table.column_names]
     if missing:
         raise BadInputError(

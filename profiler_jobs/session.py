@@ -272,16 +272,18 @@ class _Running:
     def measure_in_groups(self, job_types: Sequence[JobType], pairs: PairChoice | None) -> None:
         """Measure groups of configurations that are loaded at once: what is left alone, and pairs of theirs.
 
-        A group that fails leaves its tasks to runs of their own, and `shared_failures` says why.
+        Each group gets its share of the time and of the pairs that are left. A group that fails leaves its
+        tasks to runs of their own, and `shared_failures` says why.
         """
-        session, state = self._session, self.state()
-        solo = state.profiles.solo
-        memory_mib = dict(zip(solo["job_type"], solo["gpu_mem_mib"].astype(float), strict=True))
-        device = session.device.description
-        for group in groups(job_types, memory_mib, most=session.at_once, device_mib=device.memory_mib):
-            settled = self.state().settled
-            alone = [each for each in group if each.name not in settled]
-            wanted = _pairs_left(pairs, settled) != 0 and _of_two(self.plan(group, pairs).tasks)
+        session, waiting = self._session, list(job_types)
+        device_mib = session.device.description.memory_mib
+        while waiting:
+            state = self.state()
+            group = groups(waiting, _memory_mib(state.rows), most=session.at_once, device_mib=device_mib)[0]
+            share = len(group) / len(waiting)
+            waiting = [each for each in waiting if each not in group]
+            alone = [each for each in group if each.name not in state.settled]
+            wanted = _pairs_left(pairs, state.settled) != 0 and _of_two(self.plan(group, pairs).tasks)
             rounds_s = session.method.warmup_s + session.method.window_s * session.method.repeats
             expected_s = session.device.run_overhead_s() + len(group) * rounds_s
             if not (wanted or alone) or len(group) < 2:
@@ -296,14 +298,16 @@ class _Running:
                 session.device,
                 group,
                 session.method,
-                partial(self._pairs_of, group, pairs),
-                partial(self._left_for_pairs_s, group),
+                partial(self._pairs_of, group, pairs, share),
+                partial(self._left_for_pairs_s, len(group), (1 - share) * (self._left_s or 0.0)),
                 self._keep,
                 session.progress,
             )
             if run.failure is not None:
                 self.shared_failures.append(f"{len(group)} configurations at once: {run.failure}")
                 continue
+            if len(run.rows) == len(group) and pairs and _of_two(self.plan(group, pairs).tasks):
+                self.shared_failures.append(f"{len(group)} configurations at once: no time for their pairs")
             self._reports.append(CampaignReport(measured=[str(each[0]["task"]) for each in run.rows]))
             self._shown += len(run.rows)
 
@@ -312,14 +316,16 @@ class _Running:
         table_uri = self._session.table_uri
         write_measurements(table_uri, with_runs(read_measurements(table_uri), runs))
 
-    def _left_for_pairs_s(self, group: Sequence[JobType]) -> float:
+    def _left_for_pairs_s(self, workers: int, for_others_s: float) -> float:
         """Return what is left of the budget for windows of a group: ending its workers takes time too."""
-        return math.inf if self._left_s is None else self._left_s - END_EACH_S * len(group) - LATE_S
+        return (
+            math.inf if self._left_s is None else self._left_s - for_others_s - END_EACH_S * workers - LATE_S
+        )
 
     def _pairs_of(
-        self, group: Sequence[JobType], pairs: PairChoice | None, alone: ProfileSet
+        self, group: Sequence[JobType], pairs: PairChoice | None, share: float, alone: ProfileSet
     ) -> list[MeasurementTask]:
-        """Return the pairs of a group that are left, in their order by the profiles just seen."""
+        """Return a group's share of the pairs that are left, in their order by the profiles just seen."""
         if pairs is None:
             return []
         session, state = self._session, self.state()
@@ -333,7 +339,8 @@ class _Running:
             overhead_s=0.0,
             pairs=replace(pairs, most=None),
         )
-        return _of_two(plan.tasks)[: _pairs_left(pairs, state.settled)]
+        left = _pairs_left(pairs, state.settled)
+        return _of_two(plan.tasks)[: None if left is None else math.ceil(share * left)]
 
     def _require_time_for_one(self, tasks: Sequence[MeasurementTask]) -> None:
         """Raise BadInputError when the whole budget is too short for any task: none would ever run."""
@@ -385,6 +392,13 @@ class _Running:
             solo_profiles=len(state.profiles.solo),
             pair_profiles=len(state.profiles.pairs),
         )
+
+
+def _memory_mib(rows: pd.DataFrame) -> dict[str, float]:
+    """Return what each configuration that was measured alone needs."""
+    alone = rows[rows["job_type_2"].isna() & (rows["outcome"] == MEASURED)]
+    largest = alone.groupby("task", sort=False)["gpu_mem_mib"].max()
+    return {str(name): float(memory_mib) for name, memory_mib in largest.items()}
 
 
 def _of_two(tasks: Sequence[MeasurementTask]) -> list[MeasurementTask]:

@@ -10,6 +10,7 @@ So most pairs cost two windows a repeat, and each lies between the windows alone
 changes within a minute, as virtual machines do, changes both. The rows are those of runs of their own.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ from profiler_jobs.method import Method
 from profiler_jobs.profile_table import ProfileSet
 from profiler_jobs.summary import summarise
 from profiler_jobs.tasks import MeasurementTask
-from profiler_jobs.workloads import JobType
+from profiler_jobs.workloads import JobType, all_job_types
 
 Rows = list[dict[str, Any]]
 Active = tuple[int, ...]  # positions of the configurations that train in a window
@@ -74,8 +75,8 @@ def measure_together(
         took_s = (records[-1].started - records[0].started).total_seconds()
         a_window_s = took_s / (len(records) - 1) if took_s else method.window_s
         if done == 1:
-            most = left_s() / (a_window_s * method.repeats)
-            trail_of_pairs.extend(group.choose_pairs(choose(group.first_profiles(records)), most))
+            ranked = choose(group.first_profiles(records))
+            trail_of_pairs.extend(group.choose_pairs(ranked, left_s() / a_window_s))
             return trail_of_pairs
         if done > min(2, method.repeats):
             keep(group.rows(records))
@@ -113,17 +114,25 @@ class _Group:
         seen = [{**row, **once} for rows in self.rows(records) for row in rows]
         return summarise(as_measurement_frame(seen))
 
-    def choose_pairs(self, ranked: Sequence[MeasurementTask], most_windows: float) -> list[DeviceWindow]:
-        """Take the first pairs whose trail has at most so many windows, and return its windows."""
+    def choose_pairs(self, ranked: Sequence[MeasurementTask], windows: float) -> list[DeviceWindow]:
+        """Take the first pairs whose trail goes into so many windows, as often as the method says; return it.
+
+        Where not even one does, those that can be gone through twice: a single repeat proves nothing.
+        """
+        usual = self._method.repeats
+        fitting = self._fitting(ranked, windows / usual) or self._fitting(ranked, windows / min(2, usual))
+        self._pairs = list(ranked[:fitting])
+        return [DeviceWindow(active, self._method.window_s) for active in self._trail(self._pairs)]
+
+    def _fitting(self, ranked: Sequence[MeasurementTask], windows: float) -> int:
         fitting, too_many = 0, len(ranked) + 1
         while too_many - fitting > 1:
             middle = (fitting + too_many) // 2
-            if len(self._trail(ranked[:middle])) <= most_windows:
+            if len(self._trail(ranked[:middle])) <= windows:
                 fitting = middle
             else:
                 too_many = middle
-        self._pairs = list(ranked[:fitting])
-        return [DeviceWindow(active, self._method.window_s) for active in self._trail(self._pairs)]
+        return fitting
 
     def rows(self, records: Sequence[WindowRecord]) -> list[Rows]:
         """Return the rows of every task, as runs of their own would give them."""
@@ -170,22 +179,32 @@ def trail(pairs: Sequence[Active], configurations: int) -> list[Active]:
 
 
 def groups(
-    job_types: Sequence[JobType], memory_mib: dict[str, float], *, most: int, device_mib: float
+    job_types: Sequence[JobType], memory_mib: Mapping[str, float], *, most: int, device_mib: float
 ) -> list[tuple[JobType, ...]]:
-    """Divide the configurations, in their order, into groups of at most `most` that should fit the device.
+    """Deal the configurations, large and small to each, into as few groups as `most` and the memory allow.
 
-    `memory_mib` is what was measured of them; of others the zoo's own figure is believed.
+    `memory_mib` is what was measured; of the others the zoo's own figure is believed, in the proportion that
+    it has to what was measured.
     """
-    divided: list[list[JobType]] = []
-    held_mib = 0.0
-    for job_type in job_types:
-        needed_mib = memory_mib.get(job_type.name, job_type.gpu_mem_mib)
-        if not divided or len(divided[-1]) == most or held_mib + needed_mib > FILL_MAX * device_mib:
-            divided.append([])
-            held_mib = 0.0
-        divided[-1].append(job_type)
-        held_mib += needed_mib
-    return [tuple(group) for group in divided]
+    needed_mib = _expected_memory_mib(job_types, memory_mib)
+    order = sorted(job_types, key=lambda job_type: -needed_mib[job_type.name])
+    for count in range(math.ceil(len(order) / most), len(order)):
+        dealt: list[list[JobType]] = [[] for _ in range(count)]
+        for at in range(0, len(order), count):  # there and back again, so that none gets the larger ones
+            for group, job_type in zip(dealt, order[at : at + count], strict=False):
+                group.append(job_type)
+            dealt.reverse()
+        held_mib = [sum(needed_mib[each.name] for each in group) for group in dealt]
+        if max(map(len, dealt)) <= most and max(held_mib) <= FILL_MAX * device_mib:
+            return [tuple(sorted(group, key=job_types.index)) for group in dealt]
+    return [(job_type,) for job_type in order]
+
+
+def _expected_memory_mib(job_types: Sequence[JobType], memory_mib: Mapping[str, float]) -> dict[str, float]:
+    zoo_mib = {job_type.name: job_type.gpu_mem_mib for job_type in all_job_types()}
+    known_mib = sum(memory_mib.values())
+    proportion = known_mib / sum(zoo_mib[name] for name in memory_mib) if known_mib else 1.0
+    return {each.name: memory_mib.get(each.name, proportion * each.gpu_mem_mib) for each in job_types}
 
 
 def _windows_of(own: Active, records: Sequence[WindowRecord], at: Sequence[int]) -> list[WindowRecord]:
@@ -208,6 +227,7 @@ def _seen_by(record: WindowRecord, own: Active) -> WindowRecord:
         window=replace(record.window, active=active),
         speeds=tuple(record.speeds[index] for index in own),
         steps=tuple(record.steps[index] for index in own),
+        host_probes_s=tuple(record.host_probes_s[index] for index in own if record.host_probes_s),
     )
 
 

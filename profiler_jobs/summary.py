@@ -36,6 +36,8 @@ _NUMBERS = (
     "speed_1",
     "speed_2",
     "overlap",
+    "host_probe_1_us",
+    "host_probe_2_us",
     "gpu_util_pct",
     "gpu_mem_util_pct",
     "gpu_mem_mib",
@@ -107,7 +109,7 @@ def _solo(run: Run, method: Method) -> dict[str, Any] | str:
     if reason:
         return reason
     speed, variation = _mean_and_variation(run["speed_1"][counted])
-    if reason := _unsteady(variation, int(counted.sum()), method):
+    if reason := _unsteady(variation, int(counted.sum()), method, run):
         return reason
     job_type = find_job_type(run["job_type_1"][0])
     return {
@@ -131,7 +133,7 @@ def _pair(run: Run, method: Method) -> dict[str, Any] | str:
     (speed_1, variation_1), (speed_2, variation_2) = (
         _mean_and_variation(speeds[counted, index]) for index in (0, 1)
     )
-    if reason := _unsteady(max(variation_1, variation_2), int(counted.sum()), method):
+    if reason := _unsteady(max(variation_1, variation_2), int(counted.sum()), method, run):
         return reason
     together = (run["active"] == "12") & counted[run["repeat"].astype(int)]
     return {
@@ -179,11 +181,16 @@ def _too_few(counted: NDArray[np.bool_], method: Method) -> str | None:
     )
 
 
-def _unsteady(variation: float, repeats: int, method: Method) -> str | None:
+def _unsteady(variation: float, repeats: int, method: Method, run: Run) -> str | None:
     limit = method.variation_max * (repeats / _REPEATS_USUAL) ** 0.5
     if not variation > limit:
         return None
-    return f"speeds vary by {variation:.1%} between {repeats} repeats, more than {limit:.1%}"
+    reason = f"speeds vary by {variation:.1%} between {repeats} repeats, more than {limit:.1%}"
+    probes_us = np.concatenate([run["host_probe_1_us"], run["host_probe_2_us"]])
+    probes_us = probes_us[np.isfinite(probes_us)]
+    if len(probes_us) < _REPEATS_MIN:
+        return reason
+    return f"{reason} (the host's own cores by {_mean_and_variation(probes_us)[1]:.1%})"
 
 
 def run_columns(measurements: pd.DataFrame) -> Run:

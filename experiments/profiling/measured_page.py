@@ -1,6 +1,6 @@
-"""What was measured on a GPU, for docs/profiling.md: `python -m experiments.profiling.measured_page`.
+"""What was measured on GPUs, for docs/profiling.md: `python -m experiments.profiling.measured_page`.
 
-It reads the measurement table that is kept beside the page.
+It reads the measurement tables that are kept beside the page.
 """
 
 from pathlib import Path
@@ -14,11 +14,14 @@ from profiler_jobs.measurement_table import MEASURED, read_measurements
 from profiler_jobs.summary import summarise
 
 PAGE = Path("docs/profiling.md")
-TABLE = Path("docs/measurements/nvidia_h200.parquet")
+TABLES = {
+    "measured_h200": Path("docs/measurements/nvidia_h200.parquet"),
+    "measured_h100": Path("docs/measurements/nvidia_h100.parquet"),
+}
 
 
-def measured_tables(table: Path) -> dict[str, str]:
-    """Return the page's tables by marker: configurations alone, and the pairs that can be trusted."""
+def measured_section(table: Path) -> str:
+    """Return what a device said: configurations alone, pairs that can be trusted, and how it was measured."""
     rows = read_measurements(str(table))
     profiles = summarise(rows)
     trusted = set(profiles.solo["job_type"])
@@ -48,17 +51,18 @@ def measured_tables(table: Path) -> dict[str, str]:
         for row in profiles.pairs.to_dict("records")
     ]
     first = rows.iloc[0]
-    clocks = rows["sm_clock_mhz"].dropna()
     measured = rows.loc[rows["outcome"] == MEASURED, "task"].unique()
     held_back = sorted(set(filter(None, rows["throttle_reasons"])))
     cards, moments = rows["device_uuid"].nunique(), rows["started"].nunique()
+    lengths_s = dict.fromkeys((rows["window_s"].min(), rows["window_s"].max()))
     origin = (
-        f"{first['device']}, {cards} cards, driver {first['driver']}, {first['sharing_mode']}, SM clock "
-        f"{_span(clocks)} MHz, clocks held back by {', '.join(held_back) or 'nothing'}; "
-        f"{rows['started'].min():%d %B %Y}, {moments:,} windows of {_span(rows['window_s'])} s of "
-        f"{len(measured)} tasks, {len(profiles.solo) + len(profiles.pairs)} of them trusted; `{TABLE}`."
+        f"{first['device']}, {'one card' if cards == 1 else f'{cards} cards'}, driver {first['driver']}, "
+        f"{first['sharing_mode']}, SM clock {_span(rows['sm_clock_mhz'].dropna())} MHz, clocks held back by "
+        f"{', '.join(held_back) or 'nothing'}; {rows['started'].min():%d %B %Y}, {moments:,} windows of "
+        f"{' to '.join(f'{length_s:g}' for length_s in lengths_s)} s of {len(measured)} tasks, "
+        f"{len(profiles.solo) + len(profiles.pairs)} of them trusted; `{table}`."
     )
-    return {"measured": "\n\n".join((_table(shown), _table(pairs), origin))}
+    return "\n\n".join((*(_table(rows) for rows in (shown, pairs) if rows), origin))
 
 
 def _table(rows: list[dict[str, str]]) -> str:
@@ -71,4 +75,4 @@ def _span(values: "pd.Series[float]") -> str:
 
 
 if __name__ == "__main__":
-    publish(measured_tables(TABLE), PAGE)
+    publish({marker: measured_section(table) for marker, table in TABLES.items()}, PAGE)

@@ -87,7 +87,8 @@ class WindowRecord:
 
     `speeds` has one entry a configuration of the run: examples a second, None where it was paused. `overlap`
     is the share of the window in which all active ones trained, in [0, 1]. `steps` counts each one's whole
-    training steps within the window.
+    training steps within the window. `host_probes_s` is what the same short loop took each on the core that
+    it was bound to; None where it was paused, empty where none was bound.
     """
 
     window: DeviceWindow
@@ -97,6 +98,7 @@ class WindowRecord:
     steps: tuple[int, ...]
     overlap: float
     telemetry: Telemetry
+    host_probes_s: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ the windows. A window opens when all of its workers have completed a step since 
 and none is paused before all of them have completed a step after its end, so that every step that counts ran
 under the window's conditions. How completion times become speeds is said in `windows.py`.
 
-Each worker gets half of the host's cores as its number of threads, alone or not: a partner costs it the
-device only, as it would on a node whose scheduler gives every job its own cores.
+A partner costs a worker the device only, as it would on a node whose scheduler gives every job its own cores.
+On a GPU each is bound to a core of its own (`host_cores.py`), and says how quick that was in each window.
+Else each gets half of the host's cores as its number of threads, alone or not.
 """
 
 import os
@@ -33,9 +34,11 @@ from profiler_jobs.devices.device import (
     WatchesProcesses,
     WindowRecord,
 )
+from profiler_jobs.devices.host_cores import HostCores, bind_process, free_cores
 from profiler_jobs.method import WARMUP_STEPS_MIN
-from profiler_jobs.workers.crew import Crew, WorkerFailedError
+from profiler_jobs.workers.crew import Crew, Worker, WorkerFailedError
 from profiler_jobs.workers.fork_server import ForkServer
+from profiler_jobs.workers.host_speed import mean_probe_s
 from profiler_jobs.workers.windows import Span, overlap
 from profiler_jobs.workloads import JobType
 
@@ -59,8 +62,9 @@ class ProcessDevice:
     """A `ProfilingDevice` over real processes on the device that `telemetry` watches.
 
     `catalogue` is the module whose `load_build(job_type)` finds a workload. A worker that says nothing for
-    `silence_limit_s` while it should is given up. `close()` ends the process that workers are forked from; so
-    does the end of this process, whatever ends it.
+    `silence_limit_s` while it should is given up. `cores` are those that workers are bound to (default: on a
+    GPU, the host's). `close()` ends the process that workers are forked from; so does the end of this
+    process, whatever ends it.
     """
 
     def __init__(
@@ -70,12 +74,15 @@ class ProcessDevice:
         catalogue: str = CATALOGUE,
         silence_limit_s: float = 180.0,
         settle_s: float = 0.5,
+        cores: HostCores | None = None,
     ) -> None:
         self._telemetry = telemetry
         self._catalogue = catalogue
         self._silence_limit_s = silence_limit_s
         self._settle_s = settle_s
         self._description = telemetry.describe()
+        on_gpu = self._description.kind is DeviceKind.GPU
+        self._cores = free_cores() if cores is None and on_gpu else cores
         self._server: ForkServer | None = None
         self._preload = PRELOAD + tuple(name for name in PRELOAD_IF_INSTALLED if find_spec(name))
         self._overheads_s: list[float] = []
@@ -160,13 +167,15 @@ class ProcessDevice:
         if self._server is not None and not self._server.alive:
             self.close()
         if self._server is None:
-            self._server = ForkServer(worker_environment(self._description), self._preload)
+            threads = 1 if self._cores is not None else max(1, len(os.sched_getaffinity(0)) // 2)
+            self._server = ForkServer(worker_environment(self._description, threads), self._preload)
         on_gpu = self._description.kind is DeviceKind.GPU
         task = {
             "catalogue": self._catalogue,
             "device": "cuda:0" if on_gpu else "cpu",
             "uuid": self._description.uuid,
             "seed": SEED,
+            "probe": self._cores is not None,
         }
         tasks = [(job_type.name, {**task, "job_type": job_type.name}) for job_type in job_types]
         return Crew(self._server, tasks, self._silence_limit_s)
@@ -199,20 +208,38 @@ class ProcessDevice:
 
     def _run_window(self, crew: Crew, window: DeviceWindow) -> tuple[WindowRecord, Span]:
         active = [crew.workers[index] for index in window.active]
+        self._bind(active)
+        settle_s = min(self._settle_s, window.seconds / 2)
         crew.train(active, steps=1, until_s=0.0)
-        begin_s = time.monotonic() + self._settle_s
-        started = datetime.now(UTC) + timedelta(seconds=self._settle_s)
+        begin_s = time.monotonic() + settle_s
+        started = datetime.now(UTC) + timedelta(seconds=settle_s)
         end_s = begin_s + window.seconds
         crew.train(active, steps=0, until_s=end_s)
         stretches = crew.pause(active)
         speeds: list[float | None] = [None] * len(crew.workers)
         steps = [0] * len(crew.workers)
+        probes_s: list[float | None] = [None] * len(crew.workers)
         for index, worker, stretch in zip(window.active, active, stretches, strict=True):
             speeds[index] = stretch.rate(begin_s, end_s) * worker.examples_per_step
             steps[index] = stretch.whole_steps(begin_s, end_s)
+            probes_s[index] = mean_probe_s(stretch.probes, begin_s, end_s)
         share = overlap(stretches, begin_s, end_s)
-        record = WindowRecord(window, started, window.seconds, tuple(speeds), tuple(steps), share, _UNSEEN)
+        record = WindowRecord(
+            window,
+            started,
+            window.seconds,
+            tuple(speeds),
+            tuple(steps),
+            share,
+            _UNSEEN,
+            tuple(probes_s) if self._cores is not None else (),
+        )
         return record, (begin_s, end_s)
+
+    def _bind(self, workers: Sequence[Worker]) -> None:
+        if self._cores is not None:
+            for worker, core in zip(workers, self._cores.choose(len(workers)), strict=True):
+                bind_process(worker.process.pid, (core,))
 
     def _outcome(self, failure: WorkerFailedError) -> OutOfMemory | RunFailure:
         if failure.out_of_memory:
@@ -232,15 +259,14 @@ class ProcessDevice:
         return None
 
 
-def worker_environment(device: DeviceDescription) -> dict[str, str]:
-    """Return the environment that shows workers this device only, and gives each half of the host's cores.
+def worker_environment(device: DeviceDescription, threads: int) -> dict[str, str]:
+    """Return the environment that shows workers this device only, and gives each so many threads.
 
     Raises BadInputError for a GPU without a UUID.
     """
-    threads = str(max(1, len(os.sched_getaffinity(0)) // 2))
     environment = {
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
         "OPENBLAS_NUM_THREADS": "1",  # NumPy's own: the fork server stays single-threaded
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": "",

@@ -156,7 +156,8 @@ class Crew:
         if kind == "built":
             worker.examples_per_step = message["examples_per_step"]
         elif kind == "paused":
-            worker.stretch = TrainedStretch(message["begin_s"], tuple(message["completions_s"]))
+            probes = tuple((at_s, took_s) for at_s, took_s in message["probes"])
+            worker.stretch = TrainedStretch(message["begin_s"], tuple(message["completions_s"]), probes)
         if kind == worker.awaited:
             worker.awaited = None
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from foundation.errors import BadInputError
+from profiler_jobs.workers.host_speed import Probe
 
 # An interval is a stall when it is this many times the stretch's median, and longer than any time slice by
 # which processes share a device or a processor.
@@ -24,10 +25,14 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class TrainedStretch:
-    """One stretch of training: when it began, and when each of its steps was complete, in order."""
+    """One stretch of training: when it began, and when each of its steps was complete, in order.
+
+    `probes` are of the core that it ran on, where it was bound to one.
+    """
 
     begin_s: float
     completions_s: tuple[float, ...]
+    probes: tuple[Probe, ...] = ()
 
     def __post_init__(self) -> None:
         times = (self.begin_s, *self.completions_s)

@@ -4,6 +4,7 @@ It runs in a fork of the fork server, speaks `worker_protocol`, and ends when it
 """
 
 import importlib
+import math
 import os
 import random
 import time
@@ -11,6 +12,7 @@ import traceback
 from typing import Any
 
 from foundation.errors import LucidError
+from profiler_jobs.workers.host_speed import PROBE_EVERY_S, Probe, probe_core
 from profiler_jobs.workers.step_timer import CudaTimer, HostTimer, StepTimer
 from profiler_jobs.workers.worker_protocol import Channel, ChannelClosedError, Message
 from profiler_jobs.workloads import find_job_type
@@ -30,7 +32,7 @@ _OUT_OF_MEMORY_WORDS = (
 
 
 def run_worker(channel: Channel, task: Message) -> int:
-    """Run `{job_type, catalogue, device, uuid, seed}` until told to stop; return the exit status."""
+    """Run `{job_type, catalogue, device, uuid, seed, probe}` until told to stop; return the exit status."""
     worker = _Worker(channel, task)
     try:
         worker.run()
@@ -153,10 +155,15 @@ class _Worker:
         """Train until paused; False when told to stop. `command` is a goal, said once it is reached."""
         self.stage = "while it trained"
         timer, goal = self._timer, command
+        probes: list[Probe] = []
+        next_probe_s = 0.0 if self._task["probe"] else math.inf
         timer.start()
         while True:
             training.step()
             timer.step_done()
+            if time.monotonic() >= next_probe_s:
+                probes.append(probe_core())
+                next_probe_s = probes[-1][0] + PROBE_EVERY_S
             done = timer.completions_s
             if goal and len(done) >= goal["steps"] and done and done[-1] >= goal["until_s"]:
                 self._say({"said": "reached"})
@@ -173,7 +180,12 @@ class _Worker:
             if command["do"] == "stop":
                 return False
             self._say(
-                {"said": "paused", "begin_s": timer.begin_s, "completions_s": list(timer.completions_s)}
+                {
+                    "said": "paused",
+                    "begin_s": timer.begin_s,
+                    "completions_s": list(timer.completions_s),
+                    "probes": probes,
+                }
             )
             return True
 

@@ -10,7 +10,7 @@ The coordinator tells a worker what to `do`; a worker says what it `said`:
     built {examples_per_step}            after the start
     alive                                about every second, between steps
     reached {}
-    paused {begin_s, completions_s}      all steps since training began
+    paused {begin_s, completions_s, probes}    all steps since training began, and how quick the core was
     failed {out_of_memory, no_cuda, error, stage, held_mib}     the last message
 """
 

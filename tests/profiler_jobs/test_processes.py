@@ -292,14 +292,14 @@ def test_what_cannot_be_imported_ends_the_start_with_its_words(monkeypatch):
         _run(device, "NeuMF")
 
 
-def test_a_worker_sees_one_gpu_and_half_of_the_cores():
+def test_a_worker_sees_one_gpu_and_its_share_of_the_cores():
     cpu = HostCpu().describe()
-    shown = worker_environment(replace(cpu, kind=DeviceKind.GPU, uuid="GPU-123"))
+    shown = worker_environment(replace(cpu, kind=DeviceKind.GPU, uuid="GPU-123"), threads=3)
     assert shown["CUDA_VISIBLE_DEVICES"] == "GPU-123"
-    assert int(shown["OMP_NUM_THREADS"]) == max(1, len(os.sched_getaffinity(0)) // 2)
-    assert worker_environment(cpu)["CUDA_VISIBLE_DEVICES"] == ""
+    assert shown["OMP_NUM_THREADS"] == "3"
+    assert worker_environment(cpu, threads=1)["CUDA_VISIBLE_DEVICES"] == ""
     with pytest.raises(BadInputError, match="no UUID"):
-        worker_environment(replace(cpu, kind=DeviceKind.GPU))
+        worker_environment(replace(cpu, kind=DeviceKind.GPU), threads=1)
 
 
 @pytest.mark.parametrize(

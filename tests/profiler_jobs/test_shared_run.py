@@ -161,12 +161,79 @@ def test_a_budget_that_is_too_short_for_a_group_is_spent_on_runs_of_their_own(tm
     assert report.finished
 
 
+class Timed(SimulatedGpu):
+    """A device whose windows take their time, on a clock of its own."""
+
+    now_s = 0.0
+
+    def run(self, job_types, windows, *, warmup_s, then=None):
+        self.now_s += sum(window.seconds for window in windows)
+
+        def look(records):
+            further = then(records)
+            self.now_s += sum(window.seconds for window in further)
+            return further
+
+        return super().run(job_types, windows, warmup_s=warmup_s, then=then and look)
+
+
+def pairs_of_groups(table_uri):
+    """Return how many pairs each group has, in the table's order: a group's own follow its configurations."""
+    names = read_measurements(table_uri)["task"].drop_duplicates().to_list()
+    kinds = "".join("+" if " + " in name else "." for name in names)
+    return [len(pairs) for pairs in kinds.replace(".", " ").split()]
+
+
+def test_each_group_has_its_share_of_the_pairs(tmp_path: Path):
+    session = Session(SimulatedGpu(0), str(tmp_path / "t.parquet"), METHOD, at_once=6)
+    report = measure(session, few(), pairs=PairChoice(most=11))
+    assert pairs_of_groups(session.table_uri) == [4, 4, 3]
+    assert report.shared_failures == ()
+
+
+def test_each_group_has_its_share_of_the_time(tmp_path: Path):
+    device = Timed(0)
+    session = Session(
+        device, str(tmp_path / "t.parquet"), METHOD, 130.0, at_once=6, clock=lambda: device.now_s
+    )
+    measure(session, few(), pairs=ALL_PAIRS)
+    assert device.now_s <= 130.0
+    shares = pairs_of_groups(session.table_uri)
+    assert len(shares) == 3
+    assert min(shares) >= 2, shares
+
+
+def test_a_budget_without_time_for_pairs_says_so(tmp_path: Path):
+    device = Timed(0)
+    session = Session(
+        device, str(tmp_path / "t.parquet"), METHOD, 32.0, at_once=5, clock=lambda: device.now_s
+    )
+    report = measure(session, few("LSTM/*/64/*,PPO/*/64/0,PPO/*/32/0"), pairs=ALL_PAIRS)
+    assert report.shared_failures == ("4 configurations at once: no time for their pairs",)
+
+
+def sizes(*arguments, **options):
+    return sorted(len(group) for group in groups(*arguments, **options))
+
+
 def test_groups_fit_the_device_by_what_was_measured():
     job_types = few("LSTM/*/64/*,PPO/*/64/0")
-    names = [each.name for each in job_types]
-    assert [len(group) for group in groups(job_types, {}, most=2, device_mib=1e6)] == [2, 1]
-    measured = dict.fromkeys(names, 500.0)
-    assert [len(group) for group in groups(job_types, measured, most=9, device_mib=1_200.0)] == [2, 1]
+    first, *others = [each.name for each in job_types]
+    assert sizes(job_types, {}, most=2, device_mib=1e6) == [1, 2]
+    assert sizes(job_types, dict.fromkeys([first, *others], 500.0), most=9, device_mib=1_200.0) == [1, 2]
+    half_of_the_figure = {first: job_types[0].gpu_mem_mib / 2}
+    assert sizes(job_types, {}, most=9, device_mib=9_000.0) == [1, 2]
+    assert sizes(job_types, half_of_the_figure, most=9, device_mib=9_000.0) == [3]
+    assert sizes(job_types, dict.fromkeys([first, *others], 500.0), most=9, device_mib=600.0) == [1, 1, 1]
+
+
+def test_groups_hold_large_and_small():
+    dealt = groups(all_job_types(), {}, most=12, device_mib=1e6)
+    assert sorted(each.name for group in dealt for each in group) == sorted(
+        each.name for each in all_job_types()
+    )
+    held_mib = [sum(each.gpu_mem_mib for each in group) / len(group) for group in dealt]
+    assert max(held_mib) < 1.2 * min(held_mib)
 
 
 def test_a_result_is_refused_by_how_uncertain_its_mean_is():

@@ -1,0 +1,72 @@
+"""Cores of the host for the workers that train: one for each, of those that are quick at the moment.
+
+Of a worker's threads one runs at a time (backward passes have their own), so on one core none waits for
+another to wake up, and the speed of that core can be told (`host_speed.py`). How much that was on a virtual
+machine with an H100 is in docs/decisions/0088-a-core-for-each-worker.md.
+"""
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from profiler_jobs.workers.host_speed import probe_core
+
+# A core is quick when it runs at this share of the quickest that was seen.
+QUICK = 0.9
+CORES_MIN = 3  # for two workers, and for whoever watches them
+_PROBES = 3  # of which the quickest counts: an interrupt slows one of them
+
+
+class HostCores:
+    """The cores that this process may use, and how quick each was when it was last looked at."""
+
+    def __init__(self, cores: Collection[int], took_s: Callable[[int], float] | None = None) -> None:
+        self._took_s = took_s or _time_on
+        self._last_s = {core: self._took_s(core) for core in sorted(cores)}
+        self._quickest_s = min(self._last_s.values())
+
+    def choose(self, count: int) -> tuple[int, ...]:
+        """Return so many cores that are quick now; where there are too few, the quickest."""
+        looked_at: dict[int, float] = {}
+        quick: list[int] = []
+        for core in sorted(self._last_s, key=self._last_s.__getitem__):
+            looked_at[core] = self._last_s[core] = self._took_s(core)
+            self._quickest_s = min(self._quickest_s, looked_at[core])
+            quick = [each for each, took_s in looked_at.items() if self._quickest_s >= QUICK * took_s]
+            if len(quick) >= count:
+                return tuple(quick[:count])
+        return tuple(sorted(looked_at, key=looked_at.__getitem__)[:count])
+
+
+def free_cores() -> HostCores | None:
+    """Return the cores that workers can be bound to; None where there are too few, or binding is refused."""
+    cores = os.sched_getaffinity(0)
+    if len(cores) < CORES_MIN:
+        return None
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError:
+        return None
+    return HostCores(cores)
+
+
+def bind_process(process_id: int, cores: Sequence[int]) -> None:
+    """Let all threads of a process run on these cores only; those that it starts later inherit that."""
+    try:
+        threads = [int(entry.name) for entry in Path(f"/proc/{process_id}/task").iterdir()]
+    except FileNotFoundError:
+        return  # it ended: whoever waits for it will say so
+    for thread in threads:
+        with suppress(ProcessLookupError):  # it ended
+            os.sched_setaffinity(thread, cores)
+
+
+def _time_on(core: int) -> float:
+    """Return how long the loop takes on a core, in seconds."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, (core,))
+    try:
+        return min(probe_core()[1] for _ in range(_PROBES))
+    finally:
+        os.sched_setaffinity(0, allowed)
