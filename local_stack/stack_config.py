@@ -164,17 +164,13 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
     migrated = str(config.migrated_marker)
     airflow_processes = {
         "api-server": (
-            "api-server",
-            "--host",
-            LOOPBACK,
-            "--port",
-            str(config.airflow_port),
-            "--workers",
-            "1",
+            *(airflow, "api-server"),
+            *("--host", LOOPBACK, "--port", str(config.airflow_port), "--workers", "1"),
         ),
-        "scheduler": ("scheduler", "--skip-serve-logs"),
-        "dag-processor": ("dag-processor",),
-        "triggerer": ("triggerer", "--skip-serve-logs"),
+        # Its tasks are forks of it.
+        "scheduler": (sys.executable, "-m", "lucid_airflow.warm_start", "scheduler", "--skip-serve-logs"),
+        "dag-processor": (airflow, "dag-processor"),
+        "triggerer": (airflow, "triggerer", "--skip-serve-logs"),
     }
     return [
         ProcessSpec(
@@ -189,13 +185,13 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
         *(
             ProcessSpec(
                 name=name,
-                argv=(airflow, *arguments),
+                argv=argv,
                 log=str(config.log_dir / f"{name}.log"),
                 waits_for=migrated,
                 # Its tasks report to the API server: one that starts before that listens has failed.
                 waits_for_port=config.airflow_port if name == "scheduler" else None,
             )
-            for name, arguments in airflow_processes.items()
+            for name, argv in airflow_processes.items()
         ),
     ]
 

@@ -80,7 +80,7 @@ class Installation:
             self._check()
         self._serve("api-server", "--workers", "1")
         if scheduler:
-            self._serve("scheduler", "--skip-serve-logs")
+            self._run("-m", "lucid_airflow.warm_start", "scheduler", "--skip-serve-logs", log="scheduler")
         health = "/api/v2/monitor/health"
         self._wait_for(lambda client: client.get(health).is_success)
         self._wait_for(self._pages_are_read)
