@@ -129,7 +129,7 @@ class WorkloadEstimateModel:
     def __init__(self, settings: DurationSettings | None = None) -> None:
         self.settings = settings or DurationSettings()
         self._scorer: DurationScorer | None = None
-        # The scorer as it was before the monotone constraints, after `fit` with any.
+        # The scorer as it was before the monotone constraints, where `fit` was asked for it.
         self.unconstrained: DurationScorer | None = None
 
     @property
@@ -140,12 +140,18 @@ class WorkloadEstimateModel:
         return self._scorer
 
     def fit(
-        self, jobs: pd.DataFrame, *, known_until: datetime | None = None, progress: Progress = silent
+        self,
+        jobs: pd.DataFrame,
+        *,
+        known_until: datetime | None = None,
+        with_unconstrained: bool = False,
+        progress: Progress = silent,
     ) -> "WorkloadEstimateModel":
         """Learn from the jobs (JOB_SCHEMA) that ended by `known_until`, by default the last submission of the
         table.
 
-        Jobs still running then count as running. Raises BadInputError when fewer than MIN_JOBS jobs ended.
+        Jobs still running then count as running. `with_unconstrained`: what the constraints change is to be
+        measured. Raises BadInputError when fewer than MIN_JOBS jobs ended.
         """
         known = None if known_until is None else known_until.timestamp()
         lesson = self._lesson(jobs, known, progress)
@@ -199,7 +205,8 @@ class WorkloadEstimateModel:
             )
 
         self._scorer = scorer_with(held.scorer, log_head.held_out_scores + held.moved(rows))
-        self.unconstrained = scorer_with(held.before, log_head.held_out_scores) if held.directions else None
+        if with_unconstrained and held.directions:
+            self.unconstrained = scorer_with(held.before, log_head.held_out_scores)
         return self
 
     def predict(self, jobs: pd.DataFrame) -> NDArray[np.float64]:

@@ -122,7 +122,9 @@ class DurationTest:
 def _add_model(
     test: DurationTest, settings: DurationSettings | None, progress: Progress
 ) -> tuple[WorkloadEstimateModel, pd.DataFrame]:
-    model, fit_s = cpu_timed(lambda: WorkloadEstimateModel(settings).fit(test.train, progress=progress))
+    model, fit_s = cpu_timed(
+        lambda: WorkloadEstimateModel(settings).fit(test.train, with_unconstrained=True, progress=progress)
+    )
     features = model.features_causal(test.test, earlier=test.train, progress=progress)
     rows = features.to_numpy()
     scorers = {"ebm": model.scorer}

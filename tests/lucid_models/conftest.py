@@ -140,7 +140,7 @@ def duration_settings() -> DurationSettings:
 
 @pytest.fixture(scope="session")
 def duration_model(jobs: pd.DataFrame, duration_settings: DurationSettings) -> WorkloadEstimateModel:
-    return WorkloadEstimateModel(duration_settings).fit(jobs.iloc[:700])
+    return WorkloadEstimateModel(duration_settings).fit(jobs.iloc[:700], with_unconstrained=True)
 
 
 @pytest.fixture(scope="session")
