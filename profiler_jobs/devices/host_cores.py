@@ -19,7 +19,7 @@ _PROBES = 3  # of which the quickest counts: an interrupt slows one of them
 
 
 class HostCores:
-    """The cores that this process may use, and how quick each was when it was last looked at."""
+    """Cores that this process may use, and how quick each was when it was last looked at."""
 
     def __init__(self, cores: Collection[int], took_s: Callable[[int], float] | None = None) -> None:
         self._took_s = took_s or _time_on
@@ -39,16 +39,20 @@ class HostCores:
         return tuple(sorted(looked_at, key=looked_at.__getitem__)[:count])
 
 
-def free_cores() -> HostCores | None:
-    """Return the cores that workers can be bound to; None where there are too few, or binding is refused."""
-    cores = os.sched_getaffinity(0)
-    if len(cores) < CORES_MIN:
+def cores_of_gpu(position: int, gpus: int) -> HostCores | None:
+    """Return the cores for workers on a GPU of so many, each of which has a share of the host's own.
+
+    None where the share is too small, or binding is refused.
+    """
+    allowed = os.sched_getaffinity(0)
+    share = sorted(allowed)[position::gpus]
+    if len(share) < CORES_MIN:
         return None
     try:
-        os.sched_setaffinity(0, cores)
+        os.sched_setaffinity(0, allowed)
     except OSError:
         return None
-    return HostCores(cores)
+    return HostCores(share)
 
 
 def bind_process(process_id: int, cores: Sequence[int]) -> None:

@@ -23,6 +23,7 @@ from profiler_jobs.devices.nvidia_library import (
     EXCLUSIVE_PROCESS,
     PROHIBITED,
     NvidiaCard,
+    all_cards,
     find_card,
     library,
     load_library,
@@ -117,6 +118,13 @@ class NvidiaTelemetry:
     def uuid(self) -> str:
         """Return the GPU's UUID, which CUDA_VISIBLE_DEVICES takes."""
         return self._description.uuid or ""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Return this GPU's position among those of the machine, hidden ones too, and how many these are."""
+        with library() as nvml:
+            uuids = [card.uuid for card in all_cards(nvml)]
+        return (uuids.index(self.uuid), len(uuids)) if self.uuid in uuids else (0, 1)
 
     @property
     def utilisation_source(self) -> str:

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from profiler_jobs.devices.device import DeviceKind, ProfilingDevice
+from profiler_jobs.devices.host_cores import cores_of_gpu
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.nvidia import open_nvidia
 from profiler_jobs.devices.processes import ProcessDevice
@@ -32,7 +33,8 @@ def open_device(name: str) -> ProfilingDevice:
         )
     if kind == DeviceKind.CPU:
         return ProcessDevice(HostCpu())
-    return ProcessDevice(open_nvidia(int(name) if name.isdecimal() else name))
+    telemetry = open_nvidia(int(name) if name.isdecimal() else name)
+    return ProcessDevice(telemetry, cores=cores_of_gpu(*telemetry.position))
 
 
 def kind_of_device(name: str) -> DeviceKind:

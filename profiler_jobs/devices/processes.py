@@ -7,8 +7,8 @@ and none is paused before all of them have completed a step after its end, so th
 under the window's conditions. How completion times become speeds is said in `windows.py`.
 
 A partner costs a worker the device only, as it would on a node whose scheduler gives every job its own cores.
-On a GPU each is bound to a core of its own (`host_cores.py`), and says how quick that was in each window.
-Else each gets half of the host's cores as its number of threads, alone or not.
+Where cores are given (`host_cores.py`) each is bound to one, and says how quick that was in each window. Else
+each gets half of the host's cores as its number of threads, alone or not.
 """
 
 import os
@@ -34,7 +34,7 @@ from profiler_jobs.devices.device import (
     WatchesProcesses,
     WindowRecord,
 )
-from profiler_jobs.devices.host_cores import HostCores, bind_process, free_cores
+from profiler_jobs.devices.host_cores import HostCores, bind_process
 from profiler_jobs.method import WARMUP_STEPS_MIN
 from profiler_jobs.workers.crew import Crew, Worker, WorkerFailedError
 from profiler_jobs.workers.fork_server import ForkServer
@@ -62,9 +62,9 @@ class ProcessDevice:
     """A `ProfilingDevice` over real processes on the device that `telemetry` watches.
 
     `catalogue` is the module whose `load_build(job_type)` finds a workload. A worker that says nothing for
-    `silence_limit_s` while it should is given up. `cores` are those that workers are bound to (default: on a
-    GPU, the host's). `close()` ends the process that workers are forked from; so does the end of this
-    process, whatever ends it.
+    `silence_limit_s` while it should is given up. `cores` are those that workers are bound to, if any.
+    `close()` ends the process that workers are forked from; so does the end of this process, whatever ends
+    it.
     """
 
     def __init__(
@@ -81,8 +81,7 @@ class ProcessDevice:
         self._silence_limit_s = silence_limit_s
         self._settle_s = settle_s
         self._description = telemetry.describe()
-        on_gpu = self._description.kind is DeviceKind.GPU
-        self._cores = free_cores() if cores is None and on_gpu else cores
+        self._cores = cores
         self._server: ForkServer | None = None
         self._preload = PRELOAD + tuple(name for name in PRELOAD_IF_INSTALLED if find_spec(name))
         self._overheads_s: list[float] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from profiler_jobs.devices.device import DeviceWindow
-from profiler_jobs.devices.host_cores import HostCores, bind_process, free_cores
+from profiler_jobs.devices.host_cores import HostCores, bind_process, cores_of_gpu
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.processes import ProcessDevice
 from profiler_jobs.measurement_table import ADDED_LATER, read_measurements, write_measurements
@@ -50,9 +50,22 @@ def test_a_process_that_has_ended_is_bound_to_nothing():
     bind_process(2**22 + 1, (0,))
 
 
-def test_few_cores_are_left_to_the_kernel(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert free_cores() is None
+def test_each_gpu_has_its_share_of_the_cores_and_few_are_left_to_the_kernel(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    shares = [set(cores_of_gpu(position, 2).choose(4)) for position in (0, 1)]
+    assert shares == [{0, 2, 4, 6}, {1, 3, 5, 7}]
+    assert cores_of_gpu(0, 3) is not None
+    assert cores_of_gpu(2, 3) is None, "two cores: one a worker, and none for who watches"
+
+
+def test_where_binding_is_refused_nothing_is_bound(monkeypatch):
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(os, "sched_setaffinity", refused)
+    assert cores_of_gpu(0, 1) is None
 
 
 @pytest.mark.slow

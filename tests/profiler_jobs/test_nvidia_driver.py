@@ -77,6 +77,13 @@ def replaced(*lines: str) -> str:
     return "\n".join(said) + "\n"
 
 
+def test_a_card_knows_its_place_among_all_of_the_machine(machine: Machine) -> None:
+    program = "found = [NvidiaTelemetry(index).position for index in (0, 1)]"
+    assert machine.run(program, TWO_CARDS) == [[0, 2], [1, 2]]
+    alone = machine.run("found = NvidiaTelemetry(0).position", TWO_CARDS, CUDA_VISIBLE_DEVICES="1")
+    assert alone == [1, 2], "whatever is hidden from this process: others may measure on it"
+
+
 def test_a_card_is_described_as_the_driver_says(machine: Machine) -> None:
     found = machine.run("found = open_nvidia(0).describe()")
     assert found == {
