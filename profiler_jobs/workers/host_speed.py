@@ -1,9 +1,8 @@
 """How fast the host's processor is at the moment: the time of a loop that is always the same.
 
-On a shared or virtual machine a core is now and then half as fast as a moment ago, because another tenant
-uses its other hardware thread; no counter of the guest tells. A training that waits for its host is slower by
-as much, so the worker times this loop between steps, on the very core and in the very window that its speed
-is measured on.
+On a virtual machine a core is now and then half as fast as a moment ago, as where another tenant uses its
+other hardware thread, and no counter tells. A training that waits for its host is slower by about as much, so
+the worker times this loop between steps, on the core and in the window that its speed is measured on.
 """
 
 import time
