@@ -1,5 +1,7 @@
 """Follows nodes from reading to reading: which boot, which did not come back, which are left alone."""
 
+from dataclasses import replace
+
 from live_scheduler.node_sleep.node_power import PoweredNode, PowerReading, PowerState
 
 
@@ -21,7 +23,7 @@ class Boots:
         What boots or has failed at the first reading is taken as it is.
         """
         before = self._powers
-        powers = {node.name: _coming(node) for node in reading.nodes}
+        powers = {node.name: as_it_will_be(node).power for node in reading.nodes}
         self._powers = powers
         unasked: set[str] = set()
         for name, power in powers.items():
@@ -51,6 +53,7 @@ class Boots:
         return set(self._rests_until_s)
 
 
-def _coming(node: PoweredNode) -> PowerState:
-    """A sleeping node that has got a job boots in a moment."""
-    return PowerState.BOOTING if node.busy and node.power is PowerState.ASLEEP else node.power
+def as_it_will_be(node: PoweredNode) -> PoweredNode:
+    """Return a sleeping node that has got a job as one that boots: the cluster says so a moment later."""
+    asleep = node.busy and node.power is PowerState.ASLEEP
+    return replace(node, power=PowerState.BOOTING) if asleep else node

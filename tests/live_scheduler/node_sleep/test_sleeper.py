@@ -1,7 +1,7 @@
 """The control's numbers meet nodes: what is asked in each mode, and what becomes of boots."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +99,19 @@ def test_a_boot_for_a_job_brings_the_buffer_along_once(tmp_path: Path) -> None:
     assert here.nodes.asked == [WakeNode("n4")]
     here.nodes.step()
     assert here.look().wake_ups == 3
+
+
+def test_a_node_that_has_a_job_and_sleeps_yet_is_about_to_boot_for_it(tmp_path: Path) -> None:
+    """Slurm gives it the job at once, and says that it boots a cycle of its power saving later."""
+    here = Site(tmp_path, MemoryNodes.awake(6), NodeSleepSettings(Mode.CONTROL, {"buffer_nodes": 0}))
+    here.look_after_a_bin()
+    here.nodes.step()
+    here.look()
+    here.nodes.asked.clear()
+    here.nodes.nodes["n2"] = replace(here.nodes.nodes["n2"], busy=True)
+    views = [here.look() for _ in range(4)]
+    assert here.nodes.asked == [], "no other node is woken for the same job"
+    assert [(view.booting, view.wake_ups) for view in views] == [(1, 1)] * 4
 
 
 def test_a_job_that_got_its_node_after_it_was_read_is_not_short_of_another(tmp_path: Path) -> None:
