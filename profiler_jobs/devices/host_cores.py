@@ -15,6 +15,7 @@ from profiler_jobs.workers.host_speed import probe_core
 # A core is quick when it runs at this share of the quickest that was seen.
 QUICK = 0.9
 CORES_MIN = 3  # for two workers, and for whoever watches them
+_TOPOLOGY = Path("/sys/devices/system/cpu")
 _PROBES = 3  # of which the quickest counts: an interrupt slows one of them
 
 
@@ -45,7 +46,7 @@ def cores_of_gpu(position: int, gpus: int) -> HostCores | None:
     None where the share is too small, or binding is refused.
     """
     allowed = os.sched_getaffinity(0)
-    share = sorted(allowed)[position::gpus]
+    share = one_thread_a_core(allowed)[position::gpus]
     if len(share) < CORES_MIN:
         return None
     try:
@@ -53,6 +54,19 @@ def cores_of_gpu(position: int, gpus: int) -> HostCores | None:
     except OSError:
         return None
     return HostCores(share)
+
+
+def one_thread_a_core(processors: Collection[int], topology: Path = _TOPOLOGY) -> list[int]:
+    """Return the first of these processors on each core: two workers must not share one as hardware threads.
+
+    `topology`: a folder a processor, as Linux has it; one that is not told of is a core of its own.
+    """
+    first_of: dict[str, int] = {}
+    for processor in sorted(processors):
+        siblings = topology / f"cpu{processor}" / "topology" / "thread_siblings_list"
+        core = siblings.read_text().strip() if siblings.is_file() else str(processor)
+        first_of.setdefault(core, processor)
+    return list(first_of.values())
 
 
 def bind_process(process_id: int, cores: Sequence[int]) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from profiler_jobs.devices import host_cores
 from profiler_jobs.devices.device import DeviceWindow
-from profiler_jobs.devices.host_cores import HostCores, bind_process, cores_of_gpu
+from profiler_jobs.devices.host_cores import HostCores, bind_process, cores_of_gpu, one_thread_a_core
 from profiler_jobs.devices.host_cpu import HostCpu
 from profiler_jobs.devices.processes import ProcessDevice
 from profiler_jobs.measurement_table import ADDED_LATER, read_measurements, write_measurements
@@ -53,10 +54,21 @@ def test_a_process_that_has_ended_is_bound_to_nothing():
 def test_each_gpu_has_its_share_of_the_cores_and_few_are_left_to_the_kernel(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    monkeypatch.setattr(host_cores, "one_thread_a_core", sorted)
     shares = [set(cores_of_gpu(position, 2).choose(4)) for position in (0, 1)]
     assert shares == [{0, 2, 4, 6}, {1, 3, 5, 7}]
     assert cores_of_gpu(0, 3) is not None
     assert cores_of_gpu(2, 3) is None, "two cores: one a worker, and none for who watches"
+
+
+def test_hardware_threads_of_one_core_count_once(tmp_path):
+    for processor in range(6):
+        folder = tmp_path / f"cpu{processor}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{processor % 3},{processor % 3 + 3}\n")
+    assert one_thread_a_core(range(6), tmp_path) == [0, 1, 2]
+    assert one_thread_a_core({1, 4, 5}, tmp_path) == [1, 5]
+    assert one_thread_a_core({7, 8}, tmp_path) == [7, 8], "nobody tells"
 
 
 def test_where_binding_is_refused_nothing_is_bound(monkeypatch):
