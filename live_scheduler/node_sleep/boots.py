@@ -1,8 +1,6 @@
 """Follows nodes from reading to reading: which boot, which did not come back, which are left alone."""
 
-from dataclasses import replace
-
-from live_scheduler.node_sleep.node_power import PoweredNode, PowerReading, PowerState
+from live_scheduler.node_sleep.node_power import PowerReading, PowerState
 
 
 class Boots:
@@ -23,7 +21,7 @@ class Boots:
         What boots or has failed at the first reading is taken as it is.
         """
         before = self._powers
-        powers = {node.name: as_it_will_be(node).power for node in reading.nodes}
+        powers = {node.name: node.power for node in reading.nodes}
         self._powers = powers
         unasked: set[str] = set()
         for name, power in powers.items():
@@ -51,9 +49,3 @@ class Boots:
         """Return the nodes that are left alone now."""
         self._rests_until_s = {name: until for name, until in self._rests_until_s.items() if until > now_s}
         return set(self._rests_until_s)
-
-
-def as_it_will_be(node: PoweredNode) -> PoweredNode:
-    """Return a sleeping node that has got a job as one that boots: the cluster says so a moment later."""
-    asleep = node.busy and node.power is PowerState.ASLEEP
-    return replace(node, power=PowerState.BOOTING) if asleep else node

@@ -1,7 +1,7 @@
 """The seam between the control of sleeping nodes and a cluster: what is read of nodes, and what is asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Protocol
@@ -47,6 +47,14 @@ class PowerReading:
     def by_name(self) -> dict[str, PoweredNode]:
         """The nodes by their names."""
         return {node.name: node for node in self.nodes}
+
+    def foreseen(self) -> "PowerReading":
+        """Return it with sleeping nodes that have got jobs as ones that boot: it is said a moment later."""
+        nodes = tuple(
+            replace(node, power=PowerState.BOOTING) if node.busy and node.power is PowerState.ASLEEP else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.mode import Mode
 from live_scheduler.node_looks import look_at_nodes
-from live_scheduler.node_sleep.boots import Boots, as_it_will_be
+from live_scheduler.node_sleep.boots import Boots
 from live_scheduler.node_sleep.choosing import choose_to_sleep, choose_to_wake
 from live_scheduler.node_sleep.node_power import (
     NodeChange,
@@ -79,9 +79,9 @@ class NodeSleeper:
     ) -> SleepingNodes:
         now_s, settings = cluster.at_s, self._settings
         control, name = self._opened(pinned)
-        reading = self._power.read()
+        reading = self._power.read().foreseen()
         self._lease.nodes_seen(reading)
-        nodes = [as_it_will_be(node) for node in reading.nodes if self._governs(node)]
+        nodes = [node for node in reading.nodes if self._governs(node)]
         unasked = self._boots.follow(reading, now_s)
         needed = nodes_needed(nodes, cluster.jobs)
         short = nodes_short(nodes, needed, self._just_given(nodes))

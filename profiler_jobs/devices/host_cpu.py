@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from foundation.usable_cores import usable_cores
 from profiler_jobs.devices.device import DeviceDescription, DeviceKind, SharingMode, Telemetry
 
 SAMPLE_EVERY_S = 0.1
@@ -36,7 +37,7 @@ class HostCpu:
     """A `TelemetrySource` that watches processes on the processor."""
 
     def __init__(self) -> None:
-        self._cores = len(os.sched_getaffinity(0))
+        self._cores = usable_cores()
         self._process_ids: tuple[int, ...] = ()
         self._samples: list[_Sample] = []
         self._sampling = threading.Lock()

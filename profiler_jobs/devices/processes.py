@@ -11,7 +11,6 @@ Where cores are given (`host_cores.py`) each is bound to one, and says how quick
 each gets half of the host's cores as its number of threads, alone or not.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from statistics import median
 from typing import Self
 
 from foundation.errors import BadInputError, ServiceUnavailableError
+from foundation.usable_cores import usable_cores
 from profiler_jobs.devices.device import (
     DeviceDescription,
     DeviceKind,
@@ -166,7 +166,7 @@ class ProcessDevice:
         if self._server is not None and not self._server.alive:
             self.close()
         if self._server is None:
-            threads = 1 if self._cores is not None else max(1, len(os.sched_getaffinity(0)) // 2)
+            threads = 1 if self._cores is not None else max(1, usable_cores() // 2)
             self._server = ForkServer(worker_environment(self._description, threads), self._preload)
         on_gpu = self._description.kind is DeviceKind.GPU
         task = {

@@ -1,4 +1,4 @@
-"""The whole stack: logs to a published release over REST, a restart in mid-chain, a person who is asked, and
+"""The whole stack: logs to a published release over REST, a restart in mid-chain, devices measured, and
 nothing left behind.
 """
 
@@ -65,6 +65,47 @@ def champion_version(config: StackConfig, cluster: str) -> int | None:
         trust_env=False,
     )
     return int(response.json()["model_version"]["version"]) if response.status_code == 200 else None
+
+
+def measure_and_retrain(config: StackConfig, cluster: str) -> None:
+    """Measure a few workloads on the simulated device: a release with a new packing model alone is built."""
+    champion = show_release(tracking_uri=config.mlflow_url, cluster=cluster)
+    form = {
+        "cluster": cluster,
+        "devices": ["simulated:0", "simulated:1"],
+        "workloads": "ResNet50/ImageNet/64/*,PPO",
+        "repeats": 2,
+    }
+    with connect(config) as airflow:
+        run_id = airflow.trigger("profile_workloads", form)
+        measuring = wait_for(airflow, "profile_workloads", lambda run: run["dag_run_id"] == run_id)
+        assert {task["state"] for task in measuring} == {"success"}
+        assert sum(task["task_id"] == "measure_pairs" for task in measuring) == 2
+        assert {task["pool"] for task in measuring if task["task_id"].startswith("measure_")} == {"gpu"}
+        training = wait_for(
+            airflow,
+            "retrain_models",
+            lambda run: (
+                run["state"] != "queued"
+                and ("profile_workloads", run_id) in airflow.causes("retrain_models", run["dag_run_id"])
+            ),
+        )
+        states = {task["task_id"]: task["state"] for task in training}
+        built = airflow.xcom("retrain_models", training[0]["dag_run_id"], "build_release")
+    assert states == {
+        "resolve_inputs": "success",
+        "train_packing": "success",
+        "train_throughput": "skipped",
+        "train_duration": "skipped",
+        "train_node_demand": "skipped",
+        "train_inference_load": "skipped",
+        "train_waits": "skipped",
+        "build_release": "success",
+        "request_rest": "skipped",
+    }
+    challenger = show_release(tracking_uri=config.mlflow_url, cluster=cluster, version=built["version"])
+    changed = {name for name, pin in challenger.models.items() if pin != champion.models[name]}
+    assert changed == {"packing"}
 
 
 def answer_as_a_person(airflow: AirflowClient, dag_id: str, run_id: str) -> None:
@@ -182,6 +223,7 @@ def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -
     assert account["rows_in"] == account["rows_kept"] + account["rows_quarantined"] + account["rows_skipped"]
     assert champion_version(config, parameters["cluster"]) == published["version"] == verdict["version"]
     pick_a_front(config, parameters["cluster"])
+    measure_and_retrain(config, parameters["cluster"])
 
     assert down(config.state_dir)
     assert processes_naming(config.state_dir) == []
