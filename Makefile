@@ -20,8 +20,8 @@ install: .venv/installed
 .venv/installed: requirements.lock requirements-uv.lock pyproject.toml experiments/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
-	$(BIN)/uv pip sync --quiet --require-hashes requirements.lock
-	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./experiments
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable ./experiments
 	@touch $@
 
 # The tests train every workload of the zoo once if PyTorch is there. This adds PyTorch's build for the CPU, which pip
