@@ -52,7 +52,7 @@ def _replay(
         else:
             calibration.look(at_s)
             if offsets is not None:
-                offsets[job] = calibration.offsets(clusters[job])
+                offsets[job] = calibration.offsets(clusters[job], owners[job])
             calibration.submitted(job_id, at_s, clusters[job], owners[job], quantiles[job])
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.job_facts import owner_of
-from lucid_models.duration.calibration import virtual_cluster_of
+from lucid_models.duration.calibration import calibrated_with
 from lucid_models.duration.job_replay import BLOCK, SubmittedJobs
 from lucid_models.duration.scorer import DurationScorer
 
@@ -68,7 +67,7 @@ class LiveCalibration:
         for job_id, at_s, what in self._happened:
             if isinstance(what, _Submission):
                 job = self._jobs[what.place]
-                calibration.submitted(job_id, at_s, virtual_cluster_of(job), owner_of(job), said[what.place])
+                calibration.submitted(job_id, at_s, *calibrated_with(job), said[what.place])
             elif isinstance(what, _Start):
                 calibration.started(job_id, at_s)
             elif what.duration_s is None:

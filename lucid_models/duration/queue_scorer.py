@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.additive_scorer import Term
 from lucid_models.bin_finder import BinFinder
-from lucid_models.duration.calibration import virtual_cluster_of
+from lucid_models.duration.calibration import Owner, calibrated_with
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.queue_rows import FEATURES, GAP, MOVING, KeyRows, with_room
 from lucid_models.duration.scorer import DurationScorer
@@ -44,7 +44,7 @@ class QueueScorer:
         self._head = _Head(scorer)
         self._keys = KeyRows(self.state, self._head.step_functions())
         self._jobs = _JobColumns(len(self.state.levels), len(self.state.facts))
-        self._clusters: dict[str, int] = {}  # virtual clusters, numbered as they come
+        self._owners: dict[Owner, int] = {}  # those of jobs that waited, numbered as they come
         self._place: dict[str, int] = {}
         self._serials: dict[str, int] = {}
         self._added = 0
@@ -71,8 +71,7 @@ class QueueScorer:
             place = len(self.job_ids)
             score, bins = self._head.score_facts(facts)
             self._jobs.put(place, self._keys.use(keys), score, bins, self._added)
-            cluster = virtual_cluster_of(job)
-            self._jobs.cluster[place] = self._clusters.setdefault(cluster, len(self._clusters))
+            self._jobs.owner[place] = self._owners.setdefault(calibrated_with(job), len(self._owners))
             self._serials[job_id] = self._added
             self._added += 1
             self.job_ids.append(job_id)
@@ -125,8 +124,10 @@ class QueueScorer:
         total = keys.scores.take(rows).sum(axis=0)
         total += jobs.facts[:count]
         total += jobs.pairs[:count]
-        offsets = self.scorer.calibration.offsets_of_jobs([*self._clusters])[:, 0]
-        return self.scorer.p50_of(total, offsets.take(jobs.cluster[:count]))
+        waiting, of_job = np.unique(jobs.owner[:count], return_inverse=True)
+        owners = list(self._owners)
+        offsets = self.scorer.calibration.offsets_of_jobs([owners[number] for number in waiting.tolist()])
+        return self.scorer.p50_of(total, offsets[:, 0].take(of_job))
 
 
 class _JobColumns:
@@ -138,7 +139,7 @@ class _JobColumns:
         self.facts = np.zeros(_FIRST_CAPACITY)  # the scores of a job's plain facts, and the intercept
         self.fact_bins = np.zeros((facts, _FIRST_CAPACITY), dtype=np.intp)  # where pairs need them
         self.serial = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
-        self.cluster = np.zeros(_FIRST_CAPACITY, dtype=np.intp)  # the number of its virtual cluster
+        self.owner = np.zeros(_FIRST_CAPACITY, dtype=np.intp)  # the number of its owner
         self.pairs = np.zeros(_FIRST_CAPACITY)  # the scores of pairs, added up
         self.pairs_stale = np.zeros(_FIRST_CAPACITY, dtype=bool)
 
@@ -155,7 +156,7 @@ class _JobColumns:
 
     def move(self, place: int, to: int) -> None:
         """A job takes another's place."""
-        for columns in (self.rows, self.is_newest, self.facts, self.fact_bins, self.serial, self.cluster):
+        for columns in (self.rows, self.is_newest, self.facts, self.fact_bins, self.serial, self.owner):
             columns[..., to] = columns[..., place]
         self.pairs_stale[to] = True
 

@@ -109,6 +109,16 @@ class DurationAccount(NamedTuple):
         return "; ".join([f"{estimate} because {because}", *filter(None, clauses)]) + "."
 
 
+class Lately(NamedTuple):
+    """The calibration's offset of log run time in an estimate, and the group of jobs that it is from."""
+
+    offset: float
+    group: str = "virtual cluster"
+
+
+NOTHING_LATELY = Lately(0.0)
+
+
 def account_for_duration(
     state: DurationFeatureState,
     log_head: AdditiveScorer,
@@ -116,16 +126,15 @@ def account_for_duration(
     row: Sequence[float],
     p50_s: float,
     at_s: float | None = None,
-    lately: float = 0.0,
+    lately: Lately = NOTHING_LATELY,
 ) -> DurationAccount:
     """The parts of an estimate `p50_s` > 0 of the log head (or of a mix that holds it).
 
     `row` holds the job's features in the order of `state.names`, as known at `at_s` (Unix time; None: at the
-    job's submission); `lately` is the calibration's offset of log run time in the estimate.
+    job's submission); `lately` is what the calibration adds.
     """
     histories, rows = state.known_of([job], at_s), np.array([row], dtype=np.float64)
-    amounts = np.array([p50_s]), np.array([lately])
-    return next(_accounts(state, log_head, [job], histories, rows, *amounts))
+    return next(_accounts(state, log_head, [job], histories, rows, np.array([p50_s]), [lately]))
 
 
 def duration_reasons(
@@ -135,7 +144,7 @@ def duration_reasons(
     known: KnownOfJobs,
     rows: NDArray[np.float64],
     p50_s: NDArray[np.float64],
-    lately: NDArray[np.float64],
+    lately: Sequence[Lately],
 ) -> list[str]:
     """`account_for_duration` of each job as one sentence; `known` is what is known of the jobs, `rows` (jobs,
     features) are their features.
@@ -150,7 +159,7 @@ def _accounts(
     known: KnownOfJobs,
     rows: NDArray[np.float64],
     p50_s: NDArray[np.float64],
-    lately: NDArray[np.float64],
+    lately: Sequence[Lately],
 ) -> Iterator[DurationAccount]:
     accounts = zip(
         p50_s.tolist(),
@@ -158,10 +167,10 @@ def _accounts(
         _what_is_new(state, known, jobs),
         _effects_of(state, log_head, rows),
         known.facts.T.tolist(),
-        lately.tolist(),
+        lately,
         strict=True,
     )
-    for estimate_s, history, new, effect_of, values, offset in accounts:
+    for estimate_s, history, new, effect_of, values, told in accounts:
         if history is None:
             yield DurationAccount(estimate_s, None, new, ())
             continue
@@ -172,8 +181,8 @@ def _accounts(
             for group in _GROUPS
             if effect_of.get(group) and group not in shared
         ]
-        if offset:
-            effects.append(("what jobs of its virtual cluster lately took", False, offset))
+        if told.offset:
+            effects.append((f"what jobs of its {told.group} lately took", False, told.offset))
         total = math.log(estimate_s / history.usual_s)
         effects.append(("other similar jobs", True, total - sum([effect for _, _, effect in effects])))
         per_effect_s = logarithmic_mean(estimate_s, history.usual_s)

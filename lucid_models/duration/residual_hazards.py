@@ -7,6 +7,8 @@ were, it is drawn to another hazard by PRIOR_JOBS.
 """
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ PRIOR_JOBS = 15.0
 # Run times below this are not told apart.
 SHORTEST_S = 1.0
 SHAPE = (len(LEVELS), BINS)
-_EDGES = LOWEST + BIN_WIDTH * np.arange(BINS + 1)
+_EDGES = [LOWEST + BIN_WIDTH * place for place in range(BINS + 1)]
 
 
 def place_of(residual: float) -> int:
@@ -47,35 +49,36 @@ def ends_expected(offsets: tuple[float, ...], jobs: float) -> Floats:
     scale 1 whose quantiles of LEVELS lie there.
     """
     centres = np.array(offsets) - np.log(np.array(LEVELS) / (1.0 - np.array(LEVELS)))
-    surviving = 1.0 / (1.0 + np.exp(_EDGES[None, :] - centres[:, None]))
+    surviving = 1.0 / (1.0 + np.exp(np.array(_EDGES) - centres[:, None]))
     surviving[:, 0], surviving[:, -1] = 1.0, 0.0
     ends: Floats = -jobs * np.diff(surviving, axis=1)
     return ends
 
 
-def hazards(ended: Floats, passed: Floats, prior: Floats) -> Floats:
-    """Hazards by level and bin, from where jobs ended and from the last bins that running jobs have passed,
-    shape SHAPE each.
+def hazards(ended: Floats, passed: Floats, prior: Floats, prior_jobs: float = PRIOR_JOBS) -> Floats:
+    """Hazards by row and bin, from where jobs ended and from the last bins that running jobs have passed,
+    shape (rows, BINS) each, drawn to `prior` by so many jobs.
     """
     at_risk = np.cumsum((ended + passed)[:, ::-1], axis=1)[:, ::-1]
-    of_bins: Floats = (ended + PRIOR_JOBS * prior) / (at_risk + PRIOR_JOBS)
+    of_bins: Floats = (ended + prior_jobs * prior) / (at_risk + prior_jobs)
     return of_bins
 
 
-def offsets_from(of_bins: Floats) -> tuple[float, ...]:
-    """The quantile of LEVELS of the residuals that have these hazards."""
-    surviving = np.cumprod(1.0 - of_bins, axis=1)
+def offsets_from(of_bins: Floats, levels: Sequence[float]) -> list[float]:
+    """The quantile of each row's level of the residuals that have these hazards, shape (rows, BINS)."""
+    # Negative, so that they rise: bisecting lists is faster than NumPy's calls for a row or two.
+    surviving = np.negative(np.cumprod(1.0 - of_bins, axis=1)).tolist()
     quantiles = []
-    for level, after in zip(LEVELS, surviving, strict=True):
-        # Rounding must not lose a quantile at an edge.
-        place = int((after <= 1.0 - level + 1e-12).argmax())
-        if after[place] > 1.0 - level + 1e-12:
-            quantiles.append(float(_EDGES[-1]))
+    for level, after in zip(levels, surviving, strict=True):
+        left = 1.0 - level
+        place = bisect_left(after, -left - 1e-12)  # rounding must not lose a quantile at an edge
+        if place == BINS:
+            quantiles.append(_EDGES[-1])
             continue
-        before = float(after[place - 1]) if place else 1.0
-        part = (before - (1.0 - level)) / (before - float(after[place]))
-        quantiles.append(float(_EDGES[place]) + BIN_WIDTH * min(part, 1.0))
-    return tuple(quantiles)
+        before = -after[place - 1] if place else 1.0
+        part = (before - left) / (before + after[place])
+        quantiles.append(_EDGES[place] + BIN_WIDTH * min(part, 1.0))
+    return quantiles
 
 
 def _expected_hazards() -> Floats:

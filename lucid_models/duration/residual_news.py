@@ -1,144 +1,105 @@
-"""What the started jobs of a virtual cluster, or of all, tell of residuals; earlier starts count ever less.
+"""What the started jobs of groups tell of residuals; earlier starts count ever less.
 
 Weights fall with what has *started* since, not with what has ended: among the jobs that started together the
 long ones, which end later, count as much as the short ones. A clock of weight takes the place of time.
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.duration.residual_hazards import BINS, LEVELS, SHAPE, hazards, places_passed
+from lucid_models.duration.residual_hazards import BINS, LEVELS
 
 Floats = NDArray[np.float64]
+Name = TypeVar("Name")
 
 # After starts of this weight a job's own weight has fallen by the factor e.
 WINDOW = 150.0
-_FIRST_ROWS = 64
+_FIRST_PLACES = 8
 
 
-@dataclass
-class ResidualNews:
-    """Weights of jobs by the bin that they ended in, or last passed while they run, shape SHAPE each; and
-    the weight of all starts until now (`clock`).
+class ResidualNews(Generic[Name]):
+    """Groups of jobs by name, at most `most`: the least recently seen one is forgotten for a new one.
+
+    `places`: name -> place, the least recently seen first. By place, shape (places, levels, BINS): weights of
+    jobs by the bin that they `ended` in, or last `passed` while they run; and the weight of all starts until
+    now, `clocks`. The first `levels` of LEVELS are followed. There is room for places to come.
     """
 
-    ended: Floats = field(default_factory=lambda: np.zeros(SHAPE))
-    passed: Floats = field(default_factory=lambda: np.zeros(SHAPE))
-    clock: float = 0.0
+    def __init__(self, most: int, levels: int = len(LEVELS)) -> None:
+        self.most, self.levels = most, levels
+        self.places: dict[Name, int] = {}
+        self.ended = np.zeros((_FIRST_PLACES, levels, BINS))
+        self.passed = np.zeros_like(self.ended)
+        self.clocks = np.zeros(_FIRST_PLACES)
+        self._passing = np.empty(0, dtype=np.intp)  # places of which jobs had passed some at the last look
 
-    def start(self, weight: float) -> None:
-        """A job of this weight starts, and those before it fade."""
+    def see(self, name: Name) -> tuple[int, bool]:
+        """Make a group the most recently seen one. Its place, and whether another group is forgotten for
+        it.
+        """
+        place = self.places.pop(name, None)
+        forgets = place is None and len(self.places) == self.most
+        if forgets:
+            place = self.places.pop(next(iter(self.places)))
+            self.ended[place], self.passed[place], self.clocks[place] = 0.0, 0.0, 0.0
+        if place is None:
+            place = len(self.places)
+            if place == len(self.clocks):
+                self.ended, self.passed, self.clocks = (
+                    np.concatenate([table, np.zeros_like(table)])
+                    for table in (self.ended, self.passed, self.clocks)
+                )
+        self.places[name] = place
+        return place, forgets
+
+    def start(self, place: int, weight: float) -> float:
+        """A job of this weight starts, and those of its group before it fade; returns the clock."""
         fading = math.exp(-weight / WINDOW)
-        self.ended *= fading
-        self.passed *= fading
-        self.clock += weight
+        self.ended[place] *= fading
+        self.passed[place] *= fading
+        self.clocks[place] += weight
+        return float(self.clocks[place])
 
-    def weight_now(self, weight: float, clock: float) -> float:
-        """The weight of a job that started at this clock."""
-        return weight * math.exp((clock - self.clock) / WINDOW)
+    def end(self, place: int, bins: Sequence[int], weight: float, clock: float) -> None:
+        """A job that started at this clock ended in these bins, one a level."""
+        weight = self._weight_now(place, weight, clock)
+        for level in range(self.levels):
+            self.ended[place, level, bins[level]] += weight
 
-    def hazards(self, prior: Floats) -> Floats:
-        """Hazards of residuals, drawn to `prior`."""
-        return hazards(self.ended, self.passed, prior)
+    def stop(self, place: int, bins: Sequence[int], weight: float, clock: float) -> None:
+        """A job that started at this clock runs no longer; it had passed these bins, -1: none."""
+        weight = self._weight_now(place, weight, clock)
+        passed = self.passed[place]
+        for level in range(self.levels):
+            if bins[level] >= 0:
+                passed[level, bins[level]] = max(passed[level, bins[level]] - weight, 0.0)
 
-    def copy(self) -> "ResidualNews":
+    def count_passed(
+        self, places: NDArray[np.intp], weights: Floats, clocks: Floats, bins: NDArray[np.intp]
+    ) -> None:
+        """Count anew what the running jobs have passed.
+
+        Of each job: its group's place (-1: forgotten), weight, the group's clock at its start, shape (jobs,)
+        each, and the last bins that it has passed (-1: none), shape (jobs, levels or more).
+        """
+        last = bins[:, : self.levels]
+        job, level = ((last >= 0) & (places >= 0)[:, None]).nonzero()
+        at = places[job]
+        weight = weights[job] * np.exp((clocks[job] - self.clocks[at]) / WINDOW)
+        self.passed[self._passing] = 0.0
+        np.add.at(self.passed, (at, level, last[job, level]), weight)
+        self._passing = at
+
+    def copy(self) -> "ResidualNews[Name]":
         """An independent copy."""
-        return ResidualNews(self.ended.copy(), self.passed.copy(), self.clock)
-
-
-@dataclass(frozen=True)
-class RunningJob:
-    """A started job: its quantiles as said, its weight, and the clocks at its start of all jobs and of its
-    virtual cluster (`place`: among those known; -1: forgotten).
-    """
-
-    start_s: float
-    said: tuple[float, ...]
-    weight: float
-    clock_of_all: float
-    clock: float
-    place: int
-
-
-class RunningJobs:
-    """Jobs that run, as rows of one table: what they have passed is counted for all of them together."""
-
-    START, WEIGHT, CLOCK_OF_ALL, CLOCK, PLACE, SAID = range(6)
-
-    def __init__(self) -> None:
-        self.job_ids: list[str] = []
-        self._rows: dict[str, int] = {}
-        self._table = np.empty((_FIRST_ROWS, self.SAID + len(LEVELS)))
-
-    def __len__(self) -> int:
-        return len(self.job_ids)
-
-    def __contains__(self, job_id: str) -> bool:
-        return job_id in self._rows
-
-    def add(self, job_id: str, job: RunningJob) -> None:
-        """A job that has just started."""
-        row = len(self.job_ids)
-        if row == len(self._table):
-            self._table = np.concatenate([self._table, np.empty_like(self._table)])
-        self._table[row] = (job.start_s, job.weight, job.clock_of_all, job.clock, job.place, *job.said)
-        self._rows[job_id] = row
-        self.job_ids.append(job_id)
-
-    def remove(self, job_id: str) -> RunningJob:
-        """Take a job out; the last one takes its row."""
-        row = self._rows.pop(job_id)
-        start_s, weight, clock_of_all, clock, place, *said = self._table[row].tolist()
-        last = self.job_ids.pop()
-        if last != job_id:
-            self._table[row] = self._table[len(self.job_ids)]
-            self._rows[last] = row
-            self.job_ids[row] = last
-        return RunningJob(start_s, tuple(said), weight, clock_of_all, clock, int(place))
-
-    def forget_place(self, place: int) -> None:
-        """No virtual cluster is known at this place any more."""
-        places = self._table[: len(self), self.PLACE]
-        places[places == place] = -1.0
-
-    def count_passed(self, at_s: float, of_all: ResidualNews, of_clusters: list[ResidualNews]) -> None:
-        """Count anew what the running jobs have passed by `at_s` (Unix time)."""
-        table = self._table[: len(self)]
-        places = places_passed(at_s - table[:, self.START], table[:, self.SAID :])
-        bins = places + BINS * np.arange(len(LEVELS))
-        everybody = np.zeros(len(table), dtype=np.intp)
-        self._count(bins, places >= 0, everybody, self.CLOCK_OF_ALL, [of_all])
-        owns = table[:, self.PLACE].astype(np.intp)
-        self._count(bins, (places >= 0) & (owns >= 0)[:, None], owns, self.CLOCK, of_clusters)
-
-    def table(self) -> Floats:
-        """A row a job, in the order of `job_ids`: the fields of RunningJob."""
-        return self._table[: len(self)].copy()
-
-    def copy(self) -> "RunningJobs":
-        """An independent copy."""
-        twin = RunningJobs()
-        twin.job_ids, twin._rows, twin._table = list(self.job_ids), dict(self._rows), self._table.copy()
+        twin = ResidualNews[Name](self.most, self.levels)
+        twin.places, twin._passing = dict(self.places), self._passing
+        twin.ended, twin.passed, twin.clocks = self.ended.copy(), self.passed.copy(), self.clocks.copy()
         return twin
 
-    def _count(
-        self,
-        bins: NDArray[np.intp],
-        counted: NDArray[np.bool_],
-        owns: NDArray[np.intp],
-        clock_column: int,
-        news: list[ResidualNews],
-    ) -> None:
-        table = self._table[: len(self)]
-        clocks = np.array([one.clock for one in news])
-        ages = table[:, clock_column] - clocks[owns] if len(news) else np.zeros(len(table))
-        weights = np.where(counted, (table[:, self.WEIGHT] * np.exp(ages / WINDOW))[:, None], 0.0)
-        size = SHAPE[0] * SHAPE[1]
-        flat = np.where(counted, owns[:, None] * size + bins, 0)
-        passed: Floats = np.zeros(max(len(news), 1) * size)
-        passed += np.bincount(flat.ravel(), weights.ravel(), minlength=passed.size)
-        for one, of_one in zip(news, passed.reshape(-1, *SHAPE), strict=False):
-            one.passed = of_one
+    def _weight_now(self, place: int, weight: float, clock: float) -> float:
+        return weight * math.exp((clock - float(self.clocks[place])) / WINDOW)

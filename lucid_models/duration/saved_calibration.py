@@ -4,10 +4,11 @@ Models that were saved while offsets followed the misses of ended jobs (layout 1
 jobs and of each virtual cluster) are read as if WINDOW jobs of each had shown these offsets to be right.
 `tests/lucid_models/saved/run_time_calibration_layout_1.json` is such a calibration. Layout 2 had bins half a
 width lower: each is shared out evenly among the two that it overlaps. Up to layout 3 what jobs in flight were
-told was not kept: it is taken to be what they would be told now.
+told was not kept: it is taken to be what they would be told now. Up to layout 4 no owners were followed.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,16 @@ from numpy.typing import NDArray
 
 from lucid_models.duration.calibration import (
     MAX_AWAITED,
+    MAX_OWNERS,
     MAX_VIRTUAL_CLUSTERS,
     NEVER_S,
     AwaitedJob,
     RunTimeCalibration,
 )
 from lucid_models.duration.lasting_misses import MOST, LastingMisses
-from lucid_models.duration.residual_hazards import EXPECTED, LEVELS, SHAPE, ends_expected
-from lucid_models.duration.residual_news import WINDOW, ResidualNews, RunningJob
+from lucid_models.duration.residual_hazards import BINS, EXPECTED, LEVELS, SHAPE, ends_expected, hazards
+from lucid_models.duration.residual_news import WINDOW, ResidualNews
+from lucid_models.duration.running_jobs import TIERS, RunningJob
 from lucid_models.model_format import Fields, finite_list
 
 _SIZE = SHAPE[0] * SHAPE[1]
@@ -31,21 +34,21 @@ _MOST = 1e15  # of a clock and a time
 
 def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
     """Plain data for JSON."""
-    clusters = [calibration.of_clusters[place] for place in calibration.clusters.values()]
-    # In the file a virtual cluster's place is its turn among those named.
-    turns = {place: turn for turn, place in enumerate(calibration.clusters.values())}
     awaited, running = calibration.awaited.values(), calibration.running
     table = running.table()
+    places, clocks = table[:, running.PLACES].astype(np.intp), table[:, running.CLOCKS]
     return {
-        "layout": 4,
+        "layout": 5,
         "looked_s": calibration.looked_s,
         "usual_hazards": finite_list(calibration.usual_hazards.ravel()),
         "shifts": list(calibration.lasting.shifts),
-        "clock": calibration.of_all.clock,
-        "ended": finite_list(calibration.of_all.ended.ravel()),
-        "virtual_clusters": list(calibration.clusters),
-        "clocks_of_clusters": [news.clock for news in clusters],
-        "ended_of_clusters": [each for news in clusters for each in finite_list(news.ended.ravel())],
+        "clock": float(calibration.all_jobs.clocks[0]),
+        "ended": finite_list(calibration.all_jobs.ended[0].ravel()),
+        "virtual_clusters": list(calibration.clusters.places),
+        **_news_to_data(calibration.clusters, "clusters"),
+        "owners": [owner for _, owner in calibration.owners.places],
+        "owners_virtual_clusters": [name for name, _ in calibration.owners.places],
+        **_news_to_data(calibration.owners, "owners"),
         "awaited": list(calibration.awaited),
         "awaited_virtual_clusters": [job.virtual_cluster for job in awaited],
         "awaited_users": [job.owner for job in awaited],
@@ -54,43 +57,78 @@ def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
         "awaited_told": [each for job in awaited for each in job.told],
         "running": list(running.job_ids),
         "running_starts_s": finite_list(table[:, running.START]),
-        "running_clocks": finite_list(table[:, running.CLOCK_OF_ALL]),
-        "running_clocks_of_clusters": finite_list(table[:, running.CLOCK]),
-        "running_clusters": [turns.get(int(place), -1) for place in table[:, running.PLACE]],
+        "running_clocks": finite_list(clocks[:, 0]),
+        "running_clocks_of_clusters": finite_list(clocks[:, 1]),
+        "running_clusters": _turns(calibration.clusters, places[:, 1]),
+        "running_clocks_of_owners": finite_list(clocks[:, 2]),
+        "running_owners": _turns(calibration.owners, places[:, 2]),
     }
+
+
+def _news_to_data(news: ResidualNews[Any], which: str) -> dict[str, list[float]]:
+    places = list(news.places.values())
+    return {
+        f"clocks_of_{which}": finite_list(news.clocks[places]),
+        f"ended_of_{which}": finite_list(news.ended[places].ravel()),
+    }
+
+
+def _turns(news: ResidualNews[Any], places: NDArray[np.intp]) -> list[int]:
+    """In the file a group's place is its turn among those named."""
+    turns = {place: turn for turn, place in enumerate(news.places.values())}
+    return [turns.get(place, -1) for place in places.tolist()]
 
 
 def read_calibration(fields: Fields) -> RunTimeCalibration:
     """Read what `calibration_to_data` wrote, and the layouts before; raises CorruptModelError."""
     if not fields.has("layout"):
         return _read_layout_1(fields)
-    layout = fields.integer("layout", 2, 4)
+    layout = fields.integer("layout", 2, 5)
     binned = _half_a_bin_higher if layout == 2 else np.copy
     calibration = RunTimeCalibration()
     calibration.looked_s = fields.number("looked_s", NEVER_S, _MOST)
     calibration.usual_hazards = _sized(fields, "usual_hazards", _SIZE, 0.0, 1.0).reshape(SHAPE)
-    of_all = _sized(fields, "ended", _SIZE, 0.0, _MOST).reshape(SHAPE)
-    calibration.of_all = ResidualNews(binned(of_all), clock=fields.number("clock", 0.0, _MOST))
-    names = fields.texts("virtual_clusters", most=MAX_VIRTUAL_CLUSTERS, unique=True)
-    clocks = _sized(fields, "clocks_of_clusters", len(names), 0.0, _MOST).tolist()
-    ended = _sized(fields, "ended_of_clusters", len(names) * _SIZE, 0.0, _MOST).reshape(-1, *SHAPE)
-    for name, clock, of_cluster in zip(names, clocks, ended, strict=True):
-        calibration.know_cluster(name, ResidualNews(binned(of_cluster), clock=clock))
-    if layout == 4:
+    all_jobs = calibration.all_jobs
+    all_jobs.ended[0] = binned(_sized(fields, "ended", _SIZE, 0.0, _MOST).reshape(SHAPE))
+    all_jobs.clocks[0] = fields.number("clock", 0.0, _MOST)
+    clusters = fields.texts("virtual_clusters", most=MAX_VIRTUAL_CLUSTERS, unique=True)
+    _read_news(fields, "clusters", calibration.clusters, clusters)
+    for place in calibration.clusters.places.values():
+        calibration.clusters.ended[place] = binned(calibration.clusters.ended[place])
+    if layout == 5:
+        _read_owners(fields, calibration)
+    if layout >= 4:
         calibration.lasting = LastingMisses(_sized(fields, "shifts", len(LEVELS), -MOST, MOST).tolist())
-    _read_awaited(fields, calibration, "awaited_told" if layout == 4 else "awaited_quantiles")
-    _read_running(fields, calibration)
-    calibration.running.count_passed(calibration.looked_s, calibration.of_all, calibration.of_clusters)
+    _read_awaited(fields, calibration, "awaited_told" if layout >= 4 else "awaited_quantiles")
+    _read_running(fields, calibration, with_owners=layout == 5)
+    calibration.count_passed()
     if layout == 2:
-        calibration.usual_hazards = calibration.of_all.hazards(EXPECTED)
+        calibration.usual_hazards = hazards(all_jobs.ended[0], all_jobs.passed[0], EXPECTED)
     if layout < 4:
         _tell_now(calibration)
     return calibration
 
 
+def _read_owners(fields: Fields, calibration: RunTimeCalibration) -> None:
+    owners, clusters = (fields.texts(name, most=MAX_OWNERS) for name in ("owners", "owners_virtual_clusters"))
+    pairs = list(zip(clusters, owners, strict=False))
+    if len(owners) != len(clusters) or len(set(pairs)) < len(pairs):
+        raise fields.fail("owners", "do not match their virtual clusters, or repeat")
+    _read_news(fields, "owners", calibration.owners, pairs)
+
+
+def _read_news(fields: Fields, which: str, news: ResidualNews[Any], names: Sequence[Any]) -> None:
+    clocks = _sized(fields, f"clocks_of_{which}", len(names), 0.0, _MOST).tolist()
+    size = len(names) * news.levels * BINS
+    ended = _sized(fields, f"ended_of_{which}", size, 0.0, _MOST).reshape(-1, news.levels, BINS)
+    for name, clock, of_group in zip(names, clocks, ended, strict=True):
+        place, _ = news.see(name)
+        news.clocks[place], news.ended[place] = clock, of_group
+
+
 def _tell_now(calibration: RunTimeCalibration) -> None:
     for job_id, job in calibration.awaited.items():
-        told = calibration.told(job.virtual_cluster, job.said)
+        told = calibration.told(job.virtual_cluster, job.owner, job.said)
         calibration.awaited[job_id] = dataclasses.replace(job, told=told)
 
 
@@ -107,25 +145,29 @@ def _read_awaited(fields: Fields, calibration: RunTimeCalibration, told_field: s
         calibration.await_end(job_id, AwaitedJob(*job))
 
 
-def _read_running(fields: Fields, calibration: RunTimeCalibration) -> None:
+def _read_running(fields: Fields, calibration: RunTimeCalibration, *, with_owners: bool) -> None:
     jobs = fields.texts("running", most=MAX_AWAITED, unique=True)
     if not set(jobs) <= calibration.awaited.keys():
         raise fields.fail("running", "names a job that is not awaited")
     starts_s = _sized(fields, "running_starts_s", len(jobs), NEVER_S, _MOST)
-    turns = _sized(fields, "running_clusters", len(jobs), -1, len(calibration.of_clusters) - 1).astype(
-        np.intp
-    )
+    places, clocks = np.full((len(jobs), TIERS), -1, dtype=np.intp), np.zeros((len(jobs), TIERS))
     # A clock at a start that is ahead of the clock now would give a job any weight.
-    clocks_of_all = _sized(fields, "running_clocks", len(jobs), 0.0, calibration.of_all.clock)
-    clocks = _sized(fields, "running_clocks_of_clusters", len(jobs), 0.0, _MOST)
-    now = np.array([*(news.clock for news in calibration.of_clusters), _MOST])
-    if (clocks > now[turns]).any():
-        raise fields.fail("running_clocks_of_clusters", "are ahead of their virtual clusters' clocks")
-    rows = zip(starts_s.tolist(), clocks_of_all.tolist(), clocks.tolist(), turns.tolist(), strict=True)
-    for job_id, (start_s, clock_of_all, clock, turn) in zip(jobs, rows, strict=True):
+    places[:, 0] = 0
+    clocks[:, 0] = _sized(fields, "running_clocks", len(jobs), 0.0, float(calibration.all_jobs.clocks[0]))
+    tiers: list[tuple[str, ResidualNews[Any]]] = [
+        ("clusters", calibration.clusters),
+        ("owners", calibration.owners),
+    ]
+    for tier, (which, news) in enumerate(tiers[: 1 + with_owners], 1):
+        turns = _sized(fields, f"running_{which}", len(jobs), -1, len(news.places) - 1).astype(np.intp)
+        at_start = _sized(fields, f"running_clocks_of_{which}", len(jobs), 0.0, _MOST)
+        if (at_start > np.append(news.clocks[: len(news.places)], _MOST)[turns]).any():
+            raise fields.fail(f"running_clocks_of_{which}", "are ahead of their clocks now")
+        places[:, tier], clocks[:, tier] = turns, at_start
+    rows = zip(starts_s.tolist(), places.tolist(), clocks.tolist(), strict=True)
+    for job_id, (start_s, where, at) in zip(jobs, rows, strict=True):
         job = calibration.awaited[job_id]
-        running = RunningJob(start_s, job.said, job.weight, clock_of_all, clock, turn)
-        calibration.running.add(job_id, running)
+        calibration.running.add(job_id, RunningJob(start_s, job.said, job.weight, tuple(where), tuple(at)))
 
 
 def _half_a_bin_higher(ended: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -154,10 +196,12 @@ def _read_layout_1(fields: Fields) -> RunTimeCalibration:
     names = offsets.texts("virtual_clusters", unique=True)
     own = _sized(offsets, "offsets", len(names) * len(LEVELS), -1e3, 1e3).reshape(-1, len(LEVELS))
     calibration = RunTimeCalibration()
-    calibration.of_all = ResidualNews(ends_expected(tuple(of_all.tolist()), WINDOW))
-    calibration.usual_hazards = calibration.of_all.hazards(EXPECTED)
+    all_jobs = calibration.all_jobs
+    all_jobs.ended[0] = ends_expected(tuple(of_all.tolist()), WINDOW)
+    calibration.usual_hazards = hazards(all_jobs.ended[0], all_jobs.passed[0], EXPECTED)
     for name, more in zip(names, own, strict=True):
-        calibration.know_cluster(name, ResidualNews(ends_expected(tuple((of_all + more).tolist()), WINDOW)))
+        place, _ = calibration.clusters.see(name)
+        calibration.clusters.ended[place] = ends_expected(tuple((of_all + more).tolist()), WINDOW)
     jobs = fields.texts("awaited", most=MAX_AWAITED, unique=True)
     clusters = fields.texts("awaited_virtual_clusters", most=MAX_AWAITED)
     if len(clusters) != len(jobs):

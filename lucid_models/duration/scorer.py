@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer, require_features
-from lucid_models.duration.calibration import RunTimeCalibration, virtual_cluster_of
+from lucid_models.duration.calibration import RunTimeCalibration, calibrated_with
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_keys import MIN_DURATION_S
-from lucid_models.duration.reasons import account_for_duration, duration_reasons
+from lucid_models.duration.reasons import Lately, account_for_duration, duration_reasons
 from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
 from lucid_models.explanation.additive import explain_additive_row
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
@@ -120,7 +120,9 @@ class DurationScorer:
         score = self.log_head.score(rows)
         offsets = self._offsets(jobs)
         p50, p90 = self.calibrated_seconds(self.residuals.of(score), offsets)
-        reasons = duration_reasons(self.state, self.log_head, jobs, known, rows, p50, offsets[:, 0])
+        reasons = duration_reasons(
+            self.state, self.log_head, jobs, known, rows, p50, self._lately(jobs, offsets[:, 0])
+        )
         return [
             DurationEstimate(*row)
             for row in zip(p50.tolist(), p90.tolist(), self.mean_of(rows).tolist(), reasons, strict=True)
@@ -176,16 +178,14 @@ class DurationScorer:
         `reason`.
         """
         row = self.features([job], at_s)[0]
-        lately = self._offsets([job])[:, 0]
-        p50_s = float(self.p50_of(self.log_head.score(row[None, :]), lately)[0])
+        (lately,) = self._lately([job], self._offsets([job])[:, 0])
+        p50_s = float(self.p50_of(self.log_head.score(row[None, :]), lately.offset)[0])
         explained = explain_additive_row(self.log_head, row.tolist(), p50_s)
-        account = account_for_duration(
-            self.state, self.log_head, job, row.tolist(), p50_s, at_s, float(lately[0])
-        )
+        account = account_for_duration(self.state, self.log_head, job, row.tolist(), p50_s, at_s, lately)
         return {
             "model": self.kind,
             **explained,
-            "calibration": float(lately[0]),
+            "calibration": lately.offset,
             "unit": "s",
             "score_unit": "log seconds",
             "account": account.to_data(),
@@ -232,7 +232,13 @@ class DurationScorer:
         return np.clip(self.mean_head.predict(rows) * self.mean_scale_s, self.floor_s, self.ceiling_s)
 
     def _offsets(self, jobs: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
-        return self.calibration.offsets_of_jobs([virtual_cluster_of(job) for job in jobs])
+        return self.calibration.offsets_of_jobs([calibrated_with(job) for job in jobs])
+
+    def _lately(self, jobs: Sequence[Mapping[str, Any]], offsets: NDArray[np.float64]) -> list[Lately]:
+        """Whose run times moved the P50 of each job, and how far."""
+        follows = self.calibration.follows
+        groups = ("owner" if follows(*calibrated_with(job)) else "virtual cluster" for job in jobs)
+        return [Lately(offset, group) for offset, group in zip(offsets.tolist(), groups, strict=True)]
 
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
         low, high = math.log(self.floor_s), math.log(self.ceiling_s)

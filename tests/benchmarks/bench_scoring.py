@@ -27,6 +27,7 @@ from experiments.pages import publish
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import scorer_of
 from lucid_models.duration.levels import learned_features
+from lucid_models.duration.live_calibration import LiveCalibration
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.scoring import DurationScorer, scorer_from_document
@@ -77,6 +78,7 @@ class StandingQueue:
 
     def __init__(self, scorer: DurationScorer, queue: list[dict[str, Any]]) -> None:
         self.state, self.at_s = scorer.state, scorer.state.now_s + 60.0
+        self.learning = LiveCalibration(scorer)
         for job in queue:
             self.state.observe_submit(job)
         self.waiting = QueueScorer(scorer)
@@ -89,10 +91,14 @@ class StandingQueue:
         self.at_s += 2.0
         if self._running is not None:
             self.state.observe_end({**self._running, "end_time_s": self.at_s, "duration_s": 2.0})
+            self.learning.ended(self._running["job_id"], self.at_s, 2.0)
         like = self._jobs[7 * self._asked % len(self._jobs)]
         self._running = {**like, "job_id": f"passing{self._asked}", "submit_time_s": self.at_s}
         self.state.observe_submit(self._running)
+        self.learning.submitted(self._running, self.at_s)
         self.state.observe_start(self._running["job_id"], self.at_s)
+        self.learning.started(self._running["job_id"], self.at_s)
+        self.learning.catch_up()
         self._asked += 1
 
     def estimate(self) -> np.ndarray:

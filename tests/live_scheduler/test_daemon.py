@@ -261,8 +261,8 @@ def test_what_ended_while_no_daemon_ran_is_learnt_at_the_next_start(cluster, rel
     late = daemon_of(cluster, releases, tmp_path / "late")
     late.pass_once()
     assert late.view.counts["caught_up"] == 4
-    # The waiting job was seen before those that ended, which so were in its crowd and count a little less.
-    assert estimates(late) == pytest.approx(estimates(watching), rel=0.1)
+    # The waiting job was seen before those that ended, which so were in its crowd and count less.
+    assert estimates(late) == pytest.approx(estimates(watching), rel=0.15)
 
 
 def test_jobs_that_no_reading_showed_are_learnt_from_accounting_and_counted_once(cluster, releases, tmp_path):
