@@ -43,6 +43,7 @@ def test_a_rollback_says_from_what_to_what_and_asks_why(
     assert [run["conf"] for run in runs] == [
         {"cluster": CLUSTER, "from_version": LIVE, "reason": "slow at noon"}
     ]
+    page.close()  # it follows the run
     for run in runs:  # as it was, for other tests: nothing is scheduled here
         airflow(installation, "user", "DELETE", f"dags/rollback_release/dagRuns/{run['dag_run_id']}")
 

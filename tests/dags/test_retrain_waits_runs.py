@@ -41,7 +41,7 @@ def test_a_release_that_answers_about_waits_gets_the_newest_model(
 ) -> None:
     table = Lake(str(small_lake))
     (source,) = table.read_jobs("small")["source_file"].unique()
-    table.write_jobs("small", make_queue_jobs(24).assign(source_file=source))
+    table.write_jobs("small", make_queue_jobs(8).assign(source_file=source))
     until = datetime(2020, 4, 20, tzinfo=UTC)
     train_waits(
         log=read_job_queue(str(small_lake), "small", until, 28),
@@ -77,7 +77,7 @@ def test_a_form_puts_a_wait_model_into_the_first_release_of_a_cluster(
 ) -> None:
     table = Lake(str(small_lake))
     (source,) = table.read_jobs("small")["source_file"].unique()
-    table.write_jobs("small", make_queue_jobs(24).assign(source_file=source))
+    table.write_jobs("small", make_queue_jobs(8).assign(source_file=source))
     form = {"cluster": "small", "models": ["packing"], "hold_out_days": 1}
     run = dag_bag.dags["retrain_models"].test(run_conf=form)
     assert states_of(run)["train_waits"] == {"skipped"}
