@@ -4,6 +4,7 @@ import csv
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 BIN_S = 600
@@ -67,19 +68,32 @@ def test_settings_are_chosen_on_the_weeks_before(lucid, counts: Path, tmp_path: 
     assert loose.json["asleep_mean"] > said.json["asleep_mean"]
 
 
+@pytest.fixture(scope="module")
+def restless_counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine days whose quarters differ by what nothing foretells: that ends the learning early."""
+    path = tmp_path_factory.mktemp("nodes") / "restless.csv"
+    more = np.repeat(np.random.default_rng(0).normal(0, 10, 4 * 9), 36)
+    busy = (round(busy_at(at * 10) + more[at]) for at in range(9 * 144))
+    path.write_text(HEADER + "".join(f"{at * BIN_S},{count},80\n" for at, count in enumerate(busy)))
+    return path
+
+
 @pytest.mark.slow
-def test_a_forecast_is_learned_from_the_days_before(lucid, counts: Path, tmp_path: Path) -> None:
+def test_a_forecast_is_learned_from_the_days_before(lucid, restless_counts: Path, tmp_path: Path) -> None:
     said = lucid(
-        "nodes", "replay", "--series", counts, "--start", "1970-01-15", "--buffer", 2, "--out", tmp_path,
-        "--json",
+        "nodes", "replay", "--series", restless_counts, "--start", "1970-01-08", "--buffer", 2, "--out",
+        tmp_path, "--json",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert said.json["settings"]["control"] == "forecast"
     assert said.json["choice"] is None
     assert said.json["asleep_mean"] > 0
     rows = list(csv.DictReader((tmp_path / "bins.csv").open()))
-    # The mean of the next five hours, in a series of 30 by night and 50 by day.
-    assert all(25 <= float(row["forecast"]) <= 60 for row in rows)
+    running, forecast = (np.array([float(row[name]) for row in rows]) for name in ("running", "forecast"))
+    assert ((forecast >= 20) & (forecast <= 65)).all()
+    # The mean of the next five hours, nearer than what runs now.
+    later = np.array([running[at + 1 : at + 31].mean() for at in range(len(rows) - 30)])
+    assert np.abs(forecast[:-30] - later).mean() < 0.6 * np.abs(running[:-30] - later).mean()
 
 
 def test_a_file_is_no_folder_for_results(lucid, counts: Path, tmp_path: Path) -> None:
