@@ -16,14 +16,14 @@ MEASURES = {"mse_log10", "within_x2", "within_x3", "coverage_p50", "coverage_p90
 
 @pytest.mark.slow  # all rivals are trained
 def test_every_model_is_judged_by_the_same_rows(lucid: Lucid, tmp_path: Path) -> None:
-    write_queue_log(tmp_path)
+    write_queue_log(tmp_path, days=8)
     slurm = tmp_path / "slurm.csv"
     slurm.write_text("true_start_time,estimate_start_time,diff_in_s\na,b,30\na,b,90\n")
     page = tmp_path / "page.md"
     names = ("waits by model", "waits by group")
     page.write_text("\n".join(f"<!-- {name}: begin -->\n<!-- {name}: end -->" for name in names))
     files = ("--jobs", tmp_path / "jobs.csv", "--snapshots", tmp_path / "snapshots.csv", "--slurm", slurm)
-    said = lucid("evaluate", "waits", *files, "--train-snapshots", "8", "--write", page, "--json")
+    said = lucid("evaluate", "waits", *files, "--train-snapshots", "6", "--write", page, "--json")
     document = said.json
     rows = {row["model"]: row for row in document["rows"]}
     assert {"ebm", "partition_median", "lightgbm", "neural"} <= set(rows)

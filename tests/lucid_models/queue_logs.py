@@ -16,7 +16,9 @@ from lucid_models.waits.model import WaitModel
 from lucid_models.waits.wait_table import WaitTable
 
 DAY_S = 86_400
-FAST_WAITS = WaitSettings(boosting=replace(BOOSTING, max_rounds=60, min_samples_leaf=10, smoothing_rounds=0))
+FAST_WAITS = WaitSettings(
+    boosting=replace(BOOSTING, max_rounds=25, learning_rate=0.1, min_samples_leaf=10, smoothing_rounds=0)
+)
 
 
 def make_queue_tables(days: int = 12, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:

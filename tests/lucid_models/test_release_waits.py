@@ -21,7 +21,7 @@ from lucid_models.waits.training import train_waits
 from pipeline.overview.release_contents import release_parts
 from pipeline.release.current_release import kept_policy
 from pipeline.release.release_settings import pinned_waits
-from tests.conftest import ReleaseShop
+from tests.conftest import MlflowServer, ReleaseShop
 from tests.lucid_models.job_queues import FIRST_DAY, make_queue_jobs
 from tests.lucid_models.queue_logs import FAST_WAITS
 
@@ -30,23 +30,35 @@ pytestmark = pytest.mark.slow
 WAITS = pinned_waits({"least_jobs": 5})
 
 
-@pytest.fixture
-def waits_shop(shop: ReleaseShop, tmp_path: Path) -> Iterator[ReleaseShop]:
-    """The shop with a wait model as well, which later tests do not see."""
+@pytest.fixture(scope="module")
+def queue_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with 24 days of a cluster that has a queue."""
+    lake = tmp_path_factory.mktemp("queue") / "lake"
+    Lake(str(lake)).write_jobs("small", make_queue_jobs(24))
+    return lake
+
+
+@pytest.fixture(scope="module")
+def wait_model(stocked_server: MlflowServer, queue_lake: Path) -> Iterator[None]:
+    """A wait model of the cluster `small` in the shop's registry, which later modules do not see."""
     from mlflow import MlflowClient
 
-    lake = str(tmp_path / "lake")
-    Lake(lake).write_jobs("small", make_queue_jobs(24))
     until = (FIRST_DAY + pd.Timedelta(days=22)).to_pydatetime()
     train_waits(
-        log=read_job_queue(lake, "small", until, 30),
-        source=lake,
+        log=read_job_queue(str(queue_lake), "small", until, 30),
+        source=str(queue_lake),
         cluster="small",
-        tracking_uri=shop.uri,
+        tracking_uri=stocked_server.uri,
         settings=FAST_WAITS,
     )
-    yield shop
-    MlflowClient(shop.uri).delete_registered_model("lucid-waits")
+    yield
+    MlflowClient(stocked_server.uri).delete_registered_model("lucid-waits")
+
+
+@pytest.fixture
+def waits_shop(wait_model: None, shop: ReleaseShop) -> ReleaseShop:
+    """The shop with a wait model as well."""
+    return shop
 
 
 def test_a_release_pins_the_wait_model_and_a_scheduler_takes_it_over(waits_shop: ReleaseShop) -> None:
@@ -75,9 +87,9 @@ def test_a_release_pins_the_wait_model_and_a_scheduler_takes_it_over(waits_shop:
 
 
 def test_from_a_shell_a_release_is_built_and_a_wait_explained(
-    lucid: Any, waits_shop: ReleaseShop, tmp_path: Path
+    lucid: Any, waits_shop: ReleaseShop, queue_lake: Path
 ) -> None:
-    common = ("--cluster", "small", "--lake", tmp_path / "lake", "--tracking-uri", waits_shop.uri)
+    common = ("--cluster", "small", "--lake", queue_lake, "--tracking-uri", waits_shop.uri)
     built = lucid("release", "build", *common, "--hold-out-days", 1, "--waits", "least_jobs=7", "--json")
     assert built.code == 0, built.err
     assert built.json["waits"] == {"least_jobs": 7, "recent_jobs": 500}
@@ -98,9 +110,10 @@ def test_from_a_shell_a_release_is_built_and_a_wait_explained(
     assert "no job 'nobody'" in refused.err
 
 
-def test_a_release_that_answers_needs_a_model_of_its_cluster(shop: ReleaseShop) -> None:
+def test_a_release_that_answers_needs_a_model_of_its_cluster(waits_shop: ReleaseShop) -> None:
+    waits_shop.approved(1, cluster="other")  # which has all models but that of waits
     with pytest.raises(NotFoundError, match="lucid train waits"):
-        build_release(tracking_uri=shop.uri, cluster="small", parts=PartSettings(waits=WAITS))
+        build_release(tracking_uri=waits_shop.uri, cluster="other", parts=PartSettings(waits=WAITS))
 
 
 @pytest.mark.parametrize(
