@@ -45,7 +45,7 @@ CUTS = {
     CUT_TRACE: (PCS_TRACE, 80),
     CUT_TABLE: (THROUGHPUT, 1 + 35 * 144),
     CUT_TRAINING: (LYRA / "jobs.csv.gz", 400),
-    CUT_INFERENCE: (LYRA / "inference_load.csv.gz", 1 + 5 * 288),
+    CUT_INFERENCE: (LYRA / "inference_load.csv.gz", 1 + 5 * 288 + 36),
     CUT_QUEUE: (GRAHAM / "graham_jobs.csv.gz", 4_000),
     CUT_SNAPSHOTS: (GRAHAM / "graham_snapshots.csv.gz", 4_000),
 }
@@ -155,7 +155,7 @@ COMMANDS = {
         ("train", "throughput", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "1"), REPORT, needs=("ingest",)
     ),
     "train duration": Command(
-        ("train", "duration", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "1"), REPORT, needs=("ingest",)
+        ("train", "duration", *PHILLY_CLUSTER, *LAKE, "--hold-out-days", "3"), REPORT, needs=("ingest",)
     ),
     "evaluate throughput": Command(
         ("evaluate", "throughput", "--input", THROUGHPUT, "--no-rivals",
@@ -311,7 +311,7 @@ COMMANDS = {
         ("inference", "show", "--cluster", "serving", *LAKE), "cluster", needs=("ingest inference-load",)
     ),
     "train inference": Command(
-        ("train", "inference", "--cluster", "serving", *LAKE, "--hold-out-days", "1"), REPORT,
+        ("train", "inference", "--cluster", "serving", *LAKE, "--hold-out-days", "3"), REPORT,
         needs=("ingest inference-load",),
     ),
     "sweep": Command(
