@@ -14,6 +14,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import FIRST_DAY, synthesize
 from cluster_logs.throughput import derive_throughput
 from lucid_models.boosting import BoostingSettings
+from lucid_models.duration.level_search import LevelSearchSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.evaluation.baselines import throughput_baselines
 from lucid_models.evaluation.measures import duration_metrics
@@ -33,6 +34,7 @@ THROUGHPUT = ThroughputSettings(
     )
 )
 DURATION = DurationSettings(
+    levels=LevelSearchSettings(trial_jobs=1_500, most_trial_jobs=1_500),
     log_boosting=_FAST,
     mean_boosting=BoostingSettings(objective="gamma_deviance", bags=2, max_rounds=20, max_bins=32),
     pairs=0,
