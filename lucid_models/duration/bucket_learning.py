@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
-from sklearn.cluster import AffinityPropagation
-from sklearn.exceptions import ConvergenceWarning
 
 from lucid_models.duration.job_keys import UNNAMED, name_family
 from lucid_models.duration.name_buckets import LONGEST, MOST_EXEMPLARS, NameBuckets
@@ -63,6 +61,9 @@ def affinity_exemplars(
     is weighed down in proportion (up to FINEST): each of them then speaks for so many, and the buckets come
     out as fine as those of all names would. A name that is near none of the exemplars found becomes one.
     """
+    from sklearn.cluster import AffinityPropagation
+    from sklearn.exceptions import ConvergenceWarning
+
     if len(families) <= 2:
         return list(families)
     similarity = -cdist(families, families, scorer=Levenshtein.normalized_distance, workers=1).astype(
