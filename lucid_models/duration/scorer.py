@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer, require_features
-from lucid_models.duration.calibration import RunTimeCalibration, calibrated_with
+from lucid_models.duration.calibration import Owner, RunTimeCalibration, calibrated_with
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_keys import MIN_DURATION_S
 from lucid_models.duration.reasons import Lately, account_for_duration, duration_reasons
@@ -118,11 +118,11 @@ class DurationScorer:
         known = self.state.known_of(jobs, at_s)
         rows = known.features()
         score = self.log_head.score(rows)
-        offsets = self._offsets(jobs)
+        owners = [calibrated_with(job) for job in jobs]
+        offsets = self.calibration.offsets_of_jobs(owners)
         p50, p90 = self.calibrated_seconds(self.residuals.of(score), offsets)
-        reasons = duration_reasons(
-            self.state, self.log_head, jobs, known, rows, p50, self._lately(jobs, offsets[:, 0])
-        )
+        lately = self._lately(owners, offsets[:, 0])
+        reasons = duration_reasons(self.state, self.log_head, jobs, known, rows, p50, lately)
         return [
             DurationEstimate(*row)
             for row in zip(p50.tolist(), p90.tolist(), self.mean_of(rows).tolist(), reasons, strict=True)
@@ -178,7 +178,7 @@ class DurationScorer:
         `reason`.
         """
         row = self.features([job], at_s)[0]
-        (lately,) = self._lately([job], self._offsets([job])[:, 0])
+        (lately,) = self._lately([calibrated_with(job)], self._offsets([job])[:, 0])
         p50_s = float(self.p50_of(self.log_head.score(row[None, :]), lately.offset)[0])
         explained = explain_additive_row(self.log_head, row.tolist(), p50_s)
         account = account_for_duration(self.state, self.log_head, job, row.tolist(), p50_s, at_s, lately)
@@ -234,10 +234,9 @@ class DurationScorer:
     def _offsets(self, jobs: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
         return self.calibration.offsets_of_jobs([calibrated_with(job) for job in jobs])
 
-    def _lately(self, jobs: Sequence[Mapping[str, Any]], offsets: NDArray[np.float64]) -> list[Lately]:
+    def _lately(self, owners: Sequence[Owner], offsets: NDArray[np.float64]) -> list[Lately]:
         """Whose run times moved the P50 of each job, and how far."""
-        follows = self.calibration.follows
-        groups = ("owner" if follows(*calibrated_with(job)) else "virtual cluster" for job in jobs)
+        groups = ("owner" if self.calibration.follows(*owner) else "virtual cluster" for owner in owners)
         return [Lately(offset, group) for offset, group in zip(offsets.tolist(), groups, strict=True)]
 
     def _seconds(self, logarithm: NDArray[np.float64]) -> NDArray[np.float64]:
