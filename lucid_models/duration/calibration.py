@@ -18,7 +18,7 @@ Point estimates are the calibrated P50.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,7 @@ MAX_OWNERS = 2_000
 MAX_AWAITED = 200_000
 # Jobs of one owner are much alike: so many of them speak as loudly as the virtual cluster.
 OWNER_PRIOR_JOBS = 40.0
+_CLUSTERS, _OWNERS = 1, 2  # of the tiers
 
 # A virtual cluster and an owner in it.
 Owner = tuple[str, str]
@@ -119,7 +120,7 @@ class RunTimeCalibration:
     def offsets_of_jobs(self, owners: Sequence[Owner]) -> Floats:
         """Offsets of jobs by their virtual clusters and owners, shape (jobs, levels)."""
         distinct = dict.fromkeys(owners)
-        self._find_owners(list(distinct))
+        self._find_owners(distinct)
         offsets = {owner: self.offsets(*owner) for owner in distinct}
         return np.array([offsets[owner] for owner in owners]).reshape(-1, len(LEVELS))
 
@@ -157,7 +158,7 @@ class RunTimeCalibration:
             news.start(place, job.weight) if place >= 0 else 0.0
             for news, place in zip(self._tiers, places, strict=True)
         ]
-        self._news_of(job.virtual_cluster)
+        self._changed(job.virtual_cluster)
         self.running.add(job_id, RunningJob(at_s, job.said, job.weight, places, tuple(clocks)))
 
     def ended(self, job_id: str, at_s: float, duration_s: float) -> None:
@@ -216,7 +217,7 @@ class RunTimeCalibration:
         twin._in_flight = dict(self._in_flight)
         return twin
 
-    def _find_owners(self, owners: Sequence[Owner]) -> None:
+    def _find_owners(self, owners: Iterable[Owner]) -> None:
         """Find the offsets of owners that are known and have none now, together."""
         unknown = []
         for owner in owners:
@@ -244,15 +245,15 @@ class RunTimeCalibration:
 
     def _see(self, virtual_cluster: str, owner: str) -> tuple[int, ...]:
         """The places of a job's groups, which are now the most recently seen ones; no owner has none."""
-        seen = [self.clusters.see(virtual_cluster)]
-        if owner:
-            seen.append(self.owners.see((virtual_cluster, owner)))
-        for tier, (place, forgets) in enumerate(seen, 1):
-            if forgets:
-                self.running.forget(tier, place)
-                self._now = {}
-        places = [0, *(place for place, _ in seen)]
-        return tuple(places if owner else [*places, -1])
+        cluster_place = self._seen(_CLUSTERS, virtual_cluster)
+        return 0, cluster_place, self._seen(_OWNERS, (virtual_cluster, owner)) if owner else -1
+
+    def _seen(self, tier: int, name: str | Owner) -> int:
+        place, forgets = self._tiers[tier].see(name)
+        if forgets:
+            self.running.forget(tier, place)
+            self._now = {}
+        return place
 
     def _told_by(self, job: RunningJob) -> list[tuple[ResidualNews[Any], int, float]]:
         """Where a job's residual is told: the group's place, and its clock at the job's start."""
@@ -267,10 +268,10 @@ class RunTimeCalibration:
             bins = [place_of(math.log(elapsed_s) - said) - 1 for said in job.said]
             for news, place, clock in self._told_by(job):
                 news.stop(place, bins, job.weight, clock)
-        self._news_of(self.awaited[job_id].virtual_cluster)
+        self._changed(self.awaited[job_id].virtual_cluster)
         return job
 
-    def _news_of(self, virtual_cluster: str) -> None:
+    def _changed(self, virtual_cluster: str) -> None:
         """What is told of a virtual cluster's jobs is to be found anew."""
         self._now.pop(self.clusters.places.get(virtual_cluster, -1), None)
 
