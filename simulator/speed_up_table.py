@@ -1,8 +1,8 @@
 """Speed-up curves by model: the measured ones that come with the simulator, and those of a file.
 
 `measured_speed_ups.csv` holds the time of a training iteration (s) on 1, 2, ... GPUs of nine models of
-vision and language, as measured for PCS (OSDI '24; the artifact's figures, MIT licence). There too is
-`LinearModel`, which scales perfectly.
+vision and language, as measured for PCS (OSDI '24; the artifact's figures, MIT licence). `LinearModel`
+scales perfectly, on as many GPUs as a job has.
 
 Times become seconds before they are divided, as in PCS' simulator: jobs with equal remaining GPU time are
 told apart by the last binary digit of a speed-up, which differs where microseconds are divided.
@@ -21,16 +21,23 @@ from foundation.errors import BadInputError, UnknownNameError
 from simulator.speed_up import Elasticity, SpeedUp
 
 MEASURED_FILE = Path(__file__).with_name("measured_speed_ups.csv")
-LINEAR_MODEL, LINEAR_MODEL_GPUS = "LinearModel", 64
+LINEAR_MODEL = "LinearModel"
 LONG_COLUMNS = ("model", "gpus")  # and a time
 LONG_TIMES = {"time_us": 1e6, "time_ms": 1e3, "time_s": 1.0}  # of these a second has so many
 
 
 @cache
 def measured_speed_ups() -> Mapping[str, SpeedUp]:
-    """Return the curves that come with the simulator."""
-    linear = {gpus: 1 / gpus / 1e6 for gpus in range(1, LINEAR_MODEL_GPUS + 1)}  # an iteration of 1 us
-    return {**read_speed_ups(MEASURED_FILE), LINEAR_MODEL: SpeedUp.tabulated(linear)}
+    """Return the measured curves that come with the simulator; flat beyond what was measured."""
+    return read_speed_ups(MEASURED_FILE)
+
+
+@cache
+def speed_ups_for(largest_gpus: int) -> Mapping[str, SpeedUp]:
+    """Return all curves that come with the simulator, for jobs of at most so many GPUs."""
+    # Tabulated from times, as PCS' simulator does: the last binary digit decides ties here, too.
+    linear = {gpus: 1 / gpus / 1e6 for gpus in range(1, max(1, largest_gpus) + 1)}  # an iteration of 1 us
+    return {**measured_speed_ups(), LINEAR_MODEL: SpeedUp.tabulated(linear)}
 
 
 def read_speed_ups(path: Path) -> dict[str, SpeedUp]:
@@ -89,16 +96,17 @@ def _measurements(
 def elasticities(
     single_gpu_s: "np.ndarray[Any, np.dtype[np.float64]]",
     models: Sequence[str | None],
+    gpus: np.ndarray,
     speed_ups: Mapping[str, SpeedUp] | None,
 ) -> list[Elasticity | None]:
     """Return what each elastic job is; None where it has no run time on one GPU: it is rigid.
 
-    `speed_ups` None: the measured ones. Raises UnknownNameError for a model without a curve.
+    `speed_ups` None: those that come with the simulator. Raises UnknownNameError for a model without a curve.
     """
     is_elastic = np.isfinite(single_gpu_s)
     if not is_elastic.any():
         return [None] * len(is_elastic)
-    curves = measured_speed_ups() if speed_ups is None else speed_ups
+    curves = speed_ups_for(int(gpus[is_elastic].max())) if speed_ups is None else speed_ups
     per_job: list[Elasticity | None] = []
     for model, service_s, elastic in zip(models, single_gpu_s.tolist(), is_elastic.tolist(), strict=True):
         if not elastic:

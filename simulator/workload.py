@@ -112,8 +112,8 @@ class Workload:
           their cancellation, and leave. How long they would have run is unknown; one that a policy starts
           earlier than the log's scheduler would run until that moment.
 
-        A row with a `single_gpu_s` is an elastic job; `speed_ups` has the curve of its `name` (default: the
-        measured ones, `simulator.speed_up_table`). `origin` is second 0; default: the first submission.
+        A row with a `single_gpu_s` is an elastic job; `speed_ups` has the curve of its `name` (default:
+        those of `simulator.speed_up_table`). `origin` is second 0; default: the first submission.
         """
         import pandas as pd
 
@@ -139,7 +139,7 @@ class Workload:
         withdrawn = np.isfinite(waited_s)
         duration = np.where(withdrawn, waited_s if withdrawn_jobs else np.nan, duration)
         names = strings_or_none(frame, "name")
-        elastic = elasticities(floats(frame, "single_gpu_s"), names, speed_ups)
+        elastic = elasticities(floats(frame, "single_gpu_s"), names, gpus, speed_ups)
         duration = run_times_s(elastic, gpus, duration)
         cpus = floats(frame, "cpus")
         needs_cpus = (gpus < 1) & (cpus >= 1) & cpu_jobs

@@ -27,7 +27,7 @@ from simulator.naive_forecast import naive_forecast
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
-from simulator.speed_up_table import measured_speed_ups, read_speed_ups
+from simulator.speed_up_table import read_speed_ups, speed_ups_for
 from simulator.workload import Workload
 
 # The measurements of job types in the reference data, alone and in pairs.
@@ -108,11 +108,12 @@ def read_scenario(
     )
     if request.elastic_min_gpus is not None:
         models = strings_or_none(jobs, "name")
+        largest = max((job.gpus for job in workload.jobs), default=1)
         workload = as_elastic(
             workload,
             request.elastic_min_gpus,
             models=[models[row] for row in workload.rows] if workload.rows is not None else models,
-            speed_ups=speed_ups if speed_ups is not None else measured_speed_ups(),
+            speed_ups=speed_ups if speed_ups is not None else speed_ups_for(largest),
         )
     origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
     inference = None

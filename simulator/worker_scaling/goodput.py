@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 
 from simulator.speed_up import SpeedUp
-from simulator.speed_up_table import LINEAR_MODEL, measured_speed_ups
+from simulator.speed_up_table import measured_speed_ups
 
 
 def goodputs(curve: SpeedUp, gpus_each: int, least: int, most: int) -> tuple[float, ...]:
@@ -36,4 +36,4 @@ def drawn_goodputs(job_id: str, gpus_each: int, least: int, most: int, *, seed: 
 
 @cache
 def _measured_models() -> tuple[str, ...]:
-    return tuple(sorted(set(measured_speed_ups()) - {LINEAR_MODEL}))
+    return tuple(sorted(measured_speed_ups()))

@@ -10,7 +10,7 @@ import pytest
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.speed_up_table import measured_speed_ups, read_speed_ups
+from simulator.speed_up_table import measured_speed_ups, read_speed_ups, speed_ups_for
 from simulator.workload import Workload
 
 LOG = Path(__file__).parent / "data" / "pcs-csv.csv"
@@ -101,12 +101,12 @@ def test_a_file_without_curves_is_refused(text: str, said: str, tmp_path: Path) 
 
 
 def test_the_measured_curves_are_those_of_nine_models_and_the_perfect_one() -> None:
-    curves = measured_speed_ups()
-    assert len(curves) == 10
+    curves = speed_ups_for(largest_gpus=2_000)
+    assert len(curves) == 10 == len(measured_speed_ups()) + 1
     for name, curve in curves.items():
         assert curve.at(1) == 1.0, name
         assert all(0 < curve.at(n) <= 1.2 * n for n in range(1, 65)), name
-    assert curves["LinearModel"].at(48) == 48.0
+    assert all(curves["LinearModel"].at(n) == pytest.approx(n, rel=1e-15) for n in (1, 48, 65, 200, 2_000))
     # A curve need not be concave: VGG leaves less of a node unused on 8 GPUs than on 5.
     vgg = curves["VggnetModel256"]
     assert vgg.at(5) / 5 < vgg.at(8) / 8

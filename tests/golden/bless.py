@@ -23,7 +23,7 @@ from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.rule_sets import load_rules, rule_set_names
 from simulator.scenario import Scenario
-from simulator.speed_up_table import measured_speed_ups
+from simulator.speed_up_table import speed_ups_for
 from simulator.worker_scaling.worker_policy import WorkerPolicy
 from simulator.workers import Workers
 from simulator.workload import Workload
@@ -56,9 +56,10 @@ def replay(policy: str, rules: str) -> SimulationResult:
         return simulate(sample_in_workers(rules), policy)
     workload, cluster = sample_workload(SHAPE, SEED, JOBS)
     if policy in elastic_policy_names():
-        models = list(measured_speed_ups())
+        curves = speed_ups_for(64)
+        models = list(curves)
         drawn = [models[i % len(models)] for i in range(len(workload))]
-        workload = as_elastic(workload, 1, models=drawn, speed_ups=measured_speed_ups())
+        workload = as_elastic(workload, 1, models=drawn, speed_ups=curves)
     settings = {"profiling_nodes": 2} if policy == "lucid" else None
     return simulate(
         Scenario(workload, cluster, rules=load_rules(rules), colocation=SummedUtilisation()),

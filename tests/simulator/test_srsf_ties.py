@@ -12,7 +12,7 @@ from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
 from simulator.job import Job
 from simulator.speed_up import Elasticity
-from simulator.speed_up_table import measured_speed_ups, read_speed_ups
+from simulator.speed_up_table import read_speed_ups, speed_ups_for
 from simulator.workload import Workload
 
 DATA = os.environ.get("LUCID_REFERENCE_DATA")
@@ -23,7 +23,7 @@ MICROSECOND = 1_000_000
 def tied_trace(seed: int, grid_s: float) -> Workload:
     """Submissions and run times lie on a grid, so that different gangs often have as much left to do."""
     draw = random.Random(seed)
-    curves = measured_speed_ups()
+    curves = speed_ups_for(64)
     submit_s, jobs = 0.0, []
     for number in range(JOBS):
         submit_s += grid_s * draw.choice((0, 0, 1, 1, 2, 5))
@@ -94,7 +94,7 @@ def test_equal_jobs_start_in_the_order_of_the_reference(seed: int, grid_s: float
 def test_speed_ups_equal_the_references_to_the_last_digit() -> None:
     """Jobs of a trace often have the same GPU time left; a unit in the last place of a curve swaps them."""
     path = Path(DATA or "") / "reference" / "pcs" / "model_speedups.csv"
-    ours, theirs = measured_speed_ups(), read_speed_ups(path)
+    ours, theirs = speed_ups_for(64), read_speed_ups(path)
     rows = list(csv.DictReader(path.open()))
     assert set(ours) <= {row["model"] for row in rows} == set(theirs)
     for row in rows:
