@@ -1,7 +1,9 @@
 """What accounting is asked for, and how Slurm writes times, resources and states; no library is needed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil, isnan, nan
+from typing import NamedTuple
 
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_states import JobState
@@ -45,10 +47,16 @@ _AMOUNT = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]+)?")
 # An amount of memory, in MiB without a unit; before Slurm 21.08 sacct's ReqMem ended in what has so much.
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([KMGTP]?)[nc]?")
 _MIB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
-# A kind of GPU as sacct's ReqTRES, its former ReqGRES and squeue's tres-per-node write it: `gres/gpu:a100=2`,
-# `gpu:a100:2`, `gres:gpu:a100`; a number alone is how many of any kind.
-_GPU_TYPE = re.compile(r"(?:gres[:/])?gpu:(?:([^:=,()]*[^:=,()0-9][^:=,()]*)|([^:=,()]+)(?=[:=]))")
-_NONE_OF_IT = re.compile(r"[:=]0+$")
+# The entries of a list; commas in brackets part the numbers of devices: `gpu:v100:2(IDX:0,2),shard:8`.
+_ENTRIES = re.compile(r"(?:[^,()]|\([^()]*\))+")
+_PARTS = re.compile(r"[:/=]")
+_COUNT = re.compile(r"([0-9]{1,15})([KMG]?)")
+_THOUSANDS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+_NODES = re.compile(r"(?:^|,)node=([^,]*)")
+_KINDS = frozenset({"gpu", "shard", "mps"})
+# A slice of a GPU is known by its profile, or by what a site took of it: `a100_1g.5gb`, `3g.40gb`, `1g`.
+_PROFILE = re.compile(r"(?:^|[^a-z0-9])([1-7])g(?:\.[0-9]+gb|$)", re.IGNORECASE)
+_SLICES_OF_A_GPU = 7
 
 # Words that Slurm, and the logs that were exported from it, use for a state.
 SLURM_STATES: Mapping[str, JobState] = {
@@ -74,26 +82,96 @@ SLURM_STATES: Mapping[str, JobState] = {
 }
 
 
-def gpus_of_tres(tres: str) -> float:
-    """GPUs in a TRES list such as `cpu=64,gres/gpu:a100=8,gres/gpu=8,node=1`; 0 when it names none.
+class GpuWord(NamedTuple):
+    """An entry about GPUs in a list of Slurm's; `kind` is gpu, shard or mps, `detail` what brackets hold.
 
-    A job with shares of GPUs (`gres/shard=3`) has them of one GPU on each of its nodes. NaN when an amount is
-    not a number.
+    `is_total`: in a list of TRES the entry without a type counts those with a type again.
     """
-    plain, typed, nodes, shares = None, 0.0, 1.0, False
-    for entry in tres.split(","):
-        key, _, amount = entry.partition("=")
-        if key == "gres/gpu":
-            plain = _amount(amount)
-        elif key.startswith("gres/gpu:"):
-            typed += _amount(amount)
-        elif key == "node":
-            nodes = _amount(amount)
-        elif key.partition(":")[0] == "gres/shard":
-            shares = True
-    if plain is None and not typed and shares:
-        return nodes
-    return typed if plain is None else plain
+
+    kind: str
+    type: str
+    amount: float
+    detail: str = ""
+    is_total: bool = False
+
+    @property
+    def sevenths(self) -> float:
+        """How many sevenths of a GPU slices (MIG) are; 0 of anything else."""
+        profile = _PROFILE.search(self.type) if self.kind == "gpu" else None
+        return 0.0 if profile is None else int(profile[1]) * self.amount
+
+
+class HeldGpus(NamedTuple):
+    """GPUs that a job touches, and what it has of each: `mps`, `shard` or `mig`; empty: whole ones."""
+
+    gpus: float
+    shared_by: str
+
+
+def gpu_words(text: str) -> Iterator[GpuWord]:
+    """Yield the entries about GPUs of a list, in whatever form Slurm writes it.
+
+    TRES of sacct and squeue (`gres/gpu:a100=8,gres/mps=50`), requests (`gres:gpu:a100:2`), nodes
+    (`gpu:a100:4(S:0-1),shard:8`) and what is in use there (`gpu:a100:2(IDX:0-1),mps:(null):1(IDX:0)`). A
+    number alone is how many of any type; an amount that is none is NaN.
+    """
+    for entry in _ENTRIES.findall(text):
+        words, _, detail = entry.strip().replace("(null)", "").partition("(")
+        _, *parts = _PARTS.split(words) if words.startswith("gres") else ("", *_PARTS.split(words))
+        if not parts or parts[0] not in _KINDS:
+            continue
+        kind, *rest = parts
+        if "=" in words:
+            *types, last = rest
+            amount = _amount(last)
+        else:
+            counted = _COUNT.fullmatch(rest[-1]) if rest else None
+            types = rest if counted is None else rest[:-1]
+            amount = 1.0 if counted is None else float(counted[1]) * _THOUSANDS[counted[2]]
+        yield GpuWord(kind, ":".join(types), amount, detail.rstrip(")"), "=" in words and not any(types))
+
+
+def gpus_held(words: Iterable[GpuWord], nodes: float = 1.0) -> HeldGpus:
+    """What a job has by its words, on so many nodes.
+
+    A job with shares of GPUs alone (gres/shard, gres/mps) has them of one GPU on each of its nodes. Slices of
+    GPUs (MIG), which Slurm counts as GPUs, are the GPUs that their sevenths make up, and at least one a node.
+    """
+    total, typed, slices, sevenths, shares = None, 0.0, 0.0, 0.0, ""
+    for word in words:
+        if word.kind != "gpu":
+            shares = word.kind if word.amount else shares
+        elif word.is_total:
+            total = word.amount
+        elif word.sevenths:
+            slices, sevenths = slices + word.amount, sevenths + word.sevenths
+        else:
+            typed += word.amount
+    whole = typed if total is None else total
+    if isnan(whole + slices + nodes):
+        return HeldGpus(nan, "")
+    if slices:
+        whole -= 0.0 if total is None else min(slices, total)
+        least = 1.0 if whole else min(nodes, slices)
+        return HeldGpus(whole + max(least, ceil(sevenths / _SLICES_OF_A_GPU)), "" if whole else "mig")
+    return HeldGpus(nodes, shares) if shares and not whole else HeldGpus(whole, "")
+
+
+def held_by_tres(tres: str) -> HeldGpus:
+    """GPUs in a TRES list such as `cpu=64,gres/gpu:a100=8,gres/gpu=8,node=1`, NaN when that is no number."""
+    nodes = _NODES.search(tres)
+    return gpus_held(gpu_words(tres), 1.0 if nodes is None else _amount(nodes[1]))
+
+
+def gpus_of_tres(tres: str) -> float:
+    """GPUs in a TRES list (`held_by_tres`)."""
+    return held_by_tres(tres).gpus
+
+
+def gpus_of_gres(gres: str) -> int:
+    """GPUs in a node's GRES such as `gpu:a100:4(S:0-1),gpu:2,shard:8`."""
+    gpus = gpus_held(gpu_words(gres)).gpus
+    return int(gpus) if gpus >= 1 else 0
 
 
 def memory_mib_of_tres(tres: str) -> float:
@@ -113,11 +191,7 @@ def gpu_type_of_tres(tres: str) -> str | None:
 
     In lower case, as slurmdbd keeps it.
     """
-    types = set()
-    for entry in tres.split(","):
-        match = _GPU_TYPE.match(entry)
-        if match is not None and not _NONE_OF_IT.search(entry):
-            types.add((match[1] or match[2]).lower())
+    types = {word.type.lower() for word in gpu_words(tres) if word.type and word.amount}
     return "+".join(sorted(types)) or None
 
 

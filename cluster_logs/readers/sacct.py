@@ -19,7 +19,8 @@ What a job asked for stands in ReqTRES: its memory, and the type of its GPUs whe
 memory are not read there. Of a log without ReqTRES ReqMem is read (all of a job's since Slurm 21.08; before,
 `4Gn` is of each node and `4Gc` of each core; 0 is all that a node has: unknown), and ReqGRES.
 
-A job that holds shares of GPUs (`gres/shard`) and no whole one counts a GPU of each of its nodes.
+A job that holds shares of GPUs (`gres/shard`, `gres/mps`) and no whole one counts a GPU of each of its nodes;
+slices of GPUs (MIG), where types name them, count as the GPUs that they make up (`slurm_words.gpus_held`).
 
 With a Comment or AdminComment column and the key of the cluster's live scheduler its marks are read
 (`cluster_logs.slurm_mark`): such a job belongs to its home and was submitted when its user did so; its run
@@ -55,6 +56,7 @@ from cluster_logs.slurm_words import (
     elapsed_s,
     gpu_type_of_tres,
     gpus_of_tres,
+    held_by_tres,
     memory_mib,
     memory_mib_of_tres,
     minutes_s,
@@ -234,13 +236,13 @@ def _gpus(checker: RowChecker) -> FloatArray:
         requested, shares_requested = _held(checker, "reqtres")
         gpus, shares = np.where(waits, requested, gpus), np.where(waits, shares_requested, shares)
     nodes = _first_number(checker, "nnodes", "allocnodes")
-    return gpus if nodes is None else np.where((gpus == 0) & shares, np.maximum(nodes, 1.0), gpus)
+    return gpus if nodes is None else np.where(shares, np.fmax(nodes, gpus), gpus)
 
 
 def _held(checker: RowChecker, column: str) -> tuple[FloatArray, Mask]:
-    """GPUs of each row, and whether it holds shares of GPUs."""
-    shares = as_mask(pc.match_substring(checker.text(column), "gres/shard"))
-    return checker.mapped_numbers(column, gpus_of_tres), shares
+    """GPUs of each row, and whether it has shares alone of a GPU of each of its nodes."""
+    kinds = checker.mapped(column, lambda tres: held_by_tres(tres).shared_by, pa.string())
+    return checker.mapped_numbers(column, gpus_of_tres), as_mask(pc.is_in(kinds, pa.array(["mps", "shard"])))
 
 
 def _gpu_type(checker: RowChecker) -> pa.Array | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cluster_logs.slurm_mark import MarkKey, texts_like_marks
-from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR
+from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, gpus_of_gres
 from foundation.errors import BadInputError
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.sacct_records import FIELD_END, sacct_command, sacct_records
@@ -99,21 +99,6 @@ def gpu_nodes() -> list[SlurmNode]:
         if gpus:
             nodes.add(SlurmNode(partition, name, gpus))
     return sorted(nodes, key=lambda node: (node.partition, node.name))
-
-
-def gpus_of_gres(gres: str) -> int:
-    """GPUs in a node's GRES such as `gpu:a100:4(S:0-1),gpu:2,shard:8`."""
-    gpus, depth, word = 0, 0, ""
-    for letter in gres + ",":
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts = word.partition("(")[0].split(":")
-            if parts[0] == "gpu":
-                gpus += int(parts[-1]) if len(parts) > 1 and parts[-1].isdigit() else 1
-            word = ""
-        else:
-            word += letter
-    return gpus
 
 
 def _lines(text: str, marks: Mapping[str, str]) -> list[str]:

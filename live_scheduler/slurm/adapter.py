@@ -4,7 +4,9 @@ Everything goes through Slurm's own programs, as the unix user that this process
 adminlevel=Operator may do all that is asked here; without it what is refused is refused in Slurm's words.
 """
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +24,8 @@ from live_scheduler.slurm.placement import Placements
 from live_scheduler.slurm.queue_reading import QueueReader, QueueRow
 from live_scheduler.slurm.slurm_memory import SlurmMemory
 from live_scheduler.slurm.stale_reasons import as_of_now
+
+logger = logging.getLogger("lucid.live")
 
 READ_LIMIT_S = 20.0
 ACCOUNTING_LIMIT_S = 60.0
@@ -42,6 +46,7 @@ class SlurmAdapter:
         self._control = Control(profiling_partition, memory=self._memory)
         self._placements = Placements()
         self._rows: dict[str, QueueRow] = {}
+        self._kinds_told: set[str] = set()
         self._became = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
         self._since = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
 
@@ -54,6 +59,7 @@ class SlurmAdapter:
         there = {node.name for node in nodes.nodes if node.available}
         rows = [self._as_it_ran(as_of_now(row, at_s, there)) for row in rows]
         self._rows = {row.job.job_id: row for row in rows}
+        self._tell_of_shares(rows)
         if rows:  # a slurmctld that lost its jobs may get them back
             records = (each for row in rows for each in (row.raw_id, row.job.job_id.partition("_")[0]))
             with suppress(OSError):  # the file is long, and otherwise as good
@@ -64,6 +70,15 @@ class SlurmAdapter:
             replace(row.job, requeueable=False) if row.job.job_id in awaited else row.job for row in rows
         )
         return ClusterState(at_s, jobs, _with_jobs(nodes.nodes, jobs), nodes.closed, nodes.longest_run_s)
+
+    def _tell_of_shares(self, rows: Sequence[QueueRow]) -> None:
+        """Log how many jobs of each kind of share count as whole GPUs, once a kind."""
+        counts = Counter(row.shared_by for row in rows if row.shared_by)
+        if counts.keys() <= self._kinds_told:
+            return
+        self._kinds_told |= counts.keys()
+        told = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+        logger.info("%d jobs share GPUs and are counted as whole ones: %s", counts.total(), told)
 
     def _as_it_ran(self, row: QueueRow) -> QueueRow:
         """Return the row of a run that is ending with the start that it had.

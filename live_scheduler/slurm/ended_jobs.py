@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from cluster_logs.job_states import JobState
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.slurm_words import facts_of_tres, gpus_of_tres, slurm_state
+from cluster_logs.slurm_words import facts_of_tres, held_by_tres, slurm_state
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
@@ -157,8 +157,7 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
         tasks, shown_id = count_tasks(shown_id.partition("[")[2].rstrip("]")), raw_id
     origin = Origin.of(marks, (admin_comment, comment), raw_id, partition, submit_s)
     limit_s = float(time_limit) * 60 if time_limit.isdigit() else None
-    tres = allocated or requested
-    gpus = gpus_of_tres(tres)
+    gpus, shared_by = held_by_tres(allocated or requested)
     job = LiveJob(
         job_id=shown_id,
         partition=partition,
@@ -174,7 +173,7 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
         mark=origin.mark,
         tasks=tasks,
         start_time_s=start_s,
-        shares_gpus="gres/shard" in tres and "gres/gpu" not in tres,
+        shares_gpus=bool(shared_by),
         other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home) | facts_of_tres(requested, requested),
     )
     state = slurm_state(state_word)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cluster_logs.host_lists import expand_hosts
+from cluster_logs.slurm_words import gpus_of_gres
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.node_sleep.node_power import (
     NodeChange,
@@ -25,7 +26,6 @@ from live_scheduler.node_sleep.node_power import (
     PowerState,
     PutToSleep,
 )
-from live_scheduler.slurm.accounting import gpus_of_gres
 from live_scheduler.slurm.commands import call, config_values, sinfo_by_node
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 

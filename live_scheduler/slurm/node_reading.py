@@ -1,14 +1,14 @@
 """Nodes and partitions as sinfo tells them."""
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster_logs.host_lists import expand_hosts
-from cluster_logs.slurm_words import elapsed_s
+from cluster_logs.slurm_words import GpuWord, elapsed_s, gpu_words, gpus_held, gpus_of_gres
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import LiveNode
-from live_scheduler.slurm.accounting import gpus_of_gres
 from live_scheduler.slurm.commands import call, sinfo_by_node
 
 _FIELDS = ("NodeList", "PartitionName", "Available", "Time", "StateComplete", "CPUs", "Gres", "GresUsed")
@@ -19,8 +19,6 @@ _COMMAND = sinfo_by_node(_FIELDS)
 _STARTS_JOBS = frozenset({"idle", "mixed", "allocated", "completing", "planned", "cloud", "powered_down"})
 _BOOTS = frozenset({"power_up", "powering_up"})
 _MARKS = re.compile(r"[*~#!%$@^+-]+")
-# What is taken of each GPU that is shared: their numbers, or how many shares of how many.
-_SHARES = re.compile(r"(?:^|,)(?:gres[:/])?shard\b[^,]*?\((?:IDX:([0-9,-]+)|([0-9/,]+))\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +95,32 @@ def starts_jobs(state: str) -> bool:
 
 
 def gpus_used(gres: str) -> int:
-    """Return the GPUs in use: whole ones, and those of which a job has a share.
+    """Return the GPUs in use: whole ones, and those of which a job has a share; each device once.
 
-    Of shares Slurm says on which GPUs they are, `shard:(null):2(IDX:0-1)` (22.05), or `shard:3(2/4,1/4)`.
+    Slurm says on which GPUs shares are, `shard:(null):2(IDX:0-1)`, `shard:3(2/4,1/4)`, and where it knows
+    types also which are used whole, `gpu:a100:2(IDX:0-1)`. Of `gpu:1` it does not: Slurm takes the first,
+    whether a job has a share of it or not. Slices (MIG) are the GPUs that they make up.
     """
-    shared = 0
-    for numbers, fractions in _SHARES.findall(gres.replace("(null)", "")):
-        if numbers:
-            shared += len(expand_hosts(f"gpu[{numbers}]"))
-        else:
-            shared += sum(not each.startswith("0/") for each in fractions.split(","))
-    return gpus_of_gres(gres) + shared
+    slices = [word for word in gpu_words(gres) if word.sevenths]
+    whole, shared, unnumbered = set[int](), set[int](), 0
+    for word in gpu_words(gres):
+        if word.sevenths:
+            continue
+        devices = _devices(word)
+        if word.kind != "gpu":
+            shared |= devices
+        elif devices:
+            whole |= devices
+        elif word.amount >= 1:
+            unnumbered += int(word.amount)
+    first = itertools.islice((at for at in itertools.count() if at not in whole), unnumbered)
+    return len(whole.union(shared, first)) + int(gpus_held(slices).gpus)
+
+
+def _devices(word: GpuWord) -> set[int]:
+    """The numbers of the GPUs that an entry of GresUsed names."""
+    if word.detail.startswith("IDX:"):
+        numbers = (name[3:] for name in expand_hosts(f"gpu[{word.detail[4:]}]"))
+        return {int(number) for number in numbers if number.isdigit()}
+    fractions = word.detail.split(",") if "/" in word.detail else []
+    return {at for at, fraction in enumerate(fractions) if not fraction.startswith("0/")}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cluster_logs.host_lists import expand_hosts
+from cluster_logs.slurm_words import gpus_of_gres
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.slurm.accounting import gpus_of_gres
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.queue_reading import QueueRow
 

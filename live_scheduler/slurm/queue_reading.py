@@ -25,7 +25,14 @@ from datetime import UTC, datetime
 
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.slurm_words import elapsed_s, facts_of_tres, gpus_of_tres
+from cluster_logs.slurm_words import (
+    HeldGpus,
+    elapsed_s,
+    facts_of_tres,
+    gpu_words,
+    gpus_held,
+    held_by_tres,
+)
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.commands import call
@@ -108,7 +115,8 @@ class QueueRow:
 
     `raw_id` is Slurm's own number of the record (JobIDRaw), `target` what scontrol is told to change
     (`123_[5-9]`: an array's record as a whole), the comments all that stands there. `uneven`: its nodes may
-    differ in its GPUs; `ending`: its run is being cleared up; `may_requeue`: its user allows that.
+    differ in its GPUs; `ending`: its run is being cleared up; `may_requeue`: its user allows that;
+    `shared_by`: how it shares GPUs (`slurm_words.HeldGpus`).
     """
 
     job: LiveJob
@@ -122,6 +130,7 @@ class QueueRow:
     nice: int = 0
     ending: bool = False
     may_requeue: bool = True
+    shared_by: str = ""
 
 
 @dataclass
@@ -274,7 +283,8 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
     # Of a waiting job with many tasks `NumNodes` may be more than it needs.
     nodes_in_tres = _NODES_TOLD.search(tres)
     number_of_nodes = int(nodes_in_tres[1]) if nodes_in_tres else _count(nodes, 1)
-    gpus, shared = _gpus(tres, per_job, per_node, per_task, number_of_nodes, _count(tasks, 1))
+    told = _gpus(tres, per_job, per_node, per_task, number_of_nodes, _count(tasks, 1))
+    gpus = int(told.gpus) if told.gpus >= 1 else 0
     cores = _count(cpus, 0)
     kind = kinds.get(partition)
     # Of a run too where Slurm does not account for GPUs.
@@ -319,7 +329,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         # A job that was cancelled while it waited says that it started then.
         start_time_s=time_s(started) if hosts else None,
         gpus_on=_evenly(gpus, hosts),
-        shares_gpus=shared,
+        shares_gpus=bool(told.shared_by),
         other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home) | asked,
     )
     return QueueRow(
@@ -330,7 +340,8 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         admin_comment,
         hosts,
         tuple(_STARTS.findall(dependency)),
-        uneven=len(hosts) > 1 and gpus > 0 and not _of_gres(per_node, "gpu"),
+        uneven=len(hosts) > 1 and gpus > 0 and not any(gpu_words(per_node)),
+        shared_by=told.shared_by,
         nice=int(nice) if nice.lstrip("-").isdigit() else 0,
         ending=state == "COMPLETING",
         may_requeue=requeue == "1" and het_id in NOTHING,
@@ -345,28 +356,14 @@ def count_tasks(text: str) -> int:
     return max(count, 1)
 
 
-def _gpus(tres: str, per_job: str, per_node: str, per_task: str, nodes: int, tasks: int) -> tuple[int, bool]:
-    """GPUs in all, and whether they are shared; a share (gres/shard) is of one GPU a node."""
-    gpus_in_tres = gpus_of_tres(tres)
-    if gpus_in_tres >= 1:
-        return int(gpus_in_tres), "gres/gpu" not in tres
-    asked = _of_gres(per_job, "gpu") + _of_gres(per_node, "gpu") * nodes + _of_gres(per_task, "gpu") * tasks
-    if asked:
-        return asked, False
-    shares = "gres/shard" in tres or any(_of_gres(each, "shard") for each in (per_job, per_node, per_task))
-    return (nodes, True) if shares else (0, False)
-
-
-def _of_gres(text: str, kind: str) -> int:
-    """The amount of a kind in `gres:gpu:a100:2,gres:shard:1`; later versions write `gres/gpu:a100=2`."""
-    total = 0
-    for entry in text.split(","):
-        parts = re.split(r"[:/=]", entry.strip())
-        if parts[0] == "gres":
-            parts = parts[1:]
-        if parts and parts[0] == kind:
-            total += _count(parts[-1], 1) if len(parts) > 1 else 1
-    return total
+def _gpus(tres: str, per_job: str, per_node: str, per_task: str, nodes: int, tasks: int) -> HeldGpus:
+    """GPUs in all: of tres-alloc, unless it names none, or not that they are slices; then as asked for."""
+    held = held_by_tres(tres)
+    for text, times in ((per_job, 1), (per_node, nodes), (per_task, tasks)):
+        asked = [word._replace(amount=word.amount * times) for word in gpu_words(text)]
+        if asked and (held.gpus < 1 or (not held.shared_by and any(word.sevenths for word in asked))):
+            return gpus_held(asked, nodes)
+    return held
 
 
 def _evenly(gpus: int, hosts: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

@@ -1,5 +1,6 @@
 """What each reader makes of its source's traps, row by row (the rows lie in data/)."""
 
+from math import isnan
 from pathlib import Path
 
 import pandas as pd
@@ -211,6 +212,26 @@ def test_sacct_gpus_are_not_added_up() -> None:
     assert gpus == {"101": 8, "102": 2, "103": 3, "104": 0, "105": 1, "106": 4, "109": 4}
 
 
+def test_sacct_jobs_that_share_gpus_are_gpu_jobs(tmp_path: Path) -> None:
+    tres = {
+        "1": ("cpu=2,gres/mps=25,node=1", 1),
+        "2": ("cpu=2,gres/mps:a100=50,gres/mps=50,node=1", 1),
+        "3": ("cpu=2,gres/shard=4", 2),  # a GPU of each of its nodes
+        "4": ("cpu=2,gres/gpu=2,node=1", 1),
+        "5": ("cpu=2,gres/gpu:1g.5gb=7,node=1", 1),
+    }
+    log = tmp_path / "sacct.txt"
+    log.write_text(
+        "JobIDRaw|Partition|State|Submit|Start|End|ElapsedRaw|AllocTRES|NNodes\n"
+        + "".join(
+            f"{job_id}|gpu|COMPLETED|2026-06-03T08:58:01|2026-06-03T08:58:17|2026-06-03T09:58:17|3600|{held}|{nodes}\n"
+            for job_id, (held, nodes) in tres.items()
+        )
+    )
+    jobs, _ = read_jobs_file(str(log), "sacct")
+    assert dict(zip(jobs["job_id"], jobs["gpus"], strict=True)) == {"1": 1, "2": 1, "3": 2, "4": 2, "5": 1}
+
+
 def test_sacct_times_states_and_limits() -> None:
     jobs = read("sacct", "txt", cluster="venus").drop_duplicates("job_id").set_index("job_id")
     assert jobs.loc["101", "duration_s"] == 93_784
@@ -398,10 +419,27 @@ def test_elapsed(text: str, seconds: float | None) -> None:
         ("gres/gpu:a100=2,gres/gpu:v100=1", 3),
         ("gres/gpumem=80G,gres/gpu=1", 1),
         ("gres/gpu=-1", -1),
+        # A job of shares has them of one GPU of each of its nodes.
+        ("billing=2,cpu=2,gres/mps=25,node=1", 1),
+        ("gres/mps:a100=50,gres/mps=50,node=2", 2),
+        ("gres/shard=4", 1),
+        ("gres/shard=0,node=2", 0),
+        # Slices of a GPU (MIG) are not whole ones, as Slurm counts them.
+        ("gres/gpu:1g.5gb=7", 1),
+        ("gres/gpu:1g.5gb=8", 2),
+        ("gres/gpu=4,gres/gpu:a100=2,gres/gpu:a100_1g.5gb=2", 3),
+        ("gres/gpu:3g.40gb=2,node=2", 2),
+        ("gres/gpu=4,gres/gpu:v100-32g=4", 4),
     ],
 )
 def test_gpus_of_tres(tres: str, gpus: float) -> None:
     assert gpus_of_tres(tres) == gpus
+
+
+def test_an_amount_of_gpus_that_is_no_number_is_not_read() -> None:
+    assert all(
+        map(isnan, map(gpus_of_tres, ("gres/gpu=x", "gres/gpu=", "gres/gpu:1g.5gb=x", "gres/mps=1,node=x")))
+    )
 
 
 def test_every_slurm_state_is_known() -> None:

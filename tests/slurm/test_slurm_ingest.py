@@ -13,8 +13,8 @@ from cluster_logs.ingest import IngestSettings
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import make_mark_key
 from cluster_logs.slurm_mark import MarkStage, SlurmMark
+from cluster_logs.slurm_words import gpus_of_gres
 from foundation.errors import BadInputError, ServiceUnavailableError
-from live_scheduler.slurm.accounting import gpus_of_gres
 from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 from tests.slurm.accounted_slurm import sbatch, told, wait_until
 from tests.slurm.private_slurm import PrivateSlurm

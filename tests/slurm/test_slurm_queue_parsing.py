@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.slurm import queue_reading
+from live_scheduler.slurm import adapter, queue_reading
 from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.node_reading import NodeKind, gpus_used, parse_nodes, starts_jobs
 from live_scheduler.slurm.overwritten import Before, Overwritten
@@ -114,6 +114,7 @@ def test_facts_beyond_the_fields_of_a_job_are_read_by_their_columns() -> None:
         ({"State": "RUNNING", "tres_alloc": "mem=1T,gres/gpu:v100=2"}, 1_048_576.0, None),
         ({"tres_alloc": "cpu=4,mem=0,node=1,gres/gpu=2"}, None, None),
         ({"tres_alloc": "mem=lots", "tres_per_node": "gres:gpu:0"}, None, None),
+        ({"tres_per_node": "gres:mps:a100:50", "tres_alloc": "cpu=4,gres/mps=50"}, None, "a100"),
     ],
 )
 def test_memory_and_gpu_type_that_a_job_asked_for(
@@ -137,6 +138,13 @@ def test_memory_and_gpu_type_that_a_job_asked_for(
         ("cpu=1,node=2", "N/A", "gres:craynetwork:2", "N/A", 0, False),
         ("cpu=1,node=2,gres/shard=6", "N/A", "gres:shard:3", "N/A", 2, True),
         ("cpu=1,node=2", "N/A", "gres:shard:3", "N/A", 2, True),
+        ("cpu=1,node=2,gres/mps=50", "N/A", "gres:mps:25", "N/A", 2, True),
+        ("cpu=1,node=2", "N/A", "gres:mps:a100:25", "N/A", 2, True),
+        ("cpu=1,node=2", "gres:gpu:4", "gres:gpu:2", "N/A", 4, False),
+        # Slices of GPUs (MIG), which Slurm counts as GPUs, with and without their type in accounting.
+        ("node=1,gres/gpu=7,gres/gpu:1g.5gb=7", "N/A", "gres:gpu:1g.5gb:7", "N/A", 1, True),
+        ("node=1,gres/gpu=7", "N/A", "gres:gpu:1g.5gb:7", "N/A", 1, True),
+        ("node=2,gres/gpu=2", "N/A", "gres:gpu:a100_3g.20gb:1", "N/A", 2, True),
         ("", "N/A", "N/A", "N/A", 0, False),
     ],
 )
@@ -150,6 +158,24 @@ def test_gpus(tres: str, per_job: str, per_node: str, per_task: str, gpus: int, 
         NumTasks="6",
     )
     assert (got.gpus, got.shares_gpus) == (gpus, shares)
+
+
+def test_jobs_that_count_as_whole_gpus_are_told_once_a_kind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = ["gres/mps=50", "gres/mps=25", "gres/shard=1", "gres/gpu=2"]
+    queue = [
+        [(PLAIN | {"JobID": str(at), "tres-alloc": f"node=1,{tres}"})[name] for name in QUEUE_FIELDS]
+        for at, tres in enumerate(asked)
+    ]
+    monkeypatch.setattr(adapter, "cluster_now_s", lambda _: 1_700_000_000.0)
+    monkeypatch.setattr(adapter, "read_nodes", lambda _: parse_nodes([]))
+    monkeypatch.setattr(QueueReader, "read", lambda self, kinds, _: self.parse(queue, kinds))
+    slurm = adapter.SlurmAdapter()
+    with caplog.at_level("INFO", "lucid.live"):
+        slurm.read()
+        slurm.read()
+    assert caplog.messages == ["3 jobs share GPUs and are counted as whole ones: mps 2, shard 1"]
 
 
 def test_a_job_that_wants_its_nodes_for_itself_gets_all_of_them() -> None:
@@ -470,7 +496,18 @@ def test_which_nodes_start_jobs(state: str, starts: bool) -> None:
         ("gpu:a100:3(IDX:0-2)", 3),
         ("gpu:a100:1(IDX:0),gpu:v100:2(IDX:4-5)", 3),
         ("gpu:0,shard:0", 0),
-        ("gpu:1,shard:(null):2(IDX:0-1)", 3),
+        # As Slurm 22.05 has it: a whole GPU was given where a job had a share of it, and beside one.
+        ("gpu:1,shard:(null):1(IDX:0),mps:0", 1),
+        ("gpu:1,shard:(null):1(IDX:1),mps:0", 2),
+        ("gpu:1,shard:0,mps:(null):1(IDX:0)", 1),
+        ("gpu:1,shard:(null):2(IDX:0-1)", 2),
+        ("gpu:a100:1(IDX:1),shard:a100:4(IDX:1)", 1),
+        ("gpu:a100:1(IDX:0),gpu:1", 2),
+        ("gpu:0,mps:a100:60(40/100,20/100)", 2),
+        # Slices are not GPUs: seven are one.
+        ("gpu:a100:1(IDX:0),gpu:a100_1g.5gb:2(IDX:1-2)", 2),
+        ("gpu:a100_1g.5gb:0(IDX:N/A)", 0),
+        ("gpu:x,shard:(IDX:0-y)", 1),
         ("gpu:0,shard:(null):1(IDX:3)", 1),
         ("gpu:a100:0(IDX:N/A),shard:a100:3(2/4,1/4,0/4)", 2),
         ("(null)", 0),
@@ -490,15 +527,22 @@ def test_nodes_in_several_partitions_are_one_node() -> None:
             "n3|old|drain|2-00:00:00|idle|16|gpu:k80:2|gpu:k80:0|",
             "n3|vc3|inact|infinite|idle|16|gpu:k80:2|gpu:k80:0|",
             "n4|vc3|inact|infinite|idle|16|(null)|(null)|",
+            "m1|mig|up|infinite|mixed|64|gpu:a100:2,gpu:a100_1g.5gb:7|gpu:a100:0(IDX:N/A),gpu:a100_1g.5gb:3(IDX:2-4)|",
         ]
     )
-    n1, n2, n3, n4 = read.nodes
+    n1, n2, n3, n4, cut = read.nodes
     assert (n1.partitions, n1.gpus, n1.gpus_used, n1.available) == (("vc1", "debug"), 4, 3, True)
     assert not n2.available
     assert (n3.gpus, n4.gpus) == (2, 0)
+    assert (cut.gpus, cut.gpus_used) == (3, 1)
     assert read.closed == {"old", "vc3"}
     assert read.longest_run_s == {"debug": 3600.0, "old": 172_800.0}
-    assert read.kinds == {"vc1": NodeKind(4, 64), "debug": NodeKind(4, 64), "old": NodeKind(2, 16)}
+    assert read.kinds == {
+        "vc1": NodeKind(4, 64),
+        "debug": NodeKind(4, 64),
+        "old": NodeKind(2, 16),
+        "mig": NodeKind(3, 64),
+    }
     with pytest.raises(ServiceUnavailableError):
         parse_nodes(["n1|vc1|up"])
 
