@@ -44,7 +44,8 @@ def build_jobs(
     unknown number or text. With `signed_estimates` an estimate may be below 0: it is a belief.
 
     Run time is end - start where both are known (published durations are not always that), else what the
-    source states. An unfinished job has none.
+    source states. A job that waits or runs has no end and no run time, whatever its row holds, and one that
+    waits no start; of a source that tells starts, a job without one waited for none and ran for no time.
     """
     derived = derived or {}
     source = {fact.name: checker.first_of(columns.get(fact.name, fact.name)) for fact in JOB_FACTS}
@@ -58,22 +59,28 @@ def build_jobs(
             values[fact.name] = None
     size, submit = len(checker), values["submit_time"]
     nowhen = np.full(size, NOT_A_TIME)
+    tells_starts = values["start_time"] is not None
     start, end = (nowhen if values[name] is None else values[name] for name in ("start_time", "end_time"))
+    waits, runs = (_is_in_state(checker, values, state) for state in (JobState.PENDING, JobState.RUNNING))
+    unfinished = waits | runs
+    start, end = np.where(waits, NOT_A_TIME, start), np.where(unfinished, NOT_A_TIME, end)
     _check_identity(checker, values, source)
     _check_times(checker, values, source, start, end, signed_estimates)
     _check_sizes(checker, values, source)
-    unfinished = _check_state(checker, values, source)
+    _check_state(checker, values, source)
 
     wall_s = _elapsed_s(start, end)
     stated_s = np.full(size, np.nan) if values["duration_s"] is None else values["duration_s"]
+    if tells_starts:  # a run time of none is that of a job that never ran
+        stated_s = np.where((start == NOT_A_TIME) & (stated_s == 0), np.nan, stated_s)
     duration_s = np.where(unfinished, np.nan, np.where(np.isnan(wall_s), stated_s, wall_s))
     stated_s = (
         duration_s if values["service_s"] is None else np.where(unfinished, np.nan, values["service_s"])
     )
     service_s = np.where(np.isnan(stated_s), duration_s, stated_s)
     waited_s = _elapsed_s(submit, start)
-    if values["queuing_delay_s"] is not None:
-        waited_s = np.where(np.isnan(waited_s), values["queuing_delay_s"], waited_s)
+    if values["queuing_delay_s"] is not None and not tells_starts:
+        waited_s = values["queuing_delay_s"]
 
     values |= {
         "submit_time": _times(submit),
@@ -164,16 +171,16 @@ def _check_times(
             checker.reject(spans_s > MAX_DURATION_S, q.IMPLAUSIBLE_DURATION, source[fact.name])
 
 
-def _check_state(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> Mask:
-    """Refuse unknown words; which rows are pending or running."""
-    state = values["state"]
-    if state is None:
+def _check_state(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
+    """Refuse unknown words; where the source has no word for a state, it does not say one."""
+    if values["state"] is not None and values["source_state"] is not None:
+        checker.reject(as_mask(pc.is_null(values["state"])), q.UNKNOWN_STATE, source["state"])
+
+
+def _is_in_state(checker: RowChecker, values: Mapping[str, Values], state: JobState) -> Mask:
+    if values["state"] is None:
         return np.zeros(len(checker), dtype=bool)
-    unknown = as_mask(pc.is_null(state))
-    if values["source_state"] is None:  # null is a state that the source does not say
-        unknown = np.zeros(len(checker), dtype=bool)
-    checker.reject(unknown, q.UNKNOWN_STATE, source["state"])
-    return as_mask(pc.is_in(state, pa.array([JobState.PENDING.value, JobState.RUNNING.value])))
+    return as_mask(pc.equal(values["state"], state.value))
 
 
 def _elapsed_s(first: IntArray, last: IntArray) -> FloatArray:

@@ -40,7 +40,7 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.job_facts import source_columns
-from cluster_logs.job_table import WHOLE_CLUSTER, JobState
+from cluster_logs.job_table import WHOLE_CLUSTER
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
@@ -83,6 +83,9 @@ _SEPARATED = replace(_LAYOUT, delimiter=UNIT_SEPARATOR)
 _STEP = r"\."
 # A run that ended so is not the job's last: it waits again, and its next run has a row of its own.
 _CUT = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL"})
+# A run ends in these states only after a while.
+_TAKES_TIME = frozenset({"BOOT_FAIL", "CANCELLED", "CANCELED", "DEADLINE", "REVOKED", "TIMEOUT"})
+_NO_NODE = "None assigned"
 # What slurmctld sets where neither the job nor its partition has a limit.
 _A_YEAR_S = 365 * 86_400.0
 _UNKNOWN_MEMORY = "?"  # so older versions of sacct said it
@@ -137,8 +140,9 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
         checker.skip(as_mask(pc.not_equal(checker.text("cluster"), str(context.facts))), q.OTHER_CLUSTER)
     state = checker.mapped("state", slurm_state, pa.string())
     start, end, submit = (checker.instant_or_seconds(name) for name in ("start", "end", "submit"))
-    start = np.where(_never_started(checker, state, start, end), NOT_A_TIME, start)
-    ran_s = np.where(start != NOT_A_TIME, _run_time_s(checker), np.nan)
+    ran_s = _run_time_s(checker)
+    start = np.where(_never_started(checker, start, end, ran_s), NOT_A_TIME, start)
+    ran_s = np.where(start != NOT_A_TIME, ran_s, np.nan)
     start, end = _in_the_second_hour(submit, start, end, ran_s)
     home = checker.optional_text("partition")
     home, submit = _as_marked(checker, context.options.mark_key, checker.text(id_column), home, submit)
@@ -203,12 +207,28 @@ def _bare_state(word: str) -> str:
     return word.split()[0].rstrip("+").upper() if word.strip() else ""
 
 
-def _never_started(checker: RowChecker, state: pa.Array, start: IntArray, end: IntArray) -> Mask:
-    """Jobs that were cancelled while they waited: some versions of Slurm show their end as their start."""
-    cancelled = as_mask(pc.equal(state, JobState.CANCELLED.value))
-    if "alloctres" not in checker:
-        return np.zeros(len(checker), dtype=bool)
-    never: Mask = cancelled & (start == end) & is_missing(checker.text("alloctres"))
+def _never_started(checker: RowChecker, start: IntArray, end: IntArray, ran_s: FloatArray) -> Mask:
+    """Rows of jobs that ended without a run, whatever their state: cancelled or past their deadline while
+    they waited, refused when they were submitted.
+
+    Some versions write the end as their start. What a job was given tells (AllocTRES, NodeList, AllocNodes);
+    of a log that says nothing of that, a state that no run can reach in no time.
+    """
+    took_no_time: Mask = np.where(np.isnan(ran_s), start == end, ran_s == 0).astype(bool)
+    given = ~is_missing(checker.text("alloctres")) if "alloctres" in checker else None
+    if "nodelist" in checker:
+        listed = checker.text("nodelist")
+        says_none = as_mask(pc.equal(listed, _NO_NODE))
+        nowhere = says_none | is_missing(listed)
+    elif "allocnodes" in checker:
+        says_none = nowhere = np.equal(checker.number("allocnodes"), 0)
+    else:
+        if given is None:
+            words = checker.mapped("state", _bare_state, pa.string())
+            given = ~as_mask(pc.is_in(words, pa.array(sorted(_TAKES_TIME))))
+        says_none, nowhere = np.zeros(len(checker), dtype=bool), ~given
+    # An export may leave a job's nodes empty; Slurm's own words for no node are no gap.
+    never: Mask = nowhere & (took_no_time | (says_none if given is None else says_none & ~given))
     return never
 
 

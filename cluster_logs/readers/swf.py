@@ -4,8 +4,9 @@ unknown.
 Times count seconds from the header's `UnixStartTime`; without one they count from 1970-01-01. A processor
 is the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The partition is the
 virtual cluster; queues share nodes and are none. Requested memory is KB a processor, of as many as were
-asked for. Status 0 failed, 1 completed, 5 cancelled, -1 unknown (null); lines with status 2, 3, 4 are
-partial runs of a job that has a summary line, and are skipped.
+asked for. Status 0 failed, 1 completed, 5 cancelled (while it waited, where it has no run time or no
+processors), -1 unknown (null); lines with status 2, 3, 4 are partial runs of a job that has a summary line,
+and are skipped.
 """
 
 import re
@@ -104,16 +105,18 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     checker.reject(run_s < 0, q.NEGATIVE_DURATION, "run")
     checker.reject(wait_s < 0, q.NEGATIVE_DURATION, "wait")
     wait_s, run_s = np.where(bad, np.nan, wait_s), np.where(bad, np.nan, run_s)
-    # A cancelled job without run time never started.
-    never = np.isnan(run_s)
+    processors, asked = _known(checker.number("procs")), _known(checker.number("req_procs"))
+    status = checker.text("status")
+    # What was cancelled before it ran has a run time of 0 or none, or held no processor.
+    cancelled = as_mask(pc.equal(status, "5"))
+    never = np.isnan(run_s) | (cancelled & ((run_s == 0) | ~(processors > 0)))
+    run_s = np.where(never & cancelled, np.nan, run_s)
     start_s = np.where(never, np.nan, submit_s + wait_s)
     start, end = instants_of_seconds(start_s), instants_of_seconds(start_s + run_s)
     checker.reject(start.implausible | end.implausible, q.IMPLAUSIBLE_TIME, "run")
-    processors, asked = _known(checker.number("procs")), _known(checker.number("req_procs"))
     processors = np.where((processors > 0) | ~(asked > 0), processors, asked)
     memory_kib = _known(checker.number("req_mem"))
     memory_kib = np.where(memory_kib == 0, np.nan, memory_kib) * np.where(asked > 0, asked, processors)
-    status = checker.text("status")
     state = checker.mapped("status", _STATES.get, pa.string())
     unknown = pc.and_(pc.is_null(state), pc.invert(pc.is_in(status, pa.array(["-1", *_PARTIAL]))))
     checker.reject(as_mask(unknown), q.UNKNOWN_STATE, "status")

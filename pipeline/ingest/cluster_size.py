@@ -21,7 +21,7 @@ from cluster_logs.readers.sacct import EVERY_CLUSTER
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError
 
-SIZE_COLUMNS = ("virtual_cluster", "gpus", "start_time", "end_time")
+SIZE_COLUMNS = ("virtual_cluster", "gpus", "start_time", "end_time", "duration_s")
 _SHOWN = 20
 
 
@@ -31,8 +31,8 @@ class NodesNeededError(BadInputError):
 
 @dataclass
 class ShownSize:
-    """What the jobs of one virtual cluster show: their number, the most GPUs at once and of one job, the
-    machines that they name.
+    """What the jobs of one virtual cluster show: their number, the most GPUs at once and of one job that ran,
+    the machines that they name.
     """
 
     jobs: int = 0
@@ -94,13 +94,18 @@ def _write_stated(lake: Lake, cluster: str, virtual_cluster: str, stated: Stated
 
 
 def shown_sizes(tables: Iterable[pa.Table]) -> dict[str, ShownSize]:
-    """What jobs (SIZE_COLUMNS) show of each virtual cluster, by its number of jobs, the largest first."""
+    """What jobs (SIZE_COLUMNS) show of each virtual cluster, by its number of jobs, the largest first.
+
+    A job that never ran shows nothing but itself: Slurm accounts for submissions, too, that it refused since
+    no node is large enough.
+    """
     seen: dict[str, ShownSize] = defaultdict(ShownSize)
     changes: dict[str, list[pd.DataFrame]] = defaultdict(list)
     for table in tables:
         for name, jobs in table.to_pandas().groupby("virtual_cluster", observed=True):
             seen[str(name)].jobs += len(jobs)
-            seen[str(name)].largest_job_gpus = max(seen[str(name)].largest_job_gpus, int(jobs["gpus"].max()))
+            ran = jobs.loc[jobs["start_time"].notna() | jobs["duration_s"].notna(), "gpus"].to_numpy()
+            seen[str(name)].largest_job_gpus = int(ran.max(initial=seen[str(name)].largest_job_gpus))
             changes[str(name)].append(jobs.dropna(subset=["start_time", "end_time"]))
     for name, parts in changes.items():
         seen[name].most_gpus = max(seen[name].largest_job_gpus, _most_at_once(pd.concat(parts)))
