@@ -37,8 +37,20 @@ DEFAULT_FIELDS = (
         if not _OLDER.intersection(column.split("|"))
     ),
 )
-# Between the columns of a log that the live scheduler or `lucid ingest` wrote.
+# Between the columns of a log that the live scheduler or `lucid ingest` wrote, or that people export: no name
+# holds it.
 UNIT_SEPARATOR = "\x1f"
+
+_READ = frozenset(map(str.lower, DEFAULT_FIELDS))
+# What people export: what `lucid ingest` itself asks for, from when on a job might start, and the machines,
+# from which sizes are proposed.
+EXPORT_FIELDS = (*DEFAULT_FIELDS, *(name for name in ("Eligible", "NodeList") if name.lower() not in _READ))
+# The one command for it, for any POSIX shell: pages, documents and errors show this text.
+EXPORT_COMMAND = (
+    "TZ=UTC SLURM_TIME_FORMAT='%Y-%m-%dT%H:%M:%S%z' sacct --allusers --allocations --duplicates \\\n"
+    "  --parsable2 --noconvert --delimiter=\"$(printf '\\037')\" --starttime=now-90days --endtime=now \\\n"
+    f"  --format={','.join(EXPORT_FIELDS)} > sacct.txt"
+)
 
 # Digits are 0 to 9, and not more of them than a hundred years need.
 _ELAPSED = re.compile(r"(?:(?:([0-9]{1,9})-)?([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})(?:\.[0-9]+)?")

@@ -15,6 +15,7 @@ from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.job_table import describe
 from cluster_logs.node_states import NODE_STATES_SCHEMA
+from cluster_logs.slurm_words import EXPORT_COMMAND
 from experiments.pages import written
 from foundation.markdown import markdown_table
 from pipeline.services import SERVICES
@@ -120,6 +121,7 @@ def pages() -> dict[Path, str]:
     tables = {
         docs / "modules.md": {"modules": module_list()},
         docs / "formats.md": {
+            "sacct command": f"```sh\n{EXPORT_COMMAND}\n```",
             "job table": job_table(),
             "node states": lake_table(NODE_STATES_SCHEMA),
             "inference load": lake_table(INFERENCE_LOAD_SCHEMA),

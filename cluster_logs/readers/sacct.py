@@ -1,12 +1,9 @@
 """Slurm accounting: the output of `sacct --parsable2`, with or without its header line.
 
-    TZ=UTC SLURM_TIME_FORMAT='%Y-%m-%dT%H:%M:%S%z' sacct -a -D -X -P -n --noconvert -S DAY -E NEXT_DAY -o
-    FIELDS
-
-with FIELDS = `DEFAULT_FIELDS` (a file without header is read in that order; one that an older version asked
-for lacks the last of them). Ask for one day at a time: a tight loop overloads slurmdbd. Times without an
-offset are read in the reader's time zone (UTC, as asked for above); with SLURM_TIME_FORMAT=%s they are
-seconds since 1970, which is understood as well.
+The command that exports it is `slurm_words.EXPORT_COMMAND`. A file without header is read in the order of
+`DEFAULT_FIELDS`; one that an older version asked for lacks the last of them. Times without an offset are read
+in the reader's time zone (UTC); with SLURM_TIME_FORMAT=%s they are seconds since 1970, which is understood as
+well.
 
 The job id is JobIDRaw where there is one: with Submit it tells the runs of a requeued job apart (`-D` lists
 each). Steps (`.batch`, `.extern`, `.0`) are skipped. Of a file with several clusters the one named by the

@@ -9,6 +9,7 @@ from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS, load_reader
+from cluster_logs.slurm_words import EXPORT_COMMAND
 from foundation.errors import BadInputError, LucidError
 from foundation.input_roots import local_path
 from pipeline.overview.clusters import DataAtAGlance, data_at_a_glance
@@ -38,7 +39,7 @@ class InputFile:
 @dataclass(frozen=True)
 class IngestChoices:
     """Where files may lie, some that lie there, the formats, the clusters that there are; what uploads may
-    be.
+    be; how Slurm's accounting is exported.
     """
 
     roots: Sequence[str]
@@ -47,6 +48,7 @@ class IngestChoices:
     clusters: Sequence[str]
     most_upload_bytes: int = MOST_BYTES
     uploads_kept_days: int = KEPT_DAYS
+    sacct_command: str = EXPORT_COMMAND
 
 
 @dataclass(frozen=True)

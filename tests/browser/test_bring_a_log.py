@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from cluster_logs.slurm_words import EXPORT_COMMAND
 from tests.browser.filling import HOSTILE
 
 HEADER = (
@@ -28,6 +29,8 @@ def log(tmp_path: Path) -> Path:
 
 def test_a_log_is_shown_checked_and_ingested(visit: Callable[..., Any], log: Path) -> None:
     page = visit("/plugin/lucid/ingest")
+    page.get_by_text("Export the accounting of a Slurm").click()
+    expect(page.get_by_label("Command that exports Slurm's accounting")).to_have_text(EXPORT_COMMAND)
     page.get_by_label("Upload: Log").set_input_files(log)
     how = page.get_by_role("region", name="2. How it will be read")
     expect(how).to_contain_text("can be read as helios")

@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from cluster_logs.ingest import read_jobs_file
+from cluster_logs.slurm_words import EXPORT_COMMAND
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import (
     Advise,
@@ -30,6 +32,8 @@ from live_scheduler.slurm.control import PRIORITIES
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.levels import PARTS, hierarchy
+from pipeline.ingest.cluster_size import count_machines, shown_sizes
+from tests.slurm.accounted_slurm import wait_until
 from tests.slurm.adapter_jobs import FULL, ODD, runs, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, skip_without_slurm
 from tests.slurm.private_slurm import SEARCH_PATH, Node, Partition, PrivateSlurm, short_folder
@@ -135,6 +139,25 @@ def test_a_job_is_the_same_before_it_runs_and_in_the_log_that_models_learn_from(
         assert ended[job_id].duration_s == row["duration_s"]
         assert ended[job_id].start_time_s == row["start_time"].timestamp()
     assert ended[ids["share"]].job.shares_gpus
+
+
+def test_the_command_for_exports_holds_every_run_with_its_machines(
+    slurm: PrivateSlurm, tmp_path: Path
+) -> None:
+    names = ("a|b, c", "it's two words")
+    ids = [submit(slurm, "--gres=gpu:2", f"--job-name={name}", script="exit 0") for name in names]
+    for job_id in ids:
+        wait_until(slurm, job_id, "COMPLETED")
+    log = tmp_path / "sacct.txt"
+    slurm.run("sh", "-c", EXPORT_COMMAND.replace("sacct.txt", str(log)))
+    frame, report = read_jobs_file(str(log), "sacct")
+    assert report.reasons == {}
+    jobs = frame.set_index("job_id")
+    assert jobs.loc[ids, "name"].tolist() == list(names)
+    assert abs(jobs.loc[ids[0], "submit_time"].timestamp() - time.time()) < 600
+    sizes = shown_sizes([pa.Table.from_pandas(frame)])
+    count_machines(sizes, "sacct", str(log))
+    assert set(sizes["vc1"].machines.values()) == {2}
 
 
 def test_ends_of_all_kinds(slurm: PrivateSlurm, adapter: SlurmAdapter, tmp_path: Path) -> None:

@@ -80,6 +80,20 @@ function FileChoice({ label, help, choices, value, onChange }) {
   );
 }
 
+const Export = ({ command }) =>
+  h(
+    "details",
+    null,
+    h("summary", null, "Export the accounting of a Slurm"),
+    h(
+      VStack,
+      { align: "stretch", gap: 2, mt: 2 },
+      muted("Where sacct runs; it asks for the last 90 days of all users' jobs. Of a busy cluster ask for fewer days at once and bring one file after the other: a job that stands in two is kept once."),
+      h(Box, { as: "pre", overflowX: "auto", fontSize: "xs", p: 2, bg: "bg.muted", tabIndex: 0, "aria-label": "Command that exports Slurm's accounting" }, command),
+      muted("GPUs are in it where slurm.conf has AccountingStorageTRES=gres/gpu."),
+    ),
+  );
+
 function FormatChoice({ seen, choices, format, onChange }) {
   const shares = Object.fromEntries(seen.guesses.map((guess) => [guess.name, guess.kept_pct]));
   const summaries = Object.fromEntries([...choices.formats, ...seen.guesses].map((each) => [each.name, each.summary]));
@@ -317,6 +331,7 @@ export function Ingest() {
         value: place,
         onChange: choose,
       }),
+      h(Export, { command: choices.sacct_command }),
       look.busy && h(Waiting),
       look.problem && h(Problem, null, look.problem),
     ),
