@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from cluster_logs.node_states import NODE_STATE_ROWS_SCHEMA, OTHER_STATES, SLURM
+from cluster_logs.slurm_words import NODE_STARTS_NOTHING, node_words
 from foundation.errors import BadInputError
 
 # One line a node and partition: node|partition|gres|state.
@@ -23,23 +24,12 @@ _FIELDS = 4
 
 _GPUS = re.compile(r"(?:^|,)gpu\b")
 _FIELD_OF_SCONTROL = re.compile(r"(?:^|\s)(NodeName|State|Gres|Partitions)=(\S*)")
-_WORD = re.compile(r"[a-z_]+")
-# The marks behind sinfo's words for a state, as scontrol spells them out.
-_MARKS = {
-    "~": "powered_down",
-    "#": "powering_up",
-    "%": "powering_down",
-    "!": "power_down",
-    "*": "not_responding",
-    "$": "maint",
-    "@": "reboot_requested",
-    "^": "reboot_issued",
-    "-": "planned",
-}
 _BUSY = frozenset({"allocated", "alloc", "mixed", "mix", "completing", "comp", "draining", "drng"})
 _ASLEEP = frozenset({"powered_down", "powering_down"})
 _IDLE = frozenset({"idle", "planned", "plnd", "reserved", "resv", "cloud", "power_down", "reboot_requested"})
 _AWAY = frozenset({"down", "drain", "drained", "fail", "failing", "failg", "error"})
+# A reservation keeps a node, which is none the less there and idle.
+_RESERVED = frozenset({"reserved", "resv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +46,10 @@ def node_state(words: str) -> str:
     """Return busy, idle, down, asleep or booting for a state with its marks (`idle~`, `MIXED+DRAIN`).
 
     A node that runs jobs is busy whatever else holds, unless it boots for them; one that is drained or down
-    is down even while it sleeps. A word that is not known counts as down: nothing can be planned there.
+    is down even while it sleeps. A flag that is not known changes nothing; a state that is not known counts
+    as down: nothing can be planned there.
     """
-    flags = set(_WORD.findall(words.lower())) | {_MARKS[mark] for mark in words if mark in _MARKS}
+    flags = node_words(words)
     if "powering_up" in flags:
         return "booting"
     if flags & _BUSY:
@@ -67,7 +58,7 @@ def node_state(words: str) -> str:
         return "down"
     if flags & _ASLEEP:
         return "asleep"
-    return "idle" if flags and flags <= _IDLE else "down"
+    return "idle" if flags & _IDLE and not flags & (NODE_STARTS_NOTHING - _RESERVED) else "down"
 
 
 def read_slurm_nodes(text: str, place: str, *, at: datetime | None = None) -> pa.Table:

@@ -70,6 +70,27 @@ _KINDS = frozenset({"gpu", "shard", "mps"})
 _PROFILE = re.compile(r"(?:^|[^a-z0-9])([1-7])g(?:\.[0-9]+gb|$)", re.IGNORECASE)
 _SLICES_OF_A_GPU = 7
 
+_NODE_WORD = re.compile(r"[a-z_]+")
+# The marks behind sinfo's words for a node's state, as scontrol spells them out.
+NODE_MARKS: Mapping[str, str] = {
+    "~": "powered_down",
+    "#": "powering_up",
+    "%": "powering_down",
+    "!": "power_down",
+    "*": "not_responding",
+    "$": "maintenance",
+    "@": "reboot_requested",
+    "^": "reboot_issued",
+    "-": "planned",
+}
+# What keeps a node from starting jobs (sinfo(1), scontrol(1), "NODE STATE CODES", with sinfo's short forms).
+# Every version adds flags that do not: dynamic_norm, cloud, external, perfctrs, planned.
+NODE_STARTS_NOTHING = frozenset(
+    {"down", "drain", "drained", "draining", "drng", "power_drain", "fail", "failing", "failg", "error"}
+    | {"err", "maint", "maintenance", "reserved", "resv", "not_responding", "blocked", "block", "unknown"}
+    | {"unk", "future", "futr", "invalid_reg", "inval", "reboot_issued", "powering_down"}
+)
+
 # Words that Slurm, and the logs that were exported from it, use for a state.
 SLURM_STATES: Mapping[str, JobState] = {
     "BOOT_FAIL": JobState.FAILED,
@@ -173,6 +194,13 @@ def held_by_tres(tres: str) -> HeldGpus:
     """GPUs in a TRES list such as `cpu=64,gres/gpu:a100=8,gres/gpu=8,node=1`, NaN when that is no number."""
     nodes = _NODES.search(tres)
     return gpus_held(gpu_words(tres), 1.0 if nodes is None else _amount(nodes[1]))
+
+
+def node_words(state: str) -> frozenset[str]:
+    """A node's state and flags, one word each: `idle~` and `IDLE+POWERED_DOWN` are idle, powered_down."""
+    return frozenset(_NODE_WORD.findall(state.lower())) | {
+        NODE_MARKS[mark] for mark in state if mark in NODE_MARKS
+    }
 
 
 def gpus_of_tres(tres: str) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cluster_logs.host_lists import expand_hosts
-from cluster_logs.slurm_words import gpus_of_gres
+from cluster_logs.slurm_words import NODE_STARTS_NOTHING, gpus_of_gres, node_words
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.node_sleep.node_power import (
     NodeChange,
@@ -37,10 +37,8 @@ _CONFIG_KEPT_S = 60.0
 # Slurm would put nodes to sleep that were woken as a buffer.
 LEAST_SUSPEND_TIME_S = 86_400
 
-_AWAY = frozenset(
-    {"drain", "drained", "draining", "fail", "failing", "error", "unknown", "future", "invalid_reg", "down"}
-    | {"reboot_requested", "reboot_issued", "maintenance", "not_responding", "blocked", "inval"}
-)
+# Nodes that are to reboot are as good as gone; reserved ones, and those that fall asleep, are there.
+_AWAY = NODE_STARTS_NOTHING.union({"reboot_requested"}) - {"reserved", "resv", "powering_down"}
 _IDLE = frozenset({"idle", "cloud", "dynamic_norm"})
 _BUSY = frozenset({"allocated", "mixed", "completing"})
 _GIVEN_UP = "ResumeTimeout reached"
@@ -125,7 +123,7 @@ def parse_power(
 
 def power_of(state: str, reason: str = "") -> PowerState:
     """Return where a node stands by its state with all flags (`idle+powered_down`), and its reason."""
-    words = _words(state)
+    words = node_words(state)
     if words & {"powering_up", "power_up"}:
         return PowerState.BOOTING
     if words & {"powering_down", "power_down"}:
@@ -138,16 +136,12 @@ def power_of(state: str, reason: str = "") -> PowerState:
 
 
 def _with_state(node: PoweredNode, state: str, *, untouchable: bool) -> PoweredNode:
-    words = _words(state)
+    words = node_words(state)
     # A node that boots does not answer, and one that is booted again is still called down.
     expected = {"not_responding", "down"} if node.power is PowerState.BOOTING else set()
     may_sleep = node.power is PowerState.AWAKE and words <= _IDLE and not untouchable
     counts, busy = not words & (_AWAY - expected), bool(words & _BUSY)
     return replace(node, counts=counts, busy=busy, may_sleep=may_sleep)
-
-
-def _words(state: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z_]+", state.lower()))
 
 
 def reserved_nodes(text: str) -> frozenset[str]:

@@ -1,12 +1,19 @@
 """Nodes and partitions as sinfo tells them."""
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster_logs.host_lists import expand_hosts
-from cluster_logs.slurm_words import GpuWord, elapsed_s, gpu_words, gpus_held, gpus_of_gres
+from cluster_logs.slurm_words import (
+    NODE_STARTS_NOTHING,
+    GpuWord,
+    elapsed_s,
+    gpu_words,
+    gpus_held,
+    gpus_of_gres,
+    node_words,
+)
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import LiveNode
 from live_scheduler.slurm.commands import call, sinfo_by_node
@@ -14,11 +21,12 @@ from live_scheduler.slurm.commands import call, sinfo_by_node
 _FIELDS = ("NodeList", "PartitionName", "Available", "Time", "StateComplete", "CPUs", "Gres", "GresUsed")
 _COMMAND = sinfo_by_node(_FIELDS)
 
-# What a node may be called while it starts jobs. `planned`: Slurm keeps it for a job that it has chosen. Jobs
-# are given to nodes that sleep or boot too.
-_STARTS_JOBS = frozenset({"idle", "mixed", "allocated", "completing", "planned", "cloud", "powered_down"})
+# States in which a node may start jobs. Jobs are given to nodes that sleep or boot too.
+_MAY_START = frozenset(
+    {"idle", "mixed", "mix", "allocated", "alloc", "completing", "comp", "planned", "plnd", "cloud"}
+    | {"powered_down"}
+)
 _BOOTS = frozenset({"power_up", "powering_up"})
-_MARKS = re.compile(r"[*~#!%$@^+-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +93,13 @@ def parse_nodes(lines: Sequence[str]) -> NodesRead:
 
 
 def starts_jobs(state: str) -> bool:
-    """Return whether a node starts jobs, by its state with all flags (`mixed+planned`, `idle~`, `down*`)."""
-    if "*" in state or "$" in state:  # it does not respond, or is in maintenance
-        return False
-    words = set(_MARKS.sub("+", state.lower()).strip("+").split("+"))
-    if words & _BOOTS:
-        words -= _BOOTS | {"not_responding"}
-    return words <= _STARTS_JOBS
+    """Return whether a node starts jobs, by its state with all flags (`mixed+planned`, `idle~`, `down*`).
+
+    A flag that is not known does not stop it; in a state that is not known it starts nothing.
+    """
+    words = node_words(state)
+    stopped_by = NODE_STARTS_NOTHING - {"not_responding"} if words & _BOOTS else NODE_STARTS_NOTHING
+    return bool(words & _MAY_START) and not words & stopped_by
 
 
 def gpus_used(gres: str) -> int:

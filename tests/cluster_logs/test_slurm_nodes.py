@@ -10,7 +10,20 @@ from foundation.errors import BadInputError
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 STATES = {
-    "idle": ("idle", "planned", "reserved", "IDLE+CLOUD", "idle!", "idle@", "IDLE+PLANNED", "idle-"),
+    "idle": (
+        "idle",
+        "planned",
+        "reserved",
+        "IDLE+CLOUD",
+        "idle!",
+        "idle@",
+        "IDLE+PLANNED",
+        "idle-",
+        "IDLE+DYNAMIC_NORM+RESERVED",
+        "idle+external",
+        "IDLE+PERFCTRS",
+        "idle+power_down",
+    ),
     "busy": ("allocated", "mixed", "mixed-", "completing", "draining", "MIXED+DRAIN", "allocated*", "mixed!"),
     "down": (
         "down",
@@ -22,6 +35,9 @@ STATES = {
         "maint",
         "idle$",
         "IDLE+DRAIN",
+        "IDLE+DYNAMIC_NORM+INVALID_REG",
+        "idle+blocked",
+        "idle+dynamic_norm+reboot_issued",
         "fail",
     ),
     "asleep": ("idle~", "IDLE+CLOUD+POWERED_DOWN", "idle%", "IDLE+POWERING_DOWN"),
@@ -34,8 +50,19 @@ def test_what_a_node_is_by_slurms_words_for_it(state: str, words: str) -> None:
     assert node_state(words) == state
 
 
-def test_a_word_that_is_not_known_is_no_usable_node() -> None:
-    assert node_state("idle+teleporting") == node_state("") == "down"
+def test_a_state_that_is_not_known_is_no_usable_node_and_a_flag_that_is_not_known_changes_nothing() -> None:
+    assert node_state("teleporting") == node_state("") == "down"
+    assert node_state("idle+teleporting") == "idle"
+
+
+def test_nodes_that_registered_at_run_time_are_counted_by_what_they_do() -> None:
+    states = ("IDLE", "IDLE+PLANNED", "MIXED", "IDLE+DRAIN")
+    text = "".join(
+        f"NodeName=g{at} CPUTot=64 Gres=gpu:a:4 State={state}+DYNAMIC_NORM Partitions=gpu AllocTRES=\n"
+        for at, state in enumerate(states)
+    )
+    whole = read_slurm_nodes(text, "nodes.txt", at=NOON).to_pylist()[0]
+    assert [whole[name] for name in ("total", "busy", "idle", "down")] == [4, 1, 2, 1]
 
 
 def test_a_node_of_two_partitions_counts_once_in_the_cluster_and_in_each() -> None:
