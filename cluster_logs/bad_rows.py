@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.quarantine import OUTSIDE_WINDOW, REASONS, SKIP_RULES, Accounting
+from cluster_logs.quarantine import (
+    OUTSIDE_WINDOW,
+    REASONS,
+    SKIP_RULES,
+    UNBALANCED_QUOTES,
+    WRONG_COLUMN_COUNT,
+    Accounting,
+)
+from cluster_logs.readers.base import Reader
 from foundation.errors import BadInputError, BadRow, TooManyBadRowsError
 
 # A share of a handful of rows says little: fewer rows than this must all be bad.
@@ -33,7 +41,7 @@ class BadRowLimit:
     """Watches the rows of one log go by, and ends its reading when too many of them are bad."""
 
     uri: str
-    source_format: str
+    reader: Reader
     max_share: float
     examples: dict[str, BadRow] = field(default_factory=dict)
 
@@ -66,7 +74,7 @@ class BadRowLimit:
             return
         if not account.rows_in:
             raise BadInputError(
-                f"{self.uri} holds no rows, read as {self.source_format}.",
+                f"{self.uri} holds no rows, read as {self.reader.name}.",
                 remedy="Check how it was exported.",
             )
         reasons = {**REASONS, **SKIP_RULES}
@@ -75,7 +83,7 @@ class BadRowLimit:
             for name, count in (account.quarantined + account.skipped).most_common()
         )
         raise BadInputError(
-            f"{self.uri}, read as {self.source_format}: none of {account.rows_in:,} rows is kept. {rules}.",
+            f"{self.uri}, read as {self.reader.name}: none of {account.rows_in:,} rows is kept. {rules}.",
             remedy="Check the file, its format and its cluster.",
         )
 
@@ -87,11 +95,10 @@ class BadRowLimit:
         example = self.examples.get(next(iter(reasons)))
         seen = f"{judged:,} rows {when}".rstrip()
         raise TooManyBadRowsError(
-            f"{self.uri}, read as {self.source_format}: {bad:,} of {seen} cannot be used "
+            f"{self.uri}, read as {self.reader.name}: {bad:,} of {seen} cannot be used "
             f"({100 * bad / judged:.3g} %, {100 * self.max_share:.3g} % allowed). {_in_words(reasons)}"
             f"{'' if example is None else _shown(example)} Nothing was written.",
-            remedy=f"Check that the format is {self.source_format!r}; if it is, accept the loss "
-            'when it is read into the lake: `lucid ingest --max-bad-share 1` (in the form: "Most bad rows").',
+            remedy=_remedy(self.reader, reasons, all_bad=bad == judged),
             judged=judged,
             quarantined=bad,
             reasons=reasons,
@@ -101,6 +108,19 @@ class BadRowLimit:
 
 def _judged(account: Accounting) -> int:
     return account.rows_in - account.skipped.total() + account.skipped[OUTSIDE_WINDOW]
+
+
+def _remedy(reader: Reader, reasons: dict[str, int], *, all_bad: bool) -> str:
+    """What helps: never to accept the loss of everything."""
+    remedies = [f"Check that the format is {reader.name!r}."]
+    if reader.export and next(iter(reasons)) in (WRONG_COLUMN_COUNT, UNBALANCED_QUOTES):
+        remedies.append(f"Export it with a separator that no value holds:\n{reader.export}\n")
+    if not all_bad:
+        remedies.append(
+            "If all this is so, accept the loss when it is read into the lake: "
+            '`lucid ingest --max-bad-share 1` (in the form: "Most bad rows").'
+        )
+    return " ".join(remedies)
 
 
 def _in_words(reasons: dict[str, int]) -> str:

@@ -111,7 +111,7 @@ def ingest_log(
         settings.mark_key,
         settings.load,
     )
-    limit = BadRowLimit(input_uri, source_format, check_max_bad_share(settings.max_bad_share))
+    limit = BadRowLimit(input_uri, reader, check_max_bad_share(settings.max_bad_share))
     report = progress or silent
     sweep_unfinished(lake_uri)
     start, end = _window(settings.start, settings.end, load_zone(settings.time_zone or reader.time_zone))
@@ -149,7 +149,7 @@ def read_jobs_file(
     if reader.table != "jobs":
         raise BadInputError(f"Format {source_format!r} holds no jobs.", remedy="Choose a format of jobs.")
     options = ReadOptions(cluster, time_zone)
-    limit = BadRowLimit(input_uri, source_format, check_max_bad_share(max_bad_share))
+    limit = BadRowLimit(input_uri, reader, check_max_bad_share(max_bad_share))
     account = Accounting()
     tables = [JOB_ROWS_SCHEMA.empty_table()]
     with naming_likely_formats(input_uri, source_format):
@@ -185,7 +185,7 @@ def read_throughput_file(
             f"Format {source_format!r} is no throughput table.",
             remedy="Use helios-throughput, or ingest the jobs.",
         )
-    limit = BadRowLimit(input_uri, source_format, 1.0)
+    limit = BadRowLimit(input_uri, reader, 1.0)
     with scratch_folder("read") as scratch:
         refused = refused_spool(scratch)
         rows, _ = read_rows(reader, input_uri, ReadOptions(cluster, time_zone), silent, limit, refused)

@@ -43,7 +43,7 @@ def read_inference_load_file(uri: str) -> tuple[pa.Table, IngestReport]:
     Raises TooManyBadRowsError for more bad rows than MAX_BAD_SHARE.
     """
     reader = load_reader("inference-load")
-    limit = BadRowLimit(uri, reader.name, MAX_BAD_SHARE)
+    limit = BadRowLimit(uri, reader, MAX_BAD_SHARE)
     options = ReadOptions("cluster")
     with scratch_folder("read") as scratch:
         rows, account = read_rows(reader, uri, options, silent, limit, refused_spool(scratch))

@@ -57,8 +57,8 @@ MISSING_USAGE = "missing_usage"
 IMPLAUSIBLE_USAGE = "implausible_usage"
 
 REASONS: Mapping[str, str] = {
-    WRONG_COLUMN_COUNT: "The row has more or fewer columns than the header: a value may hold the character "
-    "that separates them.",
+    WRONG_COLUMN_COUNT: "The row has more or fewer columns than the header: a value may hold what separates "
+    "them, or a line end.",
     UNBALANCED_QUOTES: "The row opens a quotation mark that it does not close.",
     NON_UTF8_TEXT: "The row holds bytes that are not UTF-8 text.",
     NOT_A_JOB: "The element is not an object with the fields of a job.",
@@ -104,6 +104,7 @@ REASONS: Mapping[str, str] = {
 }
 
 # Rules for skipping: the row is fine, and another row (or another ingest) tells the same.
+BESIDE_TABLE = "beside_table"
 STEP_ROW = "step_row"
 OTHER_CLUSTER = "other_cluster"
 PARTIAL_EXECUTION = "partial_execution"
@@ -120,6 +121,7 @@ NO_END = "no_end"
 UNKNOWN_NODES = "unknown_nodes"
 
 SKIP_RULES: Mapping[str, str] = {
+    BESIDE_TABLE: "A line above the header (a warning, say), or the header once more.",
     STEP_ROW: "A step of a job (.batch, .extern, .0): the job has a row of its own.",
     OTHER_CLUSTER: "A job of another cluster of the same accounting database.",
     PARTIAL_EXECUTION: "One of several partial runs of a job (SWF status 2, 3, 4); it has a summary row.",

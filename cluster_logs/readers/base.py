@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs.inference_load import LoadReading
+from cluster_logs.quarantine import BESIDE_TABLE
 from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import load_zone
@@ -72,7 +73,8 @@ class Reader:
 
     With `counts_from_zero` times are seconds from the log's own beginning, which the table puts at
     1970-01-01. `stated_size` is what the file says of its cluster; `machines` gives (virtual cluster,
-    machine, GPUs of one job there) of a chunk, for formats that name machines.
+    machine, GPUs of one job there) of a chunk, for formats that name machines. `export` is the command that
+    writes such a log, for the advice on one that was written otherwise.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Reader:
     counts_from_zero: bool = False
     stated_size: Callable[[TextSource], StatedSize | None] = _no_size
     machines: Callable[[RawChunk], Iterator[tuple[str, str, int]]] | None = None
+    export: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,8 @@ def read_chunks(
     for chunk in reader.chunks(source, options):
         checker = RowChecker(chunk, source.name, time_zone)
         rows = reader.normalise(checker, context)
-        yield ReadChunk(rows, checker.refused(reader.name), checker.skipped(), chunk.rows_in, +checker.noted)
+        skipped = checker.skipped() + Counter({BESIDE_TABLE: chunk.beside_table})
+        yield ReadChunk(rows, checker.refused(reader.name), skipped, chunk.rows_in, +checker.noted)
 
 
 def read_raw_rows(

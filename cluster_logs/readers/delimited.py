@@ -1,13 +1,16 @@
 """Delimited text to raw columns: one row a line, columns by name, blocks parsed by pyarrow.
 
 A line with the wrong number of columns, or with a quotation mark that is not closed, is malformed: it is
-handed on for quarantine with its text, and the row numbers of all other lines stay true.
+handed on for quarantine with its text, and the row numbers of all other rows stay true. A row that a line end
+in one of its values broke is put together again (`broken_rows`). What stands above the header (a warning of
+the program that exported it), and a header that comes again (files of several days in one), is passed over
+and counted.
 """
 
 import csv
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +19,15 @@ import pyarrow.csv as pacsv
 
 from cluster_logs import quarantine as q
 from cluster_logs.readers.base import ReadOptions
+from cluster_logs.readers.broken_rows import QuotedRows, UnquotedRows
 from cluster_logs.readers.row_checker import MalformedRow, RawChunk
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError
 
 _QUOTED = re.compile(rb'"[^"]*"')
 _MAX_HEADER_BYTES = 65_536
+# So many lines may stand above a header.
+_MOST_ABOVE_HEADER = 50
 _BLANK_LINE = re.compile(rb"(?m)^[ \t]*\n")
 
 
@@ -36,7 +42,8 @@ class Layout:
     `required` names must be there; "a|b" means one of them. `every_column` keeps all columns under the names
     of the header, for formats whose columns are data. `fixed_header` is for files without a header line;
     with `header_words`, a first line that holds one of them is a header all the same. `clean` may rewrite a
-    block of lines before it is parsed (drop comments, squeeze blanks).
+    block of lines before it is parsed (drop comments, squeeze blanks). `free_text` names columns whose values
+    may hold a line end though nothing is quoted.
     """
 
     required: tuple[str, ...]
@@ -46,6 +53,7 @@ class Layout:
     every_column: bool = False
     fixed_header: tuple[str, ...] | None = None
     header_words: frozenset[str] = frozenset()
+    free_text: frozenset[str] = frozenset()
     clean: Callable[[bytes], bytes] = _unchanged
 
     def __call__(self, source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
@@ -56,41 +64,76 @@ class Layout:
         """The file in chunks; `only` names the columns to keep, for a quick first pass."""
         header: list[str] | None = None
         columns: dict[str, int] = {}
-        row = 1
+        header_line = held = b""
+        row, beside = 1, 0
         for raw_block in source.blocks():
-            block = _plain_lines(self.clean(raw_block))
+            block = held + _plain_lines(self.clean(raw_block))
             if not block:
                 continue
             if header is None:
-                header, block = self._header(block, source)
+                header, beside, header_line, block = self._header(block, source)
                 columns = self._columns(header, source)
                 if only is not None:
                     columns = {name: index for name, index in columns.items() if name in only}
+            block, again = _without_header(block, header_line)
+            beside += again
+            begin = self.rows(header).unfinished(block)
+            block, held = block[:begin], block[begin:]
             if block:
                 chunk = _parse(block, header, columns, row, self)
                 row += chunk.rows_in
-                yield chunk
+                yield _with_lines_beside(chunk, beside)
+                beside = 0
         if header is None:
             raise BadInputError(
                 f"{source.place} holds no lines of data.", remedy="Check how it was exported."
             )
+        if held:
+            yield _with_lines_beside(_parse(held, header, columns, row, self), beside)
 
-    def _header(self, block: bytes, source: TextSource) -> tuple[list[str], bytes]:
+    def rows(self, header: list[str]) -> UnquotedRows | QuotedRows:
+        """How the lines of the file make rows."""
+        if self.quotes:
+            return QuotedRows(self.delimiter.encode(), len(header))
+        return UnquotedRows(self.delimiter.encode(), [name.lower() in self.free_text for name in header])
+
+    def _header(self, block: bytes, source: TextSource) -> tuple[list[str], int, bytes, bytes]:
+        """The columns' names, how many lines stand above the line that holds them, that line, and the rest;
+        the line is empty where the file has none.
+        """
         line, _, rest = block.partition(b"\n")
         if len(line) > _MAX_HEADER_BYTES and self.fixed_header is None:
             raise BadInputError(
                 f"The first line of {source.place} has {len(line):,} bytes: it names no columns.",
                 remedy="Check the format.",
             )
-        text = line.decode(errors="backslashreplace")
+        names = self._names(line)
+        if self._is_header(names) or self.header_words.intersection(map(str.lower, names)):
+            return names, 0, line, rest
+        first = block.split(b"\n", _MOST_ABOVE_HEADER + 1)[:-1]
+        for above, below in enumerate(first[1:], start=1):
+            found = self._names(below)
+            # Lines as wide as the header are rows: they belong to it.
+            if self._is_header(found) and all(len(self._names(text)) != len(found) for text in first[:above]):
+                begin = sum(len(text) + 1 for text in first[: above + 1])
+                return found, above, below, block[begin:]
+        if self.fixed_header is not None:
+            return list(self.fixed_header), 0, b"", block
+        return names, 0, line, rest
+
+    def _names(self, line: bytes) -> list[str]:
+        text = line[:_MAX_HEADER_BYTES].decode(errors="backslashreplace")
         if self.quotes:
             names = next(csv.reader([text], delimiter=self.delimiter))
         else:
             names = text.split(self.delimiter)
-        names = [name.strip() for name in names]
+        return [name.strip() for name in names]
+
+    def _is_header(self, names: list[str]) -> bool:
         if self.fixed_header is not None and not self.header_words.intersection(map(str.lower, names)):
-            return list(self.fixed_header), block
-        return names, rest
+            return False
+        known = set(names) if self.every_column else set(map(str.lower, names))
+        return all(known.intersection(either.split("|")) for either in self.required)
 
     def _columns(self, header: list[str], source: TextSource) -> dict[str, int]:
         """Position by name of the columns that are used; BadInputError when one is missing or named twice."""
@@ -127,17 +170,35 @@ def _plain_lines(block: bytes) -> bytes:
     return block
 
 
+def _without_header(block: bytes, header_line: bytes) -> tuple[bytes, int]:
+    """The block without lines that repeat the header, and how many there were."""
+    if not header_line or header_line not in block:
+        return block, 0
+    lines = block.split(b"\n")
+    kept = [line for line in lines if line != header_line]
+    return b"\n".join(kept), len(lines) - len(kept)
+
+
+def _with_lines_beside(chunk: RawChunk, lines: int) -> RawChunk:
+    return replace(chunk, beside_table=lines, rows_in=chunk.rows_in + lines) if lines else chunk
+
+
 def _parse(
     block: bytes, header: list[str], columns: dict[str, int], first_row: int, layout: Layout
 ) -> RawChunk:
-    rows_in = block.count(b"\n")
     malformed: list[MalformedRow] = []
     quotes = layout.quotes and b'"' in block
+    if quotes:
+        block = _rejoined(block, header, layout)
+    rows_in = block.count(b"\n")
     numbers = np.arange(first_row, first_row + rows_in)
     if quotes:
         block, numbers, malformed = _without_unbalanced(block, numbers)
     table = _parse_csv(block, header, columns, layout.delimiter, quotes)
     if table is None or table.num_rows != len(numbers):
+        whole = block if layout.quotes else _rejoined(block, header, layout)
+        if whole != block:
+            return _parse(whole, header, columns, first_row, layout)
         lines = block.split(b"\n")[:-1]
         good = _readable(lines, header, columns, layout.delimiter, quotes)
         for index in np.flatnonzero(~good):
@@ -164,6 +225,11 @@ def _parse(
         return q.cut_evidence(lines_of_block[index])
 
     return RawChunk(arrays, numbers, raw_row, malformed, rows_in)
+
+
+def _rejoined(block: bytes, header: list[str], layout: Layout) -> bytes:
+    rows = layout.rows(header).rejoined(block.split(b"\n")[:-1])
+    return b"".join(row + b"\n" for row in rows)
 
 
 def _parse_csv(

@@ -42,7 +42,7 @@ class RawChunk:
 
     `rows` are 1-based row numbers in the file; `raw(i)` is the i-th row of the chunk as it stands in the
     file; `malformed` are the rows of this part of the file that have no columns. `rows_in` counts both,
-    independently.
+    independently, and `beside_table`: lines above the header, and headers that come again.
     """
 
     columns: Mapping[str, pa.Array]
@@ -50,6 +50,7 @@ class RawChunk:
     raw: Callable[[int], str]
     malformed: Sequence[MalformedRow] = ()
     rows_in: int = 0
+    beside_table: int = 0
     objects: Sequence[Any] = ()
 
 

@@ -1,9 +1,8 @@
-"""Slurm accounting: the output of `sacct --parsable2`, with or without its header line.
+"""Slurm accounting: the output of `sacct` with columns separated for programs, with or without its header.
 
-The command that exports it is `slurm_words.EXPORT_COMMAND`. A file without header is read in the order of
-`DEFAULT_FIELDS`; one that an older version asked for lacks the last of them. Times without an offset are read
-in the reader's time zone (UTC); with SLURM_TIME_FORMAT=%s they are seconds since 1970, which is understood as
-well.
+The command that exports it is `slurm_words.EXPORT_COMMAND`; what else an export is like: `sacct_layout`.
+Times without an offset are read in the reader's time zone (UTC); with SLURM_TIME_FORMAT=%s they are seconds
+since 1970, which is understood as well.
 
 The job id is JobIDRaw where there is one: with Submit it tells the runs of a requeued job apart (`-D` lists
 each). Steps (`.batch`, `.extern`, `.0`) are skipped. Of a file with several clusters the one named by the
@@ -22,13 +21,10 @@ slices of GPUs (MIG), where types name them, count as the GPUs that they make up
 With a Comment or AdminComment column and the key of the cluster's live scheduler its marks are read
 (`cluster_logs.slurm_mark`): such a job belongs to its home and was submitted when its user did so; its run
 that the profiler cut is skipped. What looks like a mark and was not sealed with that key, for that job, is
-its user's text: it is counted, and the source's own columns hold. A file whose header is separated by
-`UNIT_SEPARATOR` (`sacct --delimiter`) is read that way: job names may hold `|`.
+its user's text: it is counted, and the source's own columns hold.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,20 +32,17 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
-from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import WHOLE_CLUSTER
 from cluster_logs.readers.base import Context, Reader, ReadOptions
-from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RawChunk, RowChecker
+from cluster_logs.readers.sacct_layout import COLUMNS, layout_of
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
 from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, MarkStage, SlurmMark
 from cluster_logs.slurm_words import (
-    DEFAULT_FIELDS,
-    OLDER_FIELDS,
-    UNIT_SEPARATOR,
+    EXPORT_COMMAND,
     elapsed_s,
     gpu_type_of_tres,
     gpus_of_tres,
@@ -60,22 +53,10 @@ from cluster_logs.slurm_words import (
     slurm_state,
 )
 from foundation.errors import BadInputError
-from foundation.progress import silent
 
-_COLUMNS = source_columns("sacct")
 _HOUR_US = 3_600_000_000
-_LAYOUT = Layout(
-    required=("jobidraw|jobid", "state", "submit", "start", "end", "alloctres|reqtres"),
-    optional=("cluster", "nodelist", "comment", "admincomment", *_COLUMNS.values()),
-    delimiter="|",
-    quotes=False,
-    fixed_header=DEFAULT_FIELDS,
-    header_words=frozenset({"jobid", "jobidraw"}),
-)
 
 EVERY_CLUSTER = ""  # no cluster's name: all rows of a file are read
-_HEADER_BYTES = 65_536
-_SEPARATED = replace(_LAYOUT, delimiter=UNIT_SEPARATOR)
 
 _STEP = r"\."
 # A run that ended so is not the job's last: it waits again, and its next run has a row of its own.
@@ -91,19 +72,7 @@ _UNLIMITED = ("UNLIMITED", "PARTITION_LIMIT", "")
 
 
 def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
-    return _layout(source).read(source)
-
-
-def _layout(source: TextSource) -> Layout:
-    lines = next(replace(source, progress=silent).blocks(_HEADER_BYTES), b"").split(b"\n")
-    if UNIT_SEPARATOR.encode() in lines[0]:
-        return _SEPARATED
-    # Without a header the width says how many fields were asked for. Most lines count, not the first: a name
-    # may hold `|`.
-    widths = Counter(line.count(b"|") + 1 for line in lines)
-    possible_widths = range(len(OLDER_FIELDS), len(DEFAULT_FIELDS) + 1)
-    fields = DEFAULT_FIELDS[: max(possible_widths, key=lambda count: (widths[count], count))]
-    return replace(_LAYOUT, fixed_header=fields)
+    return layout_of(source).read(source)
 
 
 def _clusters(source: TextSource, options: ReadOptions) -> str | None:
@@ -114,7 +83,7 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
     if options.cluster == EVERY_CLUSTER:
         return None
     names: dict[str, None] = {}
-    for chunk in _layout(source).read(source, only=("cluster", "jobidraw", "jobid")):
+    for chunk in layout_of(source).read(source, only=("cluster", "jobidraw", "jobid")):
         if "cluster" not in chunk.columns:
             return None
         words = RowChecker(chunk, source.name, "UTC").text("cluster")
@@ -145,7 +114,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     home, submit = _as_marked(checker, context.options.mark_key, checker.text(id_column), home, submit)
     return build_jobs(
         checker,
-        _COLUMNS,
+        COLUMNS,
         {
             "virtual_cluster": None if home is None else pc.fill_null(home, WHOLE_CLUSTER),
             "queue": home,
@@ -345,4 +314,5 @@ READER = Reader(
     normalise=_normalise,
     prepare=_clusters,
     machines=_machines,
+    export=EXPORT_COMMAND,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cluster_logs.log_sources import SLURM, SYNTHETIC
 from cluster_logs.quarantine import WRONG_COLUMN_COUNT, Accounting
 from cluster_logs.slurm_mark import MarkKey
+from cluster_logs.slurm_words import EXPORT_COMMAND, UNIT_SEPARATOR
 from foundation.errors import BadInputError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
@@ -128,20 +129,25 @@ def ingest_cluster(
         if log.nodes_required:
             raise
         remarks = [str(error)]
-    remarks += _remarks_on_separators(report)
+    remarks += _remarks_on_separators(report, input_uri)
     return {**to_jsonable(report), "remarks": remarks, "lake_uri": lake_uri}
 
 
-def _remarks_on_separators(report: "IngestReport") -> list[str]:
+def _remarks_on_separators(report: "IngestReport", input_uri: str) -> list[str]:
     """How the rows of accounting are saved that hold the separator: sacct quotes no names and comments."""
+    from cluster_logs.readers.sacct_layout import layout_of
+    from cluster_logs.readers.text_source import TextSource
+
     split = report.reasons.get(WRONG_COLUMN_COUNT, 0)
     if report.source_format != "sacct" or not split:
         return []
+    if layout_of(TextSource(input_uri)).delimiter == UNIT_SEPARATOR:
+        return []
     rows = "1 row has" if split == 1 else f"{split:,} rows have"
     remark = (
-        f"{rows} more or fewer columns than the header, most likely by `|` in a name or comment. They are "
-        "kept if the log is exported with a separator that no name holds, "
-        "sacct --parsable2 --delimiter=$'\\x1f', and ingested again."
+        f"{rows} more or fewer columns than the header, most likely by the separator or a line end in a name "
+        "or comment. They are kept if the log is exported with a separator that no name holds, and ingested "
+        f"again:\n{EXPORT_COMMAND}"
     )
     return [remark]
 

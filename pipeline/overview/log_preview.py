@@ -202,7 +202,7 @@ def _first_line(uri: str) -> list[str]:
         line = block.partition(b"\n")[0].decode().strip()
     except UnicodeDecodeError:
         return []
-    separator = max(",", "|", "\t", ";", " ", key=line.count)
+    separator = max(",", "|", "\t", ";", "\x1f", " ", key=line.count)
     cells = line.split(separator)
     more = [f"and {len(cells) - _MOST_COLUMNS} more"] if len(cells) > _MOST_COLUMNS else []
     return [_cell(cell) for cell in cells[:_MOST_COLUMNS]] + more
@@ -225,7 +225,7 @@ def _certainty(shares: dict[str, float], chosen: str | None) -> str:
 
 def _read(reader: Reader, uri: str, options: ReadOptions) -> RowsRead:
     account, kept, refused = Accounting(), [], []
-    limit = BadRowLimit(uri, reader.name, 1.0)
+    limit = BadRowLimit(uri, reader, 1.0)
     whole = True
     for chunk in read_chunks(reader, uri, options, most_bytes=MOST_BYTES):
         count_rows(account, chunk, limit)
@@ -280,7 +280,7 @@ def _job_facts(reader: Reader, uri: str, jobs: pa.Table) -> dict[str, Any]:
 
 def _too_many_bad(uri: str, reader: Reader, account: Accounting, limit: BadRowLimit) -> str | None:
     try:
-        BadRowLimit(uri, reader.name, MAX_BAD_SHARE, dict(limit.examples)).check(account)
+        BadRowLimit(uri, reader, MAX_BAD_SHARE, dict(limit.examples)).check(account)
     except TooManyBadRowsError as error:
         return str(error)
     return None

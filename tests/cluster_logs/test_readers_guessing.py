@@ -38,14 +38,13 @@ def test_every_wrong_format_is_refused_with_the_right_one(name: str) -> None:
 
 
 def test_a_wrong_format_leaves_the_lake_alone(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"'1 columns instead of 19'.*It looks like swf") as refused:
+    with pytest.raises(BadInputError, match=r"(?s)has no header line that names JobID.*It looks like swf"):
         ingest_log(
             source_format="sacct",
             input_uri=str(SAMPLES["swf"]),
             cluster="mine",
             lake_uri=str(tmp_path / "lake"),
         )
-    assert "wrong_column_count" in str(refused.value)
     assert Lake(str(tmp_path / "lake")).dates("mine") == []
 
 

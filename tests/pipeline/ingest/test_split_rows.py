@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from cluster_logs.slurm_words import EXPORT_COMMAND
 from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
 FIELDS = ("JobIDRaw", "JobName", "State", "Submit", "Start", "End", "ReqTRES", "AllocTRES", "Comment")
@@ -31,7 +32,7 @@ def test_rows_that_hold_the_separator_are_named_with_what_saves_them(tmp_path: P
     assert (report["rows_kept"], report["reasons"]) == (1, {"wrong_column_count": 2})
     (remark,) = report["remarks"]
     assert remark.startswith("2 rows have more or fewer columns than the header")
-    assert r"--delimiter=$'\x1f'" in remark
+    assert EXPORT_COMMAND in remark
 
 
 def test_so_exported_all_rows_are_kept(tmp_path: Path) -> None:
