@@ -138,6 +138,14 @@ class Control:
     def _nice_is_known(self, row: QueueRow) -> bool:
         return row.nice in (0, self._memory.overwritten.of(row.raw_id).nice)
 
+    def _before(self, row: QueueRow) -> Before:
+        """Return what stood on a job; a task that took our priority along has its array's nice value."""
+        before = self._memory.overwritten.of(row.raw_id)
+        array_id, is_task, _ = row.job.job_id.partition("_")
+        if not is_task or before.nice or row.nice or not _is_ours(row.job.priority or 0):
+            return before
+        return replace(before, nice=self._memory.overwritten.of(array_id).nice)
+
     def _write_down(self, changes: Sequence[Change], rows: Mapping[str, QueueRow]) -> None:
         """Write down, in one piece, what the changes write over; what could not be is not written over."""
         overwritten = self._memory.overwritten
@@ -146,7 +154,7 @@ class Control:
             row = rows.get(change.job_id)
             if row is None:
                 continue
-            before = noted.get(row.raw_id, overwritten.of(row.raw_id))
+            before = noted.get(row.raw_id, self._before(row))
             if isinstance(change, SetPriority) and row.nice:
                 before = replace(before, nice=row.nice)
             elif isinstance(change, Advise) and change.text:
@@ -188,7 +196,7 @@ class Control:
         if self._computes_priorities is None:
             self._computes_priorities = "priority/basic" not in call(["scontrol", "show", "config"])
         row = job.row
-        before = self._memory.overwritten.of(row.raw_id)
+        before = self._before(row)
         if priority and not self._computes_priorities and not _is_ours(priority):
             why = job.update(f"Priority={priority}")
         else:

@@ -6,9 +6,10 @@ version of Slurm does not know how.
 
 What this relies on, each seen on Slurm 22.05 (`tests/slurm/test_slurm_adapter*.py`):
 
-- The tasks of an array that have not started are one record, whose JobID is the array's. A task that starts
-  gets a JobID of its own, the last one keeps the array's. squeue merges tasks that wait apart from the
-  record (requeued, held or changed alone) into its line, and joins their reasons with a comma.
+- The tasks of an array that have not started are one record, whose JobID is the array's. A task that starts,
+  or is held, requeued or changed alone, gets a JobID of its own; the last one keeps the array's. squeue
+  merges those that wait into the array's line, and shows of it what the record has: `--array-unique` does
+  not, and has a line a record.
 - `tres-alloc` is what a waiting job asks for and what a running job has, as sacct's ReqTRES and AllocTRES,
   but with GPUs only where AccountingStorageTRES names gres/gpu. A running job has the memory that it asked
   for, or none where memory is not shared out (CR_Core); of GPUs it may have a type that it did not ask for.
@@ -88,7 +89,7 @@ _FORMAT = ",".join(
     f"{name}:0{_RECORD_END[:-1] if at == len(QUEUE_FIELDS) - 1 else _FIELD_END}"
     for at, name in enumerate(QUEUE_FIELDS)
 )
-SQUEUE = ("squeue", "--all", "--noheader", f"--Format={_FORMAT}")
+SQUEUE = ("squeue", "--all", "--noheader", "--array-unique", f"--Format={_FORMAT}")
 
 # Reasons for which a job would not start if it had GPUs. All others, those of later versions among them, say
 # that it waits for its turn or for nodes.
@@ -146,13 +147,7 @@ class QueueReader:
 
         `kinds` are the nodes of partitions whose nodes are all alike. Raises ServiceUnavailableError.
         """
-        records = records_of(_squeue((), limit_s))
-        if mixed := _mixed_arrays(records):
-            one_by_one = ("--array", f"--jobs={','.join(sorted(mixed))}")
-            tasks = records_of(_squeue(one_by_one, limit_s))
-            records = [record for record in records if record[_AT["ArrayJobID"]] not in mixed]
-            records += _records_of_tasks(tasks)
-        return self.parse(records, kinds)
+        return self.parse(records_of(_squeue((), limit_s)), kinds)
 
     def parse(self, records: Sequence[Sequence[str]], kinds: Mapping[str, NodeKind]) -> list[QueueRow]:
         """Return the jobs of squeue's records, field by field."""
@@ -204,30 +199,6 @@ def records_of(text: str) -> list[list[str]]:
     if rest.strip() or any(len(values) != len(QUEUE_FIELDS) for values in fields):
         raise ServiceUnavailableError("squeue's answer broke off, or has other fields than were asked for.")
     return fields
-
-
-def _mixed_arrays(records: Sequence[Sequence[str]]) -> set[str]:
-    """Arrays some of whose waiting tasks are apart from the record, where squeue's line shows it."""
-    return {
-        values[_AT["ArrayJobID"]]
-        for values in records
-        if values[_AT["ArrayTaskID"]] not in NOTHING
-        and values[_AT["State"]] in _WAITING_STATES
-        and ("," in values[_AT["Reason"]] or values[_AT["RestartCnt"]] != "0")
-    }
-
-
-def _records_of_tasks(tasks: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Join the lines of tasks, one each, to Slurm's records: those that share a JobID."""
-    together: dict[str, list[str]] = {}
-    task_id = _AT["ArrayTaskID"]
-    for values in tasks:
-        record = together.get(values[0])
-        if record is None:
-            together[values[0]] = list(values)
-        else:
-            record[task_id] += f",{values[task_id]}"
-    return list(together.values())
 
 
 def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, words: str | None) -> QueueRow:

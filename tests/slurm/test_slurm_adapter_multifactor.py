@@ -78,3 +78,44 @@ def test_ours_lie_above_all_and_go_back_to_what_slurm_computes(slurm: PrivateSlu
     state = adapter.read()
     assert {job_id: state.by_id[job_id].priority for job_id in ids} == before
     assert state.by_id[held].held
+
+
+def test_tasks_of_an_array_that_were_changed_alone_are_jobs_of_their_own_and_keep_their_nice_values(
+    slurm: PrivateSlurm,
+) -> None:
+    adapter = SlurmAdapter()
+    full = submit(slurm, "--nodes=2", FULL)
+    until_reads(slurm, adapter, lambda state: runs(state, full), "the cluster is full")
+    array = submit(slurm, "--array=1-10", "--gres=gpu:1", "--nice=7")
+    third, fifth, seventh, ninth = (f"{array}_{task}" for task in (3, 5, 7, 9))
+    for task, change in ((third, "Nice=50"), (fifth, "TimeLimit=17"), (seventh, "Gres=gpu:2")):
+        slurm.run("scontrol", "update", f"JobId={task}", change)
+
+    def nice_values() -> dict[str, str]:
+        lines = slurm.run("squeue", "--noheader", "--array", f"--jobs={array}", "--format=%i %y").splitlines()
+        return dict(line.split() for line in lines)
+
+    jobs = adapter.read().by_id
+    assert {job_id: job.tasks for job_id, job in jobs.items() if job_id != full} == {
+        array: 7,
+        third: 1,
+        fifth: 1,
+        seventh: 1,
+    }
+    assert (jobs[array].time_limit_s, jobs[fifth].time_limit_s) == (None, 1020.0)
+    assert (jobs[array].gpus, jobs[seventh].gpus) == (1, 2)
+    before = nice_values()
+    assert [before[task] for task in (f"{array}_1", third, fifth)] == ["7", "50", "7"]
+    changes = [SetPriority(job_id, PRIORITIES.least + at) for at, job_id in enumerate((array, third, fifth))]
+    assert adapter.apply(changes) == []
+    ranked = adapter.read().by_id
+    assert [ranked[change.job_id].priority for change in changes] == [change.priority for change in changes]
+    assert ranked[seventh].priority == jobs[seventh].priority
+    # A task that leaves its array takes the given priority along, and not the nice value that it replaced.
+    slurm.run("scontrol", "update", f"JobId={ninth}", "TimeLimit=18")
+    left = adapter.read().by_id
+    assert left[ninth].priority == changes[0].priority
+    assert adapter.apply([ReturnToDefault(job_id) for job_id in (array, third, fifth, ninth)]) == []
+    assert nice_values() == before
+    returned = adapter.read().by_id
+    assert all(returned[job_id].priority == jobs[job_id].priority for job_id in (array, third, fifth))
