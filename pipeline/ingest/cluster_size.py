@@ -3,9 +3,11 @@
 A release is proven on the cluster's own nodes, so they are asked for when its log is read. Only one statement
 of a log is taken for its size: SWF's header (MaxNodes, MaxProcs) of a cluster with one virtual cluster. What
 jobs show - the most GPUs in use at once, the machines that are named - is the least that there must have
-been, and no size: it fills in the file that is asked for, for a person to correct.
+been, and no size: it fills in the file that is asked for, for a person to correct. Slurm's partitions may
+share nodes, and the simulator's virtual clusters do not: a machine that jobs of several name is counted once.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +23,7 @@ from cluster_logs.readers.sacct import EVERY_CLUSTER
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError
 
-SIZE_COLUMNS = ("virtual_cluster", "gpus", "start_time", "end_time", "duration_s")
+SIZE_COLUMNS = ("virtual_cluster", "gpus", "nodes", "start_time", "end_time", "duration_s")
 _SHOWN = 20
 
 
@@ -31,14 +33,29 @@ class NodesNeededError(BadInputError):
 
 @dataclass
 class ShownSize:
-    """What the jobs of one virtual cluster show: their number, the most GPUs at once and of one job that ran,
-    the machines that they name.
+    """What the jobs of one virtual cluster show: their number, the most GPUs at once, of one job that ran and
+    of one on one of its nodes, the machines that jobs with GPUs name.
     """
 
     jobs: int = 0
     most_gpus: int = 0
     largest_job_gpus: int = 0
+    gpus_on_a_node: int = 0
     machines: dict[str, int] = field(default_factory=dict)  # name -> most GPUs of one job
+
+
+@dataclass(frozen=True)
+class LeastSize:
+    """The fewest nodes of a virtual cluster that its jobs allow: they hold its `machines` and `gpus`."""
+
+    gpus_per_node: int
+    machines: int
+    gpus: int
+
+    @property
+    def nodes(self) -> int:
+        """At least one."""
+        return max(1, self.machines, -(-self.gpus // self.gpus_per_node))
 
 
 def settle_nodes(
@@ -104,8 +121,11 @@ def shown_sizes(tables: Iterable[pa.Table]) -> dict[str, ShownSize]:
     for table in tables:
         for name, jobs in table.to_pandas().groupby("virtual_cluster", observed=True):
             seen[str(name)].jobs += len(jobs)
-            ran = jobs.loc[jobs["start_time"].notna() | jobs["duration_s"].notna(), "gpus"].to_numpy()
-            seen[str(name)].largest_job_gpus = int(ran.max(initial=seen[str(name)].largest_job_gpus))
+            shown = seen[str(name)]
+            ran = jobs[jobs["start_time"].notna() | jobs["duration_s"].notna()]
+            shown.largest_job_gpus = int(ran["gpus"].to_numpy().max(initial=shown.largest_job_gpus))
+            on_a_node = ran["gpus"] / ran["nodes"].where(ran["nodes"] > 0)
+            shown.gpus_on_a_node = max(shown.gpus_on_a_node, math.ceil(np.nan_to_num(on_a_node.max())))
             changes[str(name)].append(jobs.dropna(subset=["start_time", "end_time"]))
     for name, parts in changes.items():
         seen[name].most_gpus = max(seen[name].largest_job_gpus, _most_at_once(pd.concat(parts)))
@@ -132,20 +152,71 @@ def count_machines(
         return
     for chunk in reader.chunks(TextSource(input_uri, most_bytes=most_bytes), ReadOptions(EVERY_CLUSTER)):
         for virtual_cluster, machine, gpus in reader.machines(chunk):
-            if virtual_cluster in seen:
+            if virtual_cluster in seen and gpus > 0:
                 named = seen[virtual_cluster].machines
                 named[machine] = max(named.get(machine, 0), gpus)
 
 
+def least_sizes(seen: Mapping[str, ShownSize], gpus_per_node: int) -> dict[str, LeastSize]:
+    """The least nodes of each virtual cluster, each machine counted once; and the GPUs of a node.
+
+    These are what the machines of its jobs hold, else what any job held on one node (one says nothing), else
+    `gpus_per_node`.
+    """
+    held = max((what.gpus_on_a_node for what in seen.values()), default=0)
+    usual = held if held > 1 else gpus_per_node
+    counted = _counted_once(seen)
+    sizes = {}
+    for name, what in seen.items():
+        named = len(what.machines)
+        per_node = max(-(-what.most_gpus // named), *what.machines.values()) if named else usual
+        # Of shared machines jobs may have had more at once than are counted here; the largest must fit.
+        gpus = what.most_gpus if counted[name] == named else what.largest_job_gpus
+        sizes[name] = LeastSize(per_node, counted[name], gpus)
+    return sizes
+
+
+def _counted_once(seen: Mapping[str, ShownSize]) -> dict[str, int]:
+    """How many machines are counted for each virtual cluster: a shared one for that which has the least of
+    what its jobs held at once.
+    """
+    counted = dict.fromkeys(seen, 0)
+    owners = _owners(seen)
+    for machine in sorted(owners, key=lambda machine: (len(owners[machine]), machine)):
+        counted[
+            min(owners[machine], key=lambda name: ((counted[name] + 1) / max(1, seen[name].most_gpus), name))
+        ] += 1
+    return counted
+
+
+def _owners(seen: Mapping[str, ShownSize]) -> dict[str, list[str]]:
+    """Machine -> the virtual clusters whose jobs name it."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for name, what in seen.items():
+        for machine in what.machines:
+            owners[machine].append(name)
+    return owners
+
+
+def on_shared_machines(seen: Mapping[str, ShownSize]) -> str:
+    """Say that virtual clusters share machines, and how they are counted; empty: they share none."""
+    owners = _owners(seen)
+    shared = sum(len(names) > 1 for names in owners.values())
+    if not shared:
+        return ""
+    return (
+        f"{shared:,} of {len(owners):,} machines are named by jobs of several virtual clusters, since "
+        "partitions share nodes: each is counted once, for one of them."
+    )
+
+
 def _remedy(seen: Mapping[str, ShownSize], gpus_per_node: int) -> str:
-    rows = [",".join(map(str, (_cell(name), *_least(what, gpus_per_node)))) for name, what in seen.items()]
+    rows = [
+        f"{_cell(name)},{size.nodes},{size.gpus_per_node}"
+        for name, size in least_sizes(seen, gpus_per_node).items()
+    ]
     says = "Give a file like this with --nodes, its counts corrected (the jobs need at least these):"
     return "\n".join([says, "virtual_cluster,nodes,gpus_per_node", *rows])
-
-
-def _least(what: ShownSize, gpus_per_node: int) -> tuple[int, int]:
-    per_node = max([gpus_per_node, *what.machines.values()])
-    return max(1, len(what.machines), -(-what.most_gpus // per_node)), per_node
 
 
 def _cell(name: str) -> str:
@@ -159,7 +230,8 @@ def _described(seen: Mapping[str, ShownSize]) -> str:
         parts.append(f"{name!r} ({what.jobs:,} jobs, {what.most_gpus:,} GPUs at once{machines})")
     more = f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else ""
     count = "virtual cluster" if len(seen) == 1 else f"{len(seen)} virtual clusters"
-    return f"Its jobs belong to {count}: {', '.join(parts)}{more}."
+    shared = on_shared_machines(seen)
+    return f"Its jobs belong to {count}: {', '.join(parts)}{more}.{shared and f' {shared}'}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -24,7 +24,13 @@ from cluster_logs.readers.sacct import EVERY_CLUSTER
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, LucidError, TooManyBadRowsError
 from foundation.input_files import open_input, shown
-from pipeline.ingest.cluster_size import count_machines, shown_sizes
+from pipeline.ingest.cluster_size import (
+    LeastSize,
+    count_machines,
+    least_sizes,
+    on_shared_machines,
+    shown_sizes,
+)
 
 # What is read of a file at most: in a fraction of a second, and 100 MiB of memory.
 MOST_BYTES = 16 * 1024 * 1024
@@ -78,7 +84,7 @@ class RowsByReason:
 @dataclass(frozen=True)
 class SizeInLog:
     """What the jobs of one virtual cluster show of its size: GPUs at once and of the largest job, machines
-    that are named.
+    that are named; `least`: the fewest nodes, shared machines counted once.
     """
 
     virtual_cluster: str
@@ -86,6 +92,7 @@ class SizeInLog:
     most_gpus: int
     largest_job_gpus: int
     machines: int
+    least: LeastSize
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,8 @@ class RowsRead:
     """What was read in one format: the account, and what the kept rows say.
 
     `whole`: it was the whole file. `first_submit` and `last_submit`, `jobs`, `users`, `gpu_jobs` and `sizes`
-    (by virtual cluster, the one with the most jobs first) are of jobs alone. `too_many_bad`: why an ingest of
+    (by virtual cluster, the one with the most jobs first) are of jobs alone. `shared_machines`: that virtual
+    clusters share machines, a sentence. `too_many_bad`: why an ingest of
     these rows would be refused.
     """
 
@@ -113,6 +121,7 @@ class RowsRead:
     users: int = 0
     gpu_jobs: int = 0
     sizes: Sequence[SizeInLog] = ()
+    shared_machines: str = ""
     stated: StatedSize | None = None
     too_many_bad: str | None = None
 
@@ -255,15 +264,16 @@ def _read(reader: Reader, uri: str, options: ReadOptions) -> RowsRead:
         time_zone=options.time_zone or reader.time_zone,
         counts_from_zero=reader.counts_from_zero,
         too_many_bad=_too_many_bad(uri, reader, account, limit),
-        **(_job_facts(reader, uri, rows) if jobs else {}),
+        **(_job_facts(reader, uri, rows, options.gpus_per_node) if jobs else {}),
     )
 
 
-def _job_facts(reader: Reader, uri: str, jobs: pa.Table) -> dict[str, Any]:
+def _job_facts(reader: Reader, uri: str, jobs: pa.Table, gpus_per_node: int) -> dict[str, Any]:
     submit = pc.min_max(jobs.column("submit_time")).as_py()
     sizes = shown_sizes([jobs])
     if reader.name != "lake":
         count_machines(sizes, reader.name, uri, most_bytes=MOST_BYTES)
+    least = least_sizes(sizes, gpus_per_node)
     return {
         "first_submit": submit["min"],
         "last_submit": submit["max"],
@@ -271,9 +281,10 @@ def _job_facts(reader: Reader, uri: str, jobs: pa.Table) -> dict[str, Any]:
         "users": len(pc.unique(jobs.column("user").drop_null())),
         "gpu_jobs": int(pc.sum(pc.greater(jobs.column("gpus"), 0)).as_py() or 0),
         "sizes": [
-            SizeInLog(name, size.jobs, size.most_gpus, size.largest_job_gpus, len(size.machines))
+            SizeInLog(name, size.jobs, size.most_gpus, size.largest_job_gpus, len(size.machines), least[name])
             for name, size in sizes.items()
         ],
+        "shared_machines": on_shared_machines(sizes),
         "stated": None if reader.name == "lake" else reader.stated_size(TextSource(uri)),
     }
 

@@ -51,7 +51,9 @@ def test_a_log_is_shown_checked_and_ingested(visit: Callable[..., Any], log: Pat
     page.get_by_label("Nodes of vc0").fill("20")
     page.get_by_role("button", name="Fill in the least").click()
     expect(page.get_by_label("Nodes of vc0")).to_have_value("20")  # what was typed in stays
-    expect(page.get_by_label(f"Nodes of {HOSTILE}")).to_have_value("8")  # 15 jobs of 4 GPUs at once
+    expect(page.get_by_label(f"Nodes of {HOSTILE}")).to_have_value(
+        "15"
+    )  # jobs of 4 GPUs at once, on a node each
     expect(ingest).to_be_enabled()
     ingest.click()
     page.wait_for_url("**/dags/ingest_logs/runs/**")

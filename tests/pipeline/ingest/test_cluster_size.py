@@ -142,6 +142,65 @@ def test_machines_that_a_log_names_are_counted(tmp_path: Path) -> None:
     assert "p" in set(asked_for(error, tmp_path)["virtual_cluster"])
 
 
+SACCT = "JobID|Partition|State|Submit|Start|End|AllocTRES|NNodes|NodeList\n"
+
+
+def sacct_row(number: int, partition: str, gpus: int, machines: str, hour: int) -> str:
+    nodes = len(expand_hosts(machines))
+    times = f"{AT}{hour:02}:00:00|{AT}{hour:02}:00:00|{AT}{hour:02}:59:00"
+    tres = f"cpu=4,gres/gpu={gpus}" if gpus else "cpu=4"
+    return f"{number}|{partition}|COMPLETED|{times}|{tres}|{nodes}|{machines}\n"
+
+
+def test_machines_that_partitions_share_are_counted_once_with_the_gpus_that_jobs_held(tmp_path: Path) -> None:
+    rows = [
+        sacct_row(1, "day", 12, "gpu[1-3]", 1),  # four on each
+        sacct_row(2, "night", 4, "gpu4", 1),
+        sacct_row(3, "day", 4, "gpu4", 2),
+        sacct_row(4, "night", 4, "gpu1", 3),
+        sacct_row(5, "night", 0, "login1", 3),
+    ]
+    with pytest.raises(NodesNeededError) as error:
+        ingest(tmp_path, SACCT + "".join(rows), "sacct")
+    assert "2 of 4 machines are named by jobs of several virtual clusters" in str(error.value)
+    asked = asked_for(error, tmp_path).set_index("virtual_cluster")
+    assert asked["nodes"].to_dict() == {"day": 3, "night": 1}
+    assert set(asked["gpus_per_node"]) == {4}
+
+
+def test_the_largest_job_fits_its_share_of_machines(tmp_path: Path) -> None:
+    rows = [sacct_row(1, "day", 8, "gpu[1-2]", 1), sacct_row(2, "night", 8, "gpu[1-2]", 2)]
+    with pytest.raises(NodesNeededError) as error:
+        ingest(tmp_path, SACCT + "".join(rows), "sacct")
+    assert asked_for(error, tmp_path)["nodes"].tolist() == [2, 2]
+
+
+def test_many_small_jobs_at_once_show_the_gpus_of_the_machines_that_they_name(tmp_path: Path) -> None:
+    rows = [sacct_row(number, "p", 1, f"gpu{number % 2}", 1) for number in range(8)]
+    with pytest.raises(NodesNeededError) as error:
+        ingest(tmp_path, SACCT + "".join(rows), "sacct")
+    assert asked_for(error, tmp_path).to_dict("list") == {
+        "virtual_cluster": ["p"],
+        "nodes": [2],
+        "gpus_per_node": [4],
+    }
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nodes", "asked"),
+    [(4, 1, (1, 4)), (6, 2, (2, 3)), (1, 1, (1, 8)), (4, 0, (1, 8))],
+    ids=["a whole node", "two nodes", "one GPU says nothing", "unknown"],
+)
+def test_without_machines_jobs_on_a_node_show_its_gpus(
+    gpus: int, nodes: int, asked: tuple[int, int], tmp_path: Path
+) -> None:
+    header = HELIOS.replace("gpu_num,", "gpu_num,node_num,")
+    row = helios_row(1, "a", gpus, "01:00:00", "02:00:00").replace(f",{gpus},", f",{gpus},{nodes or ''},")
+    with pytest.raises(NodesNeededError) as error:
+        ingest(tmp_path, header + row, "helios")
+    assert asked_for(error, tmp_path)[["nodes", "gpus_per_node"]].to_numpy().tolist() == [list(asked)]
+
+
 def test_the_command_keeps_the_jobs_and_says_what_is_missing(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(HELIOS + helios_row(1, "a", 1, "01:00:00", "02:00:00"))

@@ -125,6 +125,19 @@ def test_a_log_that_names_its_size_says_it(tmp_path: Path) -> None:
     assert read.stated.nodes == 4
 
 
+def test_machines_of_partitions_that_share_them_are_counted_once(tmp_path: Path) -> None:
+    times = "2020-04-01 00:00:00|" * 2 + "2020-04-01 01:00:00"
+    rows = [f"{part}|{part}|COMPLETED|{times}|gres/gpu=8|gpu[1-2]\n" for part in ("day", "night")]
+    log = "JobID|Partition|State|Submit|Start|End|AllocTRES|NodeList\n" + "".join(rows)
+    read = preview_log(written(tmp_path / "sacct.txt", log)).read
+    assert read is not None
+    assert [(size.machines, size.least.machines, size.least.gpus_per_node) for size in read.sizes] == [
+        (2, 1, 4),
+        (2, 1, 4),
+    ]
+    assert read.shared_machines.startswith("2 of 2 machines are named by jobs of several virtual clusters")
+
+
 def test_an_accounting_of_several_clusters_asks_for_the_name_of_one() -> None:
     assert preview_log(str(SAMPLES / "sacct.txt")).problem is None
     seen = preview_log(str(SAMPLES / "sacct.txt"), cluster="pluto")

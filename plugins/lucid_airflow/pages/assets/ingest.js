@@ -158,11 +158,15 @@ const LeftOut = ({ reasons }) =>
     ]),
   });
 
+// GPUs of a node: as typed in, else as the jobs of the log show.
+const gpusOfNode = (nodes, size) => nodes.gpusPerNode || size.least.gpus_per_node;
+const mostOfNode = (read) => Math.max(1, ...read.sizes.map((size) => size.least.gpus_per_node));
+
 // What the log knows of the cluster's size, with a field for each virtual cluster where the nodes are typed in.
 function Sizes({ read, nodes, onChange }) {
   const typed = nodes.from === "counts";
   const machines = read.sizes.some((size) => size.machines);
-  const least = (size) => Math.max(1, size.machines, Math.ceil(size.most_gpus / (nodes.gpusPerNode || 1)));
+  const least = (size) => Math.max(1, size.least.machines, Math.ceil(size.least.gpus / gpusOfNode(nodes, size)));
   const few = typed ? read.sizes.filter((size) => nodes.counts[size.virtual_cluster] && Number(nodes.counts[size.virtual_cluster]) < least(size)).slice(0, 5) : [];
   const shown = read.sizes.slice(0, MOST_COUNTED);
   const unset = typed ? shown.filter((size) => !nodes.counts[size.virtual_cluster]) : [];
@@ -180,7 +184,7 @@ function Sizes({ read, nodes, onChange }) {
         muted(`as many nodes as the jobs need at once, in each empty field (${figure(unset.length)}); correct them where you know more.`),
       ),
     h(Rows, {
-      columns: ["Virtual cluster", "Jobs", "Largest job (GPUs)", "GPUs at once", ...(machines ? ["Machines named"] : []), ...(typed ? ["Nodes"] : [])],
+      columns: ["Virtual cluster", "Jobs", "Largest job (GPUs)", "GPUs at once", ...(machines ? ["Machines named"] : []), ...(typed ? ["GPUs of a node", "Nodes"] : [])],
       rows: shown.map((size) => [
         size.virtual_cluster,
         figure(size.jobs),
@@ -189,6 +193,7 @@ function Sizes({ read, nodes, onChange }) {
         ...(machines ? [figure(size.machines || null)] : []),
         ...(typed
           ? [
+              figure(gpusOfNode(nodes, size)),
               h(Input, {
                 type: "number",
                 size: "xs",
@@ -204,6 +209,7 @@ function Sizes({ read, nodes, onChange }) {
       ]),
     }),
     few.length > 0 && h(Text, { color: "fg.warning" }, `Fewer than the jobs of the log need: ${few.map((size) => `${size.virtual_cluster} (at least ${least(size)})`).join(", ")}.`),
+    read.shared_machines && h(Text, null, read.shared_machines),
     !read.last_end && muted("The log does not say when jobs started and ended, so how many GPUs were in use at once is not known."),
     !read.whole && muted("Counted in the first part of the file: the whole may name more virtual clusters, and need more GPUs."),
   );
@@ -221,8 +227,8 @@ function Nodes({ read, target, choices, nodes, file, onChange }) {
   const unnamed = read.sizes.map((size) => size.virtual_cluster).filter((name) => !file.value?.virtual_clusters.includes(name));
   const perNode = h(
     Labelled,
-    { label: "GPUs of one node" },
-    h(Input, { type: "number", min: 1, max: 64, maxW: "8rem", value: nodes.gpusPerNode, onChange: (event) => onChange({ gpusPerNode: event.target.valueAsNumber || "" }) }),
+    { label: "GPUs of one node", help: nodes.from === "file" ? "Where the file does not say it." : "Empty: at least as many as the log's jobs show." },
+    h(Input, { type: "number", min: 1, max: 64, maxW: "8rem", value: nodes.gpusPerNode, placeholder: `${mostOfNode(read)}`, onChange: (event) => onChange({ gpusPerNode: event.target.valueAsNumber || "" }) }),
   );
   return h(
     VStack,
@@ -264,22 +270,21 @@ function obstacles({ seen, target, nodes, file, cluster, loss }) {
 const quoted = (text) => `"${text.replaceAll('"', '""')}"`;
 
 // The nodes that were typed in as the file that ingest_logs reads.
-const nodesFile = (nodes) =>
+const nodesFile = (nodes, read) =>
   new Blob([
     "virtual_cluster,nodes,gpus_per_node\n",
-    ...Object.entries(nodes.counts).map(([name, number]) => `${quoted(name)},${number},${nodes.gpusPerNode}\n`),
+    ...read.sizes.map((size) => `${quoted(size.virtual_cluster)},${nodes.counts[size.virtual_cluster]},${gpusOfNode(nodes, size)}\n`),
   ]);
 
-async function ingest({ place, format, zone, cluster, nodes, loss }) {
-  const typed = nodes.from === "counts" && (await sendFile(nodesFile(nodes), `${cluster}-nodes.csv`)).path;
+async function ingest({ place, read, format, zone, cluster, nodes, loss }) {
+  const typed = nodes.from === "counts" && (await sendFile(nodesFile(nodes, read), `${cluster}-nodes.csv`)).path;
   const conf = {
     source_format: format,
     input_uri: place,
     cluster,
     ...(zone && { time_zone: zone }),
-    ...(nodes.from === "file" && { nodes_uri: nodes.uri }),
+    ...(nodes.from === "file" && { nodes_uri: nodes.uri, gpus_per_node: nodes.gpusPerNode || mostOfNode(read) }),
     ...(typed && { nodes_uri: typed }),
-    ...(nodes.gpusPerNode && { gpus_per_node: nodes.gpusPerNode }),
     ...(loss && { max_bad_share: 1 }),
   };
   return runAddress(await trigger("ingest_logs", conf));
@@ -292,12 +297,12 @@ export function Ingest() {
   const [zone, setZone] = useState("");
   const [cluster, setCluster] = useState("");
   const [loss, setLoss] = useState(false);
-  const [given, setGiven] = useState({ counts: {}, uri: "", gpusPerNode: 8 });
+  const [given, setGiven] = useState({ counts: {}, uri: "", gpusPerNode: "" });
 
   const ofCluster = format === "sacct" ? cluster : ""; // an accounting may hold the jobs of several
   const look = useLook(place && `ingest/preview?${query({ input: place, format, time_zone: zone, cluster: ofCluster })}`);
   const { value: target } = useLook(cluster && `ingest/cluster?${query({ name: cluster })}`);
-  const file = useLook(given.from === "file" && given.uri && `ingest/nodes?${query({ input: given.uri, gpus_per_node: given.gpusPerNode })}`);
+  const file = useLook(given.from === "file" && given.uri && `ingest/nodes?${query({ input: given.uri, gpus_per_node: given.gpusPerNode || (look.value?.read ? mostOfNode(look.value.read) : "") })}`);
   const change = (part) => setGiven((before) => ({ ...before, ...part }));
   const choose = (path) => {
     setPlace(path);
@@ -377,7 +382,7 @@ export function Ingest() {
         h(Act, {
           label: `Ingest ${seen.name}${cluster ? ` as ${cluster}` : ""}`,
           disabled: missing.length > 0 || look.busy,
-          act: () => ingest({ place, format: seen.format, zone, cluster, nodes, loss }),
+          act: () => ingest({ place, read, format: seen.format, zone, cluster, nodes, loss }),
         }),
         muted("It starts ingest_logs and goes to its run; no row is lost without a reason. Days, profiles, throughput and more are fields of the ", h(Form, { dagId: "ingest_logs" }, "whole form"), "."),
       ),
