@@ -20,7 +20,7 @@ with DAG(
     description="All that the lake holds of one cluster goes; its releases and the pages of past runs stay.",
     doc_md=__doc__,
     schedule=None,
-    **every_dag("logs", hours=1),
+    **every_dag("logs", hours=2),
     params={
         "cluster": form_fields.another_cluster("Cluster", "The one to remove from the lake."),
         "typed_again": form_fields.another_cluster(

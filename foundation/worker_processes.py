@@ -2,20 +2,24 @@
 
 A process that is killed (memory ran out, a library crashed) costs its piece only, and it is known which. A
 process whose pipe closes ends: when this process is killed, none stays behind.
+
+A process is a fresh interpreter, since threads of libraries that are loaded here would not survive a fork. It
+imports what the work needs and nothing else: multiprocessing's own would import this process' `__main__` as
+well, which in a task of Airflow is Airflow, and that does not let itself be imported below a task.
 """
 
 import copy
-import multiprocessing
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import Connection, Pipe, wait
 from traceback import format_exc
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -39,7 +43,7 @@ class WorkerLostError(LucidError):
 
 @dataclass
 class _Worker:
-    process: BaseProcess
+    process: subprocess.Popen[bytes]
     pipe: Connection
     item: Any = None
 
@@ -48,7 +52,7 @@ class WorkerPool(Generic[Item, Result]):
     """Up to `workers` processes that do `work(item, progress)`; one works in this process.
 
     Processes live as long as the pool, so what they keep between pieces is there for the next ones. `work`
-    is a function of a module, or a `partial` of one: it, items and results are pickled.
+    is a function of a module other than `__main__`, or a `partial` of one: it, items and results are pickled.
     """
 
     def __init__(self, work: Callable[[Item, Progress], Result], workers: int) -> None:
@@ -72,7 +76,7 @@ class WorkerPool(Generic[Item, Result]):
             worker.process.terminate()
         for worker in (*self._idle, *self._busy.values()):
             worker.pipe.close()
-            worker.process.join()
+            worker.process.wait()
 
     def results(
         self,
@@ -134,28 +138,35 @@ def _telling(part: Part | None, item: Any) -> Progress:
 
 
 def _start(work: Callable[[Any, Progress], Any]) -> _Worker:
-    # A fresh interpreter: threads of libraries that are loaded here would not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, work), daemon=True)
-    process.start()
-    theirs.close()  # only the worker holds its end: when it dies, our end says so
+    ours, theirs = Pipe()
+    with theirs:  # only the worker keeps its end: when it dies, reading and writing ours say so at once
+        handle = theirs.fileno()
+        served = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({handle})"
+        process = subprocess.Popen(
+            [sys.executable, "-c", served], stdin=subprocess.DEVNULL, pass_fds=[handle]
+        )
+    with suppress(OSError):
+        ours.send(work)
     return _Worker(process, ours)
 
 
 def _death(worker: _Worker) -> WorkerLostError:
-    worker.process.join()
+    code = worker.process.wait()
     worker.pipe.close()
-    code = worker.process.exitcode or 0
-    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-    return WorkerLostError(
-        f"The worker process ended {how} during this run (9: often out of memory; try fewer --workers)."
-    )
+    if code < 0:
+        how = f"by signal {-code} during this run (9: often out of memory; try fewer --workers)"
+    else:
+        how = f"with exit code {code}; what it wrote to standard error says why"
+    return WorkerLostError(f"The worker process ended {how}.")
 
 
-def _serve(pipe: Connection, work: Callable[[Any, Progress], Any]) -> None:
-    """What a worker process does until its pipe closes. Ctrl-C is for the process that started it."""
+def serve(handle: int) -> None:
+    """What a worker process does until the pipe of this file descriptor closes.
+
+    Ctrl-C is for the process that started it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = Connection(handle)
     told_s = time.monotonic()
 
     def tell(kind: str, value: Any) -> None:
@@ -169,18 +180,17 @@ def _serve(pipe: Connection, work: Callable[[Any, Progress], Any]) -> None:
         if time.monotonic() - told_s >= SECONDS_BETWEEN_PARTS:
             tell("part", (done, total, what))
 
-    while True:
-        try:
+    with suppress(EOFError):
+        work = pipe.recv()
+        while True:
             item = pipe.recv()
-        except EOFError:
-            return
-        try:
-            result = work(item, part)
-        except Exception as error:
-            error.add_note(f"In a worker process:\n{format_exc()}")
-            tell("raised", _sendable(error))
-        else:
-            tell("done", result)
+            try:
+                result = work(item, part)
+            except Exception as error:
+                error.add_note(f"In a worker process:\n{format_exc()}")
+                tell("raised", _sendable(error))
+            else:
+                tell("done", result)
 
 
 def _sendable(error: Exception) -> Exception:

@@ -259,6 +259,27 @@ def small_throughput(bins: int = 144 * 10, seed: int = 0) -> pd.DataFrame:
     )
 
 
+def fill_small_lake(root: Path) -> None:
+    """A lake with ten days of `small`, a cluster of five virtual clusters, and its profiles."""
+    from cluster_logs.lake import Lake
+    from pipeline.profiling.profile_store import write_profile_set
+    from profiler_jobs.profile_table import ProfileSet
+
+    jobs = small_jobs(400)
+    jobs["virtual_cluster"] = [f"vc{i % 5}" for i in range(len(jobs))]
+    # The small models learned until midnight of the 10th: the last day begins later than that.
+    late = pd.Timestamp("2020-04-11T12:00", tz="UTC") - jobs["submit_time"].iloc[-1]
+    for column in ("submit_time", "start_time", "end_time"):
+        jobs.loc[jobs.index[-1], column] += late
+    names = sorted(set(jobs["virtual_cluster"]))
+    nodes = pd.DataFrame({"virtual_cluster": names, "nodes": 4, "gpus_per_node": 8, "date": None})
+    table = Lake(str(root))
+    table.write_jobs("small", jobs)
+    table.write_nodes("small", nodes)
+    solo, pairs = small_profiles()
+    write_profile_set(str(root), "small", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
+
+
 @pytest.fixture(scope="session")
 def small_model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Kind -> two saved models that differ, fitted on small data once per session."""

@@ -8,8 +8,11 @@ TAG = "lucid"
 # One slot a device (`make up` and docker-compose.yml create it): two tasks never measure on the same GPU.
 GPU_POOL = "gpu"
 
+# Of a task that only looks up, asks, announces or moves an alias; of all others DEFAULT_ARGS says it.
+STEP_TIMEOUT = timedelta(minutes=15)
+
 # Bad input fails at once (see operators/base.py); what is tried again is a service that did not answer, a
-# worker that died, a machine that restarted.
+# worker that died, a machine that restarted, and what was not done in time: much of it goes on where it was.
 DEFAULT_ARGS: dict[str, Any] = {
     "owner": OWNER,
     "retries": 2,

@@ -8,6 +8,7 @@ from typing import Any
 
 from foundation.disk_errors import disk_error
 from foundation.errors import DiskError, LucidError, ServiceUnavailableError
+from foundation.human_times import human_duration
 from lucid_airflow.dag_defaults import DAG_IDS
 from lucid_airflow.run_results import RunOutcome, tell
 from lucid_airflow.task_log import as_told, frames_wanted
@@ -43,12 +44,13 @@ def as_airflow_errors(context: Any = None) -> Iterator[None]:
 
     What we know of is told in one line of the task's log, without frames (`task_log.py`), in the run's note
     and on the tab *Result*. The unexpected keeps its traceback. A task that is skipped as there is nothing to
-    do tells that.
+    do tells that, and one that was stopped for its time how long it had.
     """
     from airflow.sdk.exceptions import (
         AirflowException,
         AirflowFailException,
         AirflowSkipException,
+        AirflowTaskTimeout,
         DownstreamTasksSkipped,
     )
 
@@ -59,6 +61,9 @@ def as_airflow_errors(context: Any = None) -> Iterator[None]:
             tell(context, str(nothing_to_do), outcome=RunOutcome.NOTHING)
         raise
     except DownstreamTasksSkipped:  # Airflow's way to end a task well
+        raise
+    except AirflowTaskTimeout:
+        _tell_failure(context, _too_long((context or {}).get("task")))
         raise
     except Exception as error:
         lucid_error = error if isinstance(error, LucidError) else disk_error(error)
@@ -82,6 +87,12 @@ def _tell_failure(context: Any, reason: str) -> None:
     named = _dags_of(reason)
     own = [dag.dag_id] if dag is not None and (not named or "In the form" in reason) else []
     tell(context, reason, outcome=RunOutcome.FAILED, forms=list(dict.fromkeys([*own, *named])))
+
+
+def _too_long(task: Any) -> str:
+    limit = getattr(task, "execution_timeout", None)
+    time = "the time that it may take" if limit is None else human_duration(limit.total_seconds())
+    return f"It was not done after {time}, and was stopped. Its log says how far it came."
 
 
 def in_the_forms_words(message: str, context: Any) -> str:

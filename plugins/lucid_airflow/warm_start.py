@@ -8,8 +8,6 @@ import logging
 import sys
 from importlib import import_module
 
-from airflow.__main__ import main as airflow
-
 # What most tasks use, the dearest first. None starts a thread of Python's or computes when imported, so that
 # forking afterwards is as safe as before.
 PRELOADED = (
@@ -35,6 +33,10 @@ def preload() -> None:
 
 
 if __name__ == "__main__":
+    # Here alone: a library may start a process below a task that imports its parent's main module again, and
+    # Airflow does not let itself be imported there.
+    from airflow.__main__ import main as airflow
+
     preload()
     sys.argv[0] = "airflow"
     airflow()

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
-from cluster_logs.lake import Lake
 from tests.airflow_home import REPOSITORY
-from tests.conftest import ReleaseShop, small_jobs, small_profiles
+from tests.conftest import ReleaseShop, fill_small_lake
 
 
 @pytest.fixture(scope="session")
@@ -44,26 +42,9 @@ def metadata_database() -> None:
 
 @pytest.fixture
 def small_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> Path:
-    """A lake with ten days of a cluster of five virtual clusters; where the tasks look for it."""
-    from pipeline.profiling.profile_store import write_profile_set
-    from profiler_jobs.profile_table import ProfileSet
-
+    """The lake of `fill_small_lake`, where the tasks look for it."""
     root = tmp_path / "lake"
-    table = Lake(str(root))
-    jobs = small_jobs(400)
-    jobs["virtual_cluster"] = [f"vc{i % 5}" for i in range(len(jobs))]
-    # The models of the shop learned until midnight of the 10th: the last day begins later than that.
-    late = pd.Timestamp("2020-04-11T12:00", tz="UTC") - jobs["submit_time"].iloc[-1]
-    for column in ("submit_time", "start_time", "end_time"):
-        jobs.loc[jobs.index[-1], column] += late
-    names = sorted(set(jobs["virtual_cluster"]))
-    table.write_jobs("small", jobs)
-    table.write_nodes(
-        "small",
-        pd.DataFrame({"virtual_cluster": names, "nodes": 4, "gpus_per_node": 8, "date": None}),
-    )
-    solo, pairs = small_profiles()
-    write_profile_set(str(root), "small", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
+    fill_small_lake(root)
     monkeypatch.setenv("LUCID_LAKE_URI", str(root))
     monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
     return root

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +90,47 @@ def test_an_experiment_whose_worker_died_says_what_to_do() -> None:
     stages = [("round 1", lambda: [1])]
     with pytest.raises(WorkerLostError, match=r"signal 9 .* Run it again: what is finished is kept"):
         run_stages(stages, killed, unit="trials", workers=2)
+
+
+REFUSES_TO_BE_IMPORTED = """
+from operator import contains
+from foundation.worker_processes import over_processes
+
+if __name__ != "__main__":
+    raise SystemExit("imported again")
+print(over_processes(contains, b"x" * 1_000_000, [120, 121], workers=2, what="letters"))
+"""
+
+
+@pytest.mark.slow
+def test_work_is_handed_over_whatever_the_main_module_of_this_process_is(tmp_path: Path) -> None:
+    """A task of Airflow is a fork of the scheduler, whose main module cannot be imported below a task."""
+    script = tmp_path / "scheduler.py"
+    script.write_text(REFUSES_TO_BE_IMPORTED)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("{120: True, 121: False}", "")
+
+
+def contains(shared: bytes, item: int) -> bool:
+    return item in shared
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_dies_before_it_has_its_work_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(WorkerLostError, match="exit code 1; what it wrote to standard error says why"):
+        over_processes(contains, b"x" * 1_000_000, [120, 121], workers=2, what="letters")
+    assert "ModuleNotFoundError" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_a_process_that_died_idle_costs_the_piece_that_it_is_given() -> None:
+    with WorkerPool(square, 2) as pool:
+        ((_, (_, pid)),) = pool.results([3])
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(WorkerLostError, match="signal 9"):
+            dict(pool.results([4]))
+        assert next(iter(pool.results([5])))[1][0] == 25

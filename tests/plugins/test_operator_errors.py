@@ -1,7 +1,10 @@
 """Bad input fails at once; a service that is away is tried again."""
 
+from datetime import timedelta
+from types import SimpleNamespace
+
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 
 from foundation.errors import (
     BadInputError,
@@ -97,17 +100,19 @@ class Task:
         (ServiceUnavailableError("MLflow is away"), "run_result", "failed", ["some"]),
         (KeyError("bug"), "run_result", "failed", ["some"]),
         (AirflowSkipException("There is no load: nothing to do."), "nothing_to_do", "nothing", []),
+        (AirflowTaskTimeout("not done after 2 h"), "run_result", "failed", ["some"]),
     ],
 )
 def test_whatever_ends_a_task_early_is_told_with_the_forms_that_mend_it(
-    error: Exception, key: str, outcome: str, forms: list[str]
+    error: BaseException, key: str, outcome: str, forms: list[str]
 ) -> None:
     from airflow.sdk import DAG, Param
 
     with DAG("some", params={"nodes_uri": Param("", type="string", title="Nodes")}) as dag:
         pass
     task = Task()
-    with pytest.raises(Exception), as_airflow_errors({"dag": dag, "ti": task}):  # noqa: B017
+    context = {"dag": dag, "ti": task, "task": SimpleNamespace(execution_timeout=timedelta(hours=2))}
+    with pytest.raises((Exception, AirflowTaskTimeout)), as_airflow_errors(context):
         raise error
     ((left, result),) = task.left.items()
     assert (left, result["outcome"], result["forms"]) == (key, outcome, forms)

@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator, SkipMixin
 from foundation.input_roots import reading_only_from
 from foundation.progress import Progress, lines
 from lucid_airflow import settings
+from lucid_airflow.dag_defaults import STEP_TIMEOUT
 from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.handover import REQUEST_REST, announce
 from lucid_airflow.links import model_version_path
@@ -21,8 +22,9 @@ class LucidOperator(BaseOperator):
     """An operator that does its work in `run`; a LucidError fails the task without another try.
 
     It opens nothing outside of the places that forms may read from, whatever its arguments say. A subclass
-    declares its fields as annotations (`declared_fields.py`), and with `multiple_outputs=True` in its class
-    line that each key of what it returns is an XCom of its own.
+    declares its fields as annotations (`declared_fields.py`), and in its class line with
+    `multiple_outputs=True` that each key of what it returns is an XCom of its own, with `is_step=True` that
+    it computes nothing and is done within STEP_TIMEOUT.
     """
 
     # Where the buttons of the task's page lead (`links.py`); run() sets them.
@@ -34,9 +36,12 @@ class LucidOperator(BaseOperator):
     characterisation_path: str | None = None
     plan_path: str | None = None
 
-    def __init_subclass__(cls, *, multiple_outputs: bool = False, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls, *, multiple_outputs: bool = False, is_step: bool = False, **kwargs: Any
+    ) -> None:
         super().__init_subclass__(**kwargs)
-        declare_fields(cls, multiple_outputs=multiple_outputs)
+        fixed = {"multiple_outputs": True} if multiple_outputs else {}
+        declare_fields(cls, fixed | ({"execution_timeout": STEP_TIMEOUT} if is_step else {}))
 
     def execute(self, context: Any) -> Any:
         """Run with our errors translated, once the places that the form names are admitted."""

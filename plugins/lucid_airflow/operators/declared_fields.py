@@ -10,7 +10,7 @@ Airflow's metaclass wraps a class' own constructor, and reads its signature for 
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_origin
 
 T = TypeVar("T")
@@ -21,25 +21,23 @@ Verbatim = Annotated[T, _NO_TEMPLATE]
 """The type of a field that is taken as the DAG file has it: no template, and no result of another task."""
 
 
-def declare_fields(cls: type[Any], *, multiple_outputs: bool) -> None:
+def declare_fields(cls: type[Any], fixed: Mapping[str, Any]) -> None:
     """Give an operator its constructor and its `template_fields`; a base class' fields come first.
 
-    `multiple_outputs` is what its base class is constructed with: whether each key of what the operator
-    returns is an XCom of its own.
+    `fixed` are arguments with which its base class is constructed whatever a DAG says.
     """
     declared = inspect.get_annotations(cls)
     templates = [name for name, annotation in declared.items() if not _is_verbatim(annotation)]
     cls.template_fields = (*cls.template_fields, *templates)
-    arguments = {"multiple_outputs": True} if multiple_outputs else {}
-    if declared or arguments:
-        cls.__init__ = _constructor(cls, list(declared), arguments)
+    if declared or fixed:
+        cls.__init__ = _constructor(cls, list(declared), fixed)
 
 
 def _is_verbatim(annotation: Any) -> bool:
     return get_origin(annotation) is Annotated and _NO_TEMPLATE in annotation.__metadata__
 
 
-def _constructor(cls: type[Any], names: list[str], arguments: dict[str, Any]) -> Callable[..., None]:
+def _constructor(cls: type[Any], names: list[str], fixed: Mapping[str, Any]) -> Callable[..., None]:
     parameters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls).get(name, REQUIRED))
         for name in names
@@ -47,7 +45,7 @@ def _constructor(cls: type[Any], names: list[str], arguments: dict[str, Any]) ->
 
     def construct(self: Any, **kwargs: Any) -> None:
         values = {each.name: kwargs.pop(each.name, each.default) for each in parameters}
-        super(cls, self).__init__(**arguments, **kwargs)
+        super(cls, self).__init__(**{**kwargs, **fixed})
         for name, value in values.items():
             setattr(self, name, value)
 

@@ -12,7 +12,7 @@ from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.run_results import tell
 
 
-class ResolveLoadOperator(LucidOperator, multiple_outputs=True):
+class ResolveLoadOperator(LucidOperator, multiple_outputs=True, is_step=True):
     """Find out which cluster's load is forecast, and whether its forecast is trained anew.
 
     The form's cluster, else the one that was announced, else every cluster of the lake with load; of several

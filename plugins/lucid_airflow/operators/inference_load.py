@@ -38,7 +38,7 @@ class IngestInferenceLoadOperator(IngestSeriesOperator):
         return ingest_recorded_load(source, load, self.log_progress())
 
 
-class AnnounceLoadOperator(LucidOperator):
+class AnnounceLoadOperator(LucidOperator, is_step=True):
     """Tell who forecasts it that there is new load of a cluster's inference servers, and where."""
 
     cluster: Any

@@ -174,7 +174,7 @@ class IngestProfilesOperator(LucidOperator):
         return asdict(report)
 
 
-class AnnounceTablesOperator(LucidOperator):
+class AnnounceTablesOperator(LucidOperator, is_step=True):
     """Tell the next DAG that all tables are ready and where they are.
 
     One task announces all of them, after every validation: a failed table starts nothing. Nor does a run by

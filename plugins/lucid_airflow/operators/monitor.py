@@ -96,7 +96,7 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
         return result
 
 
-class RequestRetrainingOperator(LucidOperator):
+class RequestRetrainingOperator(LucidOperator, is_step=True):
     """Announce that the models should be retrained, and until when the log is known."""
 
     retraining: Any

@@ -108,7 +108,7 @@ class CollectMeasurementsOperator(SkippingOperator, multiple_outputs=True):
         return result
 
 
-class AnnounceMeasurementsOperator(LucidOperator):
+class AnnounceMeasurementsOperator(LucidOperator, is_step=True):
     """Tell `retrain_models` that the profiles are new: the packing model is trained again."""
 
     cluster: Any

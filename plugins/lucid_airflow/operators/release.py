@@ -146,7 +146,7 @@ class ValidateReleaseOperator(LucidOperator):
         }
 
 
-class AnnounceVerdictOperator(LucidOperator):
+class AnnounceVerdictOperator(LucidOperator, is_step=True):
     """Tell `publish_release` that a release was judged; of a study it learns nothing.
 
     `judged`: what `ValidateReleaseOperator` returned.
@@ -166,7 +166,7 @@ class AnnounceVerdictOperator(LucidOperator):
         return result
 
 
-class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
+class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
     """Go on only with an approved release that nothing else stands against; else say why, and end as skipped
     or failed (LUCID_REFUSED_RUNS).
 
@@ -213,7 +213,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True):
         return result
 
 
-class PublishReleaseOperator(LucidOperator):
+class PublishReleaseOperator(LucidOperator, is_step=True):
     """Move a cluster's `champion` to an approved release. Publishing the champion again changes nothing.
 
     Unless the form `named` it, a release that was rolled back while a person was asked stays so. `reason`:
@@ -248,7 +248,7 @@ class PublishReleaseOperator(LucidOperator):
         return result
 
 
-class ReadChampionOperator(LucidOperator, multiple_outputs=True):
+class ReadChampionOperator(LucidOperator, multiple_outputs=True, is_step=True):
     """Say which release is live before it is left: a rollback that is tried again then does nothing.
 
     `cluster`: empty: the only one that has a release. `version`: the release that a person wants to leave;
@@ -273,7 +273,7 @@ class ReadChampionOperator(LucidOperator, multiple_outputs=True):
         return {"cluster": champion.cluster, "name": champion.name, "version": leave}
 
 
-class RollbackReleaseOperator(LucidOperator):
+class RollbackReleaseOperator(LucidOperator, is_step=True):
     """Move a cluster's `champion` from `from_version` back to `previous`, with the reason in the log."""
 
     operator_extra_links = (ReleaseLink(), MlflowLink())

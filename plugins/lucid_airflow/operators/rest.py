@@ -8,6 +8,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk.exceptions import AirflowSkipException
 
 from cluster_logs.cluster_names import CLUSTER_NAME
+from lucid_airflow.dag_defaults import STEP_TIMEOUT
 from lucid_airflow.handover import HANDED_ON, REST_KEY
 from lucid_airflow.run_results import tell
 
@@ -25,7 +26,7 @@ class RequestRestOperator(TriggerDagRunOperator):
             logical_date=None,
             skip_when_already_exists=True,
             trigger_rule="all_done",
-            **kwargs,
+            **{**kwargs, "execution_timeout": STEP_TIMEOUT},
         )
         self.after = after
 

@@ -13,7 +13,7 @@ from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_results import tell
 
 
-class ResolveInputsOperator(LucidOperator, multiple_outputs=True):
+class ResolveInputsOperator(LucidOperator, multiple_outputs=True, is_step=True):
     """Find out which release is to be judged: by the form, else by the event that started the run.
 
     `asset`: whose events count, one or several; of several releases the first, the rest is handed on. Where
