@@ -81,7 +81,7 @@ def runs_of(job_ids: Sequence[str], marks: Mapping[str, str]) -> list[str]:
 def marks_of_living() -> dict[str, str]:
     """What looks like a mark on jobs that wait or run, by id: accounting learns of it when a run ends."""
     fields = ",".join(f"{name}:0{FIELD_END}" for name in ("JobID", "admin_comment", "Comment"))
-    text = call(["squeue", "--all", "--noheader", "--array-unique", f"--Format={fields}"])
+    text = call(["squeue", "--all", "--noheader", "--array", f"--Format={fields}"])
     mark_of = {}
     for job_id, admin_comment, comment, _ in sacct_records(text, 4):
         if marks := _marks(admin_comment, comment):

@@ -37,7 +37,7 @@ _UNREACHABLE = re.compile(
 # nothing of the job until slurmdbd has answered. Slurm 22.05 says the former, after two seconds; and one that
 # was killed meanwhile waits for that number for good. A slurmctld that is away makes scontrol say it too.
 _NOT_YET = re.compile(r"unexpected message received for job|db index is being set", re.IGNORECASE)
-_NO_SUCH_JOB = "Invalid job id specified"
+NO_SUCH_JOB = "Invalid job id specified"
 NO_ACCOUNTING = "accounting storage is disabled"
 
 _QUEUE_FIELDS = ("JobID", "State", "exit_code", "RestartCnt", "NodeList", "Reason", "Name", "Comment")
@@ -193,7 +193,7 @@ def job_status(job_id: int) -> JobStatus:
     try:
         rows = _queue_rows(call([*_QUEUE_COMMAND, f"--jobs={job_id}"]))
     except BadInputError as error:
-        if _NO_SUCH_JOB not in str(error):
+        if NO_SUCH_JOB not in str(error):
             raise
         rows = []
     rows = rows or _accounted(job_id)
@@ -210,7 +210,7 @@ def cancel(job_id: int) -> None:
     try:
         call(["scancel", str(job_id)])
     except BadInputError as error:
-        if not any(words in str(error) for words in (_NO_SUCH_JOB, "already complet")):
+        if not any(words in str(error) for words in (NO_SUCH_JOB, "already complet")):
             raise
 
 

@@ -8,8 +8,8 @@ What this relies on, each seen on Slurm 22.05 (`tests/slurm/test_slurm_adapter*.
 
 - The tasks of an array that have not started are one record, whose JobID is the array's. A task that starts,
   or is held, requeued or changed alone, gets a JobID of its own; the last one keeps the array's. squeue
-  merges those that wait into the array's line, and shows of it what the record has: `--array-unique` does
-  not, and has a line a record.
+  merges those that wait into the array's line, and shows of it what one record has (24.11 too): which record
+  a task belongs to is seen with `--array` alone. (`--array-unique`, a line a record, is gone in 24.11.)
 - `tres-alloc` is what a waiting job asks for and what a running job has, as sacct's ReqTRES and AllocTRES,
   but with GPUs only where AccountingStorageTRES names gres/gpu. A running job has the memory that it asked
   for, or none where memory is not shared out (CR_Core); of GPUs it may have a type that it did not ask for.
@@ -20,7 +20,7 @@ What this relies on, each seen on Slurm 22.05 (`tests/slurm/test_slurm_adapter*.
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -36,7 +36,7 @@ from cluster_logs.slurm_words import (
 )
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.commands import NO_SUCH_JOB, call
 from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.node_reading import NodeKind
 from live_scheduler.slurm.other_facts import NOTHING, fact_columns, other_facts
@@ -89,7 +89,7 @@ _FORMAT = ",".join(
     f"{name}:0{_RECORD_END[:-1] if at == len(QUEUE_FIELDS) - 1 else _FIELD_END}"
     for at, name in enumerate(QUEUE_FIELDS)
 )
-SQUEUE = ("squeue", "--all", "--noheader", "--array-unique", f"--Format={_FORMAT}")
+SQUEUE = ("squeue", "--all", "--noheader", f"--Format={_FORMAT}")
 
 # Reasons for which a job would not start if it had GPUs. All others, those of later versions among them, say
 # that it waits for its turn or for nodes.
@@ -147,7 +147,16 @@ class QueueReader:
 
         `kinds` are the nodes of partitions whose nodes are all alike. Raises ServiceUnavailableError.
         """
-        return self.parse(records_of(_squeue((), limit_s)), kinds)
+        records = records_of(_squeue((), limit_s))
+        merged = {
+            values[_AT["ArrayJobID"]]
+            for values in records
+            if values[_AT["State"]] in _WAITING_STATES and count_tasks(values[_AT["ArrayTaskID"]]) > 1
+        }
+        if split := merged and _arrays_of_several_records(merged, limit_s):
+            records = [record for record in records if record[_AT["ArrayJobID"]] not in split]
+            records += _records_of_arrays(split, limit_s)
+        return self.parse(records, kinds)
 
     def parse(self, records: Sequence[Sequence[str]], kinds: Mapping[str, NodeKind]) -> list[QueueRow]:
         """Return the jobs of squeue's records, field by field."""
@@ -199,6 +208,38 @@ def records_of(text: str) -> list[list[str]]:
     if rest.strip() or any(len(values) != len(QUEUE_FIELDS) for values in fields):
         raise ServiceUnavailableError("squeue's answer broke off, or has other fields than were asked for.")
     return fields
+
+
+def _arrays_of_several_records(arrays: Set[str], limit_s: float) -> set[str]:
+    """Return those of the arrays whose waiting tasks are not all in one record, by a short line a task."""
+    fields = ",".join(f"{name}:0|" for name in ("ArrayJobID", "JobID", "State"))
+    text = call(["squeue", "--all", "--noheader", "--array", f"--Format={fields}"], limit_s=limit_s)
+    records: dict[str, str] = {}
+    split = set()
+    for line in text.splitlines():
+        array_id, raw_id, state, *_ = line.split("|")
+        if array_id in arrays and state in _WAITING_STATES and records.setdefault(array_id, raw_id) != raw_id:
+            split.add(array_id)
+    return split
+
+
+def _records_of_arrays(arrays: Set[str], limit_s: float) -> list[list[str]]:
+    """Return Slurm's records of arrays: the lines of tasks, one each, that share a JobID."""
+    try:
+        tasks = records_of(_squeue(("--array", f"--jobs={','.join(sorted(arrays))}"), limit_s))
+    except BadInputError as error:  # all of them have ended
+        if NO_SUCH_JOB not in str(error):
+            raise
+        return []
+    together: dict[str, list[str]] = {}
+    task_id = _AT["ArrayTaskID"]
+    for values in tasks:
+        record = together.get(values[0])
+        if record is None:
+            together[values[0]] = list(values)
+        else:
+            record[task_id] += f",{values[task_id]}"
+    return list(together.values())
 
 
 def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, words: str | None) -> QueueRow:
