@@ -66,6 +66,7 @@ class IngestSettings:
     - `max_bad_share`: of the rows; a log with more of them is refused (`cluster_logs.bad_rows`).
     - `mark_key`: whose marks on jobs are believed.
     - `load`: what is known of inference servers beside their file.
+    - `trace_start`: the instant of second 0 of times that count from the trace's own start.
     - `wait_s`: how long another writer of the cluster is waited for (default: ten minutes).
     """
 
@@ -77,6 +78,7 @@ class IngestSettings:
     max_bad_share: float = MAX_BAD_SHARE
     mark_key: MarkKey | None = None
     load: LoadReading = field(default_factory=LoadReading)
+    trace_start: datetime | None = None
     wait_s: float | None = None
 
 
@@ -110,11 +112,12 @@ def ingest_log(
         settings.gpus_per_node,
         settings.mark_key,
         settings.load,
+        settings.trace_start,
     )
     limit = BadRowLimit(input_uri, reader, check_max_bad_share(settings.max_bad_share))
     report = progress or silent
     sweep_unfinished(lake_uri)
-    start, end = _window(settings.start, settings.end, load_zone(settings.time_zone or reader.time_zone))
+    start, end = _window(settings.start, settings.end, load_zone(reader.clock(input_uri, settings.time_zone)))
     settings = replace(settings, start=start, end=end)
     bin_s = settings.bin_s
     if not 1 <= bin_s <= DAY_S or DAY_S % bin_s:

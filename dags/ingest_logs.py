@@ -125,6 +125,11 @@ with DAG(
         **form_fields.folded(
             "Rarely needed",
             {
+                "trace_start": form_fields.text(
+                    "Start of the trace",
+                    "Of formats whose times are seconds from it. Empty: the format's own.",
+                    form_fields.DAY_OR_TIME,
+                ),
                 "max_bad_share": form_fields.number(
                     "Most bad rows",
                     "Their share; with more nothing is written. 1: any number.",
@@ -155,6 +160,7 @@ with DAG(
             "days",
             "seed",
             "max_bad_share",
+            "trace_start",
         ),
         staged_uris=read_accounting.output["uris"],
         trigger_rule="none_failed",

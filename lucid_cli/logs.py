@@ -46,6 +46,13 @@ def ingest(
         str | None, typer.Option(metavar="TIME", help="Jobs submitted from then on; naive: the log's zone.")
     ] = None,
     end: Annotated[str | None, typer.Option(metavar="TIME", help="Jobs submitted before then.")] = None,
+    trace_start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Second 0 of a trace that counts seconds from its own start; alibaba-v2023: 2023-01-01.",
+        ),
+    ] = None,
     nodes: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster's size, kept in the lake."),
@@ -107,6 +114,7 @@ def ingest(
                 gpus_per_node=gpus_per_node,
                 start=parse_time(start, "--start"),
                 end=parse_time(end, "--end"),
+                trace_start=parse_time(trace_start, "--trace-start"),
                 bin_s=bin_s,
                 max_bad_share=max_bad_share,
                 load=LoadReading(servers, full_load, zeros_are_gaps, rates_column),

@@ -65,7 +65,10 @@ def ingest(
         list[str] | None, typer.Option(metavar="FILE", help="What `TZ=UTC scontrol show job -d` wrote.")
     ] = None,
     gpu_map: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV host,index,gpu_uuid, for --scontrol.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="CSV host,index,gpu_uuid, for --scontrol: index is the minor number."
+        ),
     ] = None,
     warm_up_s: Annotated[float, typer.Option(min=0, help="Seconds of each run to leave out.")] = 60.0,
     interval_s: Annotated[

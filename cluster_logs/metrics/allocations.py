@@ -194,7 +194,9 @@ def _runs_of_jobs(
 
 
 def read_gpu_map(uri: str) -> dict[tuple[str, int], str]:
-    """Read which GPU a node's index is: CSV host,index,gpu_uuid (`nvidia-smi --query-gpu=index,uuid`)."""
+    """Read which GPU a node's index is: CSV host,index,gpu_uuid, where the index is Slurm's (the minor number
+    of `nvidia-smi -q`), not nvidia-smi's own.
+    """
     columns = ("host", "index", "gpu_uuid")
     try:
         with open_input(uri) as stream:

@@ -8,6 +8,7 @@ checks that every job must pass, times, numbers, quarantine and accounting come 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
@@ -20,8 +21,11 @@ from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import load_zone
 from cluster_logs.readers.values import IntArray
 from cluster_logs.slurm_mark import MarkKey
+from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 
+# Second 0 of formats that count from the trace's own start, unless the format or the caller says otherwise.
+UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TableName = Literal["jobs", "throughput", "nodes", "node_states", "inference_load"]
 
 
@@ -30,7 +34,8 @@ class ReadOptions:
     """What the caller knows about the file. `time_zone` None: the format's own.
 
     `mark_key` is that of the cluster's live scheduler; without it no mark on a job is believed. `load`:
-    what is known of inference servers.
+    what is known of inference servers. `trace_start`: the instant of second 0 of times that count from the
+    trace's own start; None: the format's own.
     """
 
     cluster: str
@@ -38,16 +43,18 @@ class ReadOptions:
     gpus_per_node: int = 8
     mark_key: MarkKey | None = None
     load: LoadReading = field(default_factory=LoadReading)
+    trace_start: datetime | None = None
 
 
 @dataclass(frozen=True)
 class Context:
     """What `normalise` may use beside the chunk: the options, and `facts` that `prepare` found in the
-    file.
+    file. `second_0_s`: when the trace starts, in seconds since 1970.
     """
 
     options: ReadOptions
     facts: object = None
+    second_0_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,10 @@ def _no_size(source: TextSource) -> StatedSize | None:
     return None
 
 
+def _no_zone(source: TextSource) -> str | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Reader:
     """A log format. `time_zone` is the clock of times that carry no offset.
@@ -74,7 +85,9 @@ class Reader:
     With `counts_from_zero` times are seconds from the log's own beginning, which the table puts at
     1970-01-01. `stated_size` is what the file says of its cluster; `machines` gives (virtual cluster,
     machine, GPUs of one job there) of a chunk, for formats that name machines. `export` is the command that
-    writes such a log, for the advice on one that was written otherwise.
+    writes such a log, for the advice on one that was written otherwise. `trace_start` is second 0 of a format
+    whose times may count from the trace's own start (naive: on the reader's clock); None: they never do.
+    `stated_zone` is the cluster's time zone as the file names it.
     """
 
     name: str
@@ -88,6 +101,28 @@ class Reader:
     stated_size: Callable[[TextSource], StatedSize | None] = _no_size
     machines: Callable[[RawChunk], Iterator[tuple[str, str, int]]] | None = None
     export: str = ""
+    trace_start: datetime | None = None
+    stated_zone: Callable[[TextSource], str | None] = _no_zone
+
+    def clock(self, uri: str, time_zone: str | None) -> str:
+        """The time zone of a log: the one that was given, else the file's own, else the format's."""
+        return time_zone or self.stated_zone(TextSource(uri)) or self.time_zone
+
+    def second_0(self, options: ReadOptions) -> float:
+        """Second 0 of the trace, in seconds since 1970 (UTC); 0 for a format without one.
+
+        Raises BadInputError for a given start with a format that has none.
+        """
+        if self.trace_start is None:
+            if options.trace_start is None:
+                return 0.0
+            raise BadInputError(
+                f"A start of the trace was given, but times of format {self.name!r} do not count from it.",
+                remedy="Leave it out.",
+            )
+        start = options.trace_start or self.trace_start
+        zone = load_zone(options.time_zone or self.time_zone)
+        return (start if start.tzinfo else start.replace(tzinfo=zone)).timestamp()
 
 
 @dataclass(frozen=True)
@@ -118,7 +153,8 @@ def read_chunks(
     """
     time_zone = options.time_zone or reader.time_zone
     load_zone(time_zone)
-    context = Context(options, reader.prepare(TextSource(uri, most_bytes=most_bytes), options))
+    second_0_s = reader.second_0(options)
+    context = Context(options, reader.prepare(TextSource(uri, most_bytes=most_bytes), options), second_0_s)
     source = TextSource(uri, progress, most_bytes)
     for chunk in reader.chunks(source, options):
         checker = RowChecker(chunk, source.name, time_zone)

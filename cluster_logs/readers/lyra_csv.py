@@ -2,8 +2,8 @@
 workers_min, workers_max, fungible, heterogeneous, and the draws u_checkpoint, u_elastic, u_hetero, u_wrong,
 u_err.
 
-`submit_s` counts seconds from the log's beginning (1970-01-01 in the table). `duration_s` and `gpus` are
-those of `workers_min` workers. Whether a job is elastic follows from its workers.
+`submit_s` counts seconds from the log's beginning (1970-01-01 in the table, unless another start is given).
+`duration_s` and `gpus` are those of `workers_min` workers. Whether a job is elastic follows from its workers.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RowChecker
@@ -35,7 +35,9 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
             checker.reject(np.abs(checker.number(column)) > 1, q.IMPLAUSIBLE_DRAW, column)
     gpus = checker.number("gpus")
     checker.reject(np.isfinite(gpus) & (gpus != gpus_each * least), q.GPUS_OF_OTHER_WORKERS, "gpus")
-    return build_jobs(checker, _COLUMNS, {"submit_time": checker.seconds("submit_s")})
+    return build_jobs(
+        checker, _COLUMNS, {"submit_time": checker.seconds("submit_s", since_s=context.second_0_s)}
+    )
 
 
 def _worker_count(checker: RowChecker, column: str) -> np.ndarray:
@@ -54,4 +56,5 @@ READER = Reader(
     chunks=Layout(required=("job_id", "submit_s", "duration_s", "gpus", *_COUNTS, *_FLAGS), optional=_DRAWS),
     normalise=_normalise,
     counts_from_zero=True,
+    trace_start=UNIX_EPOCH,
 )

@@ -2,9 +2,9 @@
 
 Each row is an elastic job that makes use of up to `num_jobs` GPUs. `service` is its run time (s) on one GPU:
 the job table's `single_gpu_s`. How long it runs on more depends on its model's speed-up curve, which the file
-does not hold, so that `duration_s` is null. `submit_time` counts seconds from the trace's beginning (from
-1970-01-01 in the table), `sleep_time` the seconds since the submission before it. `app_id` is the row's
-number from 0. The name of the job is that of its model.
+does not hold, so that `duration_s` is null. `submit_time` counts seconds from the trace's beginning
+(1970-01-01 in the table, unless another start is given), `sleep_time` the seconds since the submission before
+it. `app_id` is the row's number from 0. The name of the job is that of its model.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RowChecker
@@ -26,7 +26,11 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     return build_jobs(
         checker,
         source_columns("pcs-csv"),
-        {"gpus": gpus, "submit_time": checker.seconds("submit_time"), "single_gpu_s": service_s},
+        {
+            "gpus": gpus,
+            "submit_time": checker.seconds("submit_time", since_s=context.second_0_s),
+            "single_gpu_s": service_s,
+        },
     )
 
 
@@ -40,4 +44,5 @@ READER = Reader(
     ),
     normalise=_normalise,
     counts_from_zero=True,
+    trace_start=UNIX_EPOCH,
 )

@@ -1,12 +1,14 @@
 """The Standard Workload Format 2.2 of the Parallel Workloads Archive: 18 columns, `;` comments, -1 for
 unknown.
 
-Times count seconds from the header's `UnixStartTime`; without one they count from 1970-01-01. A processor
-is the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The partition is the
-virtual cluster; queues share nodes and are none. Requested memory is KB a processor, of as many as were
-asked for. Status 0 failed, 1 completed, 5 cancelled (while it waited, where it has no run time or no
-processors), -1 unknown (null); lines with status 2, 3, 4 are partial runs of a job that has a summary line,
-and are skipped.
+Times count seconds from the header's `UnixStartTime`, or from the start that is given; without either from
+1970-01-01. `TimeZoneString` names the cluster's clock: windows without a zone and hours of the day are those
+of it. `TimeZone`, which it replaced, knows no summer time and is not read (NASA's is an hour behind until 31
+October). A processor is the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The
+partition is the virtual cluster; queues share nodes and are none. Requested memory is KB a processor, of as
+many as were asked for. Status 0 failed, 1 completed, 5 cancelled (while it waited, where it has no run time
+or no processors), -1 unknown (null); lines with status 2, 3, 4 are partial runs of a job that has a summary
+line, and are skipped.
 """
 
 import re
@@ -19,13 +21,14 @@ from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.node_states import MAX_NODES
-from cluster_logs.readers.base import Context, Reader, ReadOptions, StatedSize
+from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader, ReadOptions, StatedSize
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.time_zones import NOT_A_TIME
+from cluster_logs.readers.time_zones import NOT_A_TIME, load_zone
 from cluster_logs.readers.values import FloatArray, as_mask, instants_of_seconds
+from foundation.errors import BadInputError
 
 COLUMNS = (
     "job",
@@ -52,6 +55,7 @@ _PARTIAL = ("2", "3", "4")
 
 _COMMENT = re.compile(rb"(?m)^[ ]*;.*\n")
 _SIZE = re.compile(rb"(?m)^;[ \t]*(MaxNodes|MaxProcs):[ \t]*([0-9]{1,9})(?![0-9])")
+_ZONE = re.compile(rb"(?m)^;[ \t]*TimeZoneString:[ \t]*([A-Za-z0-9_+/-]+)")
 _START = re.compile(rb"(?m)^;[ \t]*UnixStartTime:[ \t]*([0-9]{1,12})")
 
 
@@ -79,11 +83,19 @@ def _stated_size(source: TextSource) -> StatedSize | None:
     return StatedSize(nodes, processors // nodes, f"MaxNodes: {nodes}, MaxProcs: {processors}")
 
 
-def _start_of_log_s(source: TextSource, options: ReadOptions) -> int:
-    """The header's UnixStartTime, 0 without one; the header lies in the first block."""
-    first = next(source.blocks())
-    match = _START.search(first)
-    return int(match.group(1)) if match else 0
+def _stated_zone(source: TextSource) -> str | None:
+    """The header's TimeZoneString; None without one, and for a name that no time zone has."""
+    match = _ZONE.search(next(source.blocks()))
+    try:
+        return None if match is None else load_zone(match[1].decode()).key
+    except BadInputError:
+        return None
+
+
+def _start_of_log_s(source: TextSource, options: ReadOptions) -> int | None:
+    """The header's UnixStartTime, None without one; the header lies in the first block."""
+    match = _START.search(next(source.blocks()))
+    return int(match.group(1)) if match else None
 
 
 def _known(values: FloatArray) -> FloatArray:
@@ -96,7 +108,8 @@ def _word(text: str) -> str | None:
 
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     checker.skip(as_mask(pc.is_in(checker.text("status"), pa.array(_PARTIAL))), q.PARTIAL_EXECUTION)
-    origin_s = float(str(context.facts))
+    stated = context.facts if context.options.trace_start is None else None
+    origin_s = float(stated) if isinstance(stated, int) else context.second_0_s
     submit = checker.seconds("submit", since_s=origin_s)
     submit_s = np.where(submit == NOT_A_TIME, np.nan, submit / 1e6)
     wait_s, run_s = _known(checker.number("wait")), _known(checker.number("run"))
@@ -148,4 +161,6 @@ READER = Reader(
     normalise=_normalise,
     prepare=_start_of_log_s,
     stated_size=_stated_size,
+    trace_start=UNIX_EPOCH,
+    stated_zone=_stated_zone,
 )

@@ -91,7 +91,9 @@ def read_log_files(files: LogFiles, view: View, progress: Progress = silent) -> 
     if files.jobs is not None and files.source_format is None:
         raise BadInputError("--jobs needs its format.", remedy="Give it with --format.")
     reader = None if files.source_format is None else load_reader(files.source_format)
-    zone = load_zone(view.time_zone or (reader.time_zone if reader else "UTC"))
+    zone = load_zone(
+        reader.clock(files.jobs, view.time_zone) if reader and files.jobs else view.time_zone or "UTC"
+    )
     jobs, bins, notes = _no_jobs(), None, []
     if files.jobs is not None and reader is not None:
         if reader.table == "throughput":

@@ -67,7 +67,7 @@ class MetricsSource:
         if self.scontrol and not self.gpu_map:
             raise BadInputError(
                 "Slurm names GPUs by their index on a node.",
-                remedy="Say which GPU that is: --gpu-map FILE, CSV host,index,gpu_uuid.",
+                remedy="Say which GPU that is: --gpu-map FILE, CSV host,index,gpu_uuid, by minor number.",
             )
 
 

@@ -261,7 +261,7 @@ def _read(reader: Reader, uri: str, options: ReadOptions) -> RowsRead:
         reasons=_by_reason(account, bad),
         columns=columns,
         rows=[[_cell(row[name]) for name in columns] for row in rows.slice(0, _ROWS_SHOWN).to_pylist()],
-        time_zone=options.time_zone or reader.time_zone,
+        time_zone=reader.clock(uri, options.time_zone),
         counts_from_zero=reader.counts_from_zero,
         too_many_bad=_too_many_bad(uri, reader, account, limit),
         **(_job_facts(reader, uri, rows, options.gpus_per_node) if jobs else {}),

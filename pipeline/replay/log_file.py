@@ -30,8 +30,10 @@ class LogFile:
 
     @property
     def zone(self) -> ZoneInfo:
-        """The log's clock. Raises UnknownNameError for a format that there is not."""
-        return ZoneInfo(self.time_zone or load_reader(self.source_format).time_zone)
+        """The log's clock. Raises UnknownNameError for a format that there is not, NotFoundError for a file
+        that is not there.
+        """
+        return ZoneInfo(load_reader(self.source_format).clock(self.path, self.time_zone))
 
     def read(self, progress: Progress = silent) -> tuple[pd.DataFrame, list[str]]:
         """Read all jobs, as a job table, and say which rows were left out."""

@@ -487,7 +487,7 @@ def test_kalos_run_time_is_end_minus_start() -> None:
 
 def test_alibaba_shares_and_phases() -> None:
     pods = read("alibaba-v2023").set_index("job_id")
-    assert pods["state"].tolist() == ["CANCELLED", "COMPLETED", "FAILED", "CANCELLED", "RUNNING"]
+    assert pods["state"].tolist() == ["RUNNING", "COMPLETED", "FAILED", "CANCELLED", "RUNNING"]
     shared = pods.loc["openb-pod-0001"]
     assert (shared["gpus"], shared["gpu_share"], shared["cpus"], shared["queuing_delay_s"]) == (
         1,

@@ -79,6 +79,7 @@ class IngestLogsOperator(LucidOperator):
     seed: Any = 0
     staged_uris: Any = None
     max_bad_share: Any = MAX_BAD_SHARE
+    trace_start: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
@@ -104,6 +105,7 @@ class IngestLogsOperator(LucidOperator):
                 start=read_time(self.start or start),
                 end=read_time(self.end or end),
                 max_bad_share=float(self.max_bad_share),
+                trace_start=read_time(self.trace_start),
             ),
             progress=self.log_progress(),
         )
