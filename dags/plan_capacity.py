@@ -4,9 +4,9 @@ Answers an operator's questions by replays of a cluster's log: how many nodes of
 virtual cluster, keep the mean or a percentile of waits under a limit, what sleeping nodes cost in waiting and
 save in energy and money, and what servers on loan from inference save.
 
-The page (the button *Plan* of the task; all of them: `/lucid/plans/`) has the answers, both sides of each
-bound, a front of nodes, energy and waits with intervals, and for each row the `lucid simulate` that repeats
-it. The same form again replays nothing that is there already.
+The page (the button *Plan* of the task; all of them: `lucid/plans/` below Airflow's address) has the answers,
+both sides of each bound, a front of nodes, energy and waits with intervals, and for each row the
+`lucid simulate` that repeats it. The same form again replays nothing that is there already.
 """
 
 from airflow.sdk import DAG

@@ -45,7 +45,7 @@ class _KeptPageLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address, or an empty string (no button) when no page was written."""
         path = getattr(operator, self.set_by, None)
-        return f"/lucid/{self.below}/{path}" if path else ""
+        return settings.airflow_path(f"lucid/{self.below}/{path}") if path else ""
 
 
 class DataDocsLink(_KeptPageLink):

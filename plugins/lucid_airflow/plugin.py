@@ -42,30 +42,31 @@ class LucidPlugin(AirflowPlugin):
     fastapi_apps: ClassVar[list[dict[str, Any]]] = [
         {"app": PagesApp(), "url_prefix": "/lucid", "name": "Lucid pages"}
     ]
-    # `name` is the label, and the global that the script leaves its component in.
+    # `name` is the label, and the global that the script leaves its component in. Addresses without a slash
+    # in front are looked up below Airflow's own, which may have a prefix ([api] base_url).
     react_apps: ClassVar[list[dict[str, Any]]] = [
         {
             "name": "Lucid",
-            "bundle_url": "/lucid/assets/lucid.js",
+            "bundle_url": "lucid/assets/lucid.js",
             "url_route": "lucid",
             "destination": "nav",
             "nav_top_level": True,
         },
         {
             "name": "Lucid at a glance",
-            "bundle_url": "/lucid/assets/home.js",
+            "bundle_url": "lucid/assets/home.js",
             "destination": "dashboard",
         },
         {
             "name": "Results",
-            "bundle_url": "/lucid/assets/results.js",
+            "bundle_url": "lucid/assets/results.js",
             "url_route": "results",
             "destination": "dag",
         },
         *(
             {
                 "name": "Result",
-                "bundle_url": "/lucid/assets/result.js",
+                "bundle_url": "lucid/assets/result.js",
                 "url_route": route,  # Airflow shows one app of a route alone
                 "destination": destination,
             }

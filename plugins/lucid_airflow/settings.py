@@ -33,6 +33,7 @@ Variables are read inside tasks only: a DAG file may not ask the database while 
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from foundation.environment import read_json_object, read_switch
 from foundation.errors import BadInputError
@@ -80,6 +81,11 @@ def airflow_url() -> str:
 
         url = str(conf.get("api", "base_url", fallback=""))
     return url.rstrip("/")
+
+
+def airflow_path(path: str) -> str:
+    """Return where a page of Airflow's is on its site: behind the prefix of `airflow_url`, if it has one."""
+    return f"{urlsplit(airflow_url()).path}/{path}"
 
 
 def state_dir() -> Path:

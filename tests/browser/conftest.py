@@ -98,7 +98,7 @@ class Visits:
                 timezone_id="UTC",
             )
             if role is not None:
-                cookie = {"name": "_token", "value": installation.token(role), "url": installation.url}
+                cookie = {"name": "_token", "value": installation.token(role), "url": f"{installation.url}/"}
                 context.add_cookies([cookie])
             self.contexts[key] = context
         return self.contexts[key]

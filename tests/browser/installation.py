@@ -48,8 +48,8 @@ class Installation:
 
     @property
     def url(self) -> str:
-        """Where the API server listens."""
-        return self.config.airflow_url
+        """Where people open Airflow: below a prefix, as on a site of many: no page may assume the root."""
+        return f"{self.config.airflow_url}/airflow"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -60,6 +60,7 @@ class Installation:
         return stack_environment(self.config, plain) | {
             "LUCID_TRACKING_URI": f"sqlite:///{self.config.mlflow_dir / 'mlflow.db'}",
             "LUCID_INPUT_ROOTS": str(self.folder),
+            "AIRFLOW__API__BASE_URL": self.url,
             "LUCID_REQUIRE_APPROVAL": "true",
             "LUCID_GATE_RULES": json.dumps({"resamples": 400, "decision_jobs": 256, "naive_margin_pct": 10}),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{role}:{role}" for role in ROLES),

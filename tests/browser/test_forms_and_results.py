@@ -34,4 +34,4 @@ def test_a_dags_results_lead_to_a_refusal_that_looks_refused(visit: Callable[...
     row.get_by_role("link").click()
     expect(page.get_by_role("alert").or_(page.get_by_text("Refused", exact=True)).first).to_be_visible()
     link = page.get_by_role("link", name=f"All about release {REFUSED} of {CLUSTER}")
-    expect(link).to_have_attribute("href", f"/plugin/lucid/releases/{CLUSTER}/{REFUSED}")
+    expect(link).to_have_attribute("href", f"/airflow/plugin/lucid/releases/{CLUSTER}/{REFUSED}")

@@ -63,6 +63,13 @@ def test_the_release_of_a_task_is_a_page_at_airflows_address(monkeypatch) -> Non
     assert ReleaseLink().get_link(Bare(), ti_key=None) == ""
 
 
+def test_pages_that_runs_leave_are_behind_the_prefix_of_airflows_address(monkeypatch) -> None:
+    monkeypatch.delenv("LUCID_AIRFLOW_URL", raising=False)
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://site.example.org/airflow")
+    link = DataDocsLink().get_link(Task(), ti_key=None)
+    assert link == "/airflow/lucid/data-docs/philly/jobs/index.html"
+
+
 def test_no_link_to_a_store_that_is_not_a_website(monkeypatch) -> None:
     monkeypatch.delenv("LUCID_MLFLOW_UI_URL", raising=False)
     monkeypatch.setenv("LUCID_TRACKING_URI", "sqlite:///mlflow.db")

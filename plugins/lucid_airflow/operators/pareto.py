@@ -126,7 +126,7 @@ class CollectFrontOperator(LucidOperator, multiple_outputs=True):
         base = settings.mlflow_ui_url()
         summary = front_markdown(
             front,
-            page_url=f"/lucid/fronts/{self.front_path}" if self.front_path else None,
+            page_url=settings.airflow_path(f"lucid/fronts/{self.front_path}") if self.front_path else None,
             mlflow_url=f"{base}/#/{self.mlflow_path}" if base and self.mlflow_path else None,
         )
         self.log.info("%s", summary)
