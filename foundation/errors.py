@@ -8,6 +8,7 @@ LucidError
 ├── HalfWrittenError         tables that a writer began to change and did not end
 ├── ValidationFailedError    a table failed its expectations
 ├── ReleaseRefusedError      a release that may not be published or loaded
+├── ServiceRefusedError      MLflow answered, and will not do what it was asked: asking again changes nothing
 ├── DiskError                a disk that is full, read-only or failing; memory that is not there
 └── ServiceUnavailableError  MLflow, Airflow or storage did not answer
     └── ClusterBusyError     another process writes the cluster's tables
@@ -107,6 +108,10 @@ class ReleaseRefusedError(LucidError):
 
 class ServiceUnavailableError(LucidError):
     """A service that the command needs did not answer."""
+
+
+class ServiceRefusedError(LucidError):
+    """A service answered, and will not do what it was asked."""
 
 
 class DiskError(LucidError):

@@ -76,7 +76,7 @@ def options(
     logging.basicConfig(handlers=[shown], level=level)
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO" if debug else "WARNING")
     if not debug:
-        for chatty in ("mlflow", "alembic", "great_expectations", "matplotlib"):
+        for chatty in ("mlflow", "urllib3", "alembic", "great_expectations", "matplotlib"):
             logging.getLogger(chatty).setLevel(logging.ERROR)
 
 

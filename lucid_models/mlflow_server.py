@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from foundation.bounded_http import refuse_readable_secret, without_proxies
-from foundation.errors import NotFoundError, ServiceUnavailableError
+from foundation.errors import LucidError, NotFoundError, ServiceRefusedError, ServiceUnavailableError
 from foundation.private_files import private_database
 
 Result = TypeVar("Result")
 
 _SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 SQLITE = "sqlite:///"
+_MOST_TOLD = 500  # characters of MLflow's own words
+_LOGIN = "Check the login: MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
+_ADDRESS = "LUCID_TRACKING_URI must be the address of an MLflow server."
+_REMEDIES = {  # by MLflow's code
+    "PERMISSION_DENIED": f"{_LOGIN} Behind another host's name the server needs --allowed-hosts.",
+    "UNAUTHENTICATED": _LOGIN,
+    "ENDPOINT_NOT_FOUND": _ADDRESS,
+}
 _QUIET = {
     # No telemetry leaves the machine; standard output belongs to the commands' own results.
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -77,7 +85,7 @@ class MlflowServer:
             return None
 
     def call(self, ask: Callable[[], Result]) -> Result:
-        """Return the answer; raises NotFoundError, ServiceUnavailableError."""
+        """Return the answer; raises NotFoundError, ServiceRefusedError, ServiceUnavailableError."""
         from mlflow.exceptions import MlflowException
         from requests.exceptions import RequestException
 
@@ -89,14 +97,42 @@ class MlflowServer:
                 raise NotFoundError(
                     f"MLflow on {self.tracking_uri} does not have it: {error.message}"
                 ) from error
-            raise ServiceUnavailableError(
-                f"MLflow on {self.tracking_uri} failed: {error.message}",
-                remedy="Check that it runs (`make up`) and LUCID_TRACKING_URI.",
-            ) from error
+            raise self._failure(error) from error
         except FileNotFoundError as error:
             raise NotFoundError(f"MLflow on {self.tracking_uri} does not have it: {error}") from error
         except (RequestException, OSError) as error:
-            raise ServiceUnavailableError(
-                f"MLflow on {self.tracking_uri} did not answer: {error}",
-                remedy="Check that it runs (`make up`) and LUCID_TRACKING_URI.",
-            ) from error
+            raise self._no_answer(error) from error
+
+    def _failure(self, error: Any) -> LucidError:
+        """What an error of MLflow's client means: no answer, a refusal, or a fault of the server's own."""
+        if error.get_http_status_code() < 500:
+            told = _in_short(error.message.removeprefix(f"{error.error_code}: "))
+            return ServiceRefusedError(
+                f"MLflow on {self.tracking_uri} refused it: {told}.", remedy=_REMEDIES.get(error.error_code)
+            )
+        cause = _first_cause(error)
+        if isinstance(cause, OSError):
+            return self._no_answer(error)
+        return ServiceUnavailableError(
+            f"MLflow on {self.tracking_uri} failed: {_in_short(getattr(cause, 'message', str(cause)))}.",
+            remedy=f"Its log says more. {_ADDRESS}",
+        )
+
+    def _no_answer(self, error: BaseException) -> ServiceUnavailableError:
+        cause = _first_cause(error)
+        why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+        return ServiceUnavailableError(
+            f"MLflow on {self.tracking_uri} did not answer ({why}).",
+            remedy="Check that it runs (`make up`) and LUCID_TRACKING_URI.",
+        )
+
+
+def _in_short(told: str) -> str:
+    return told.strip().partition("\n")[0].rstrip(".")[:_MOST_TOLD]
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What went wrong first: below MLflow's client, requests and urllib3 it is the system's own error."""
+    while below := error.__cause__ or error.__context__:
+        error = below
+    return error

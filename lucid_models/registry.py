@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from foundation.errors import LucidError, NotFoundError, ServiceUnavailableError
+from foundation.errors import LucidError, NotFoundError, ServiceRefusedError
 from foundation.leftovers import scratch_folder
 from foundation.process_identity import is_gone, own_process
 from lucid_models.code_version import CodeVersion, code_version
@@ -49,7 +49,8 @@ class FoundRun:
 class Registry(MlflowServer):
     """Runs, models and aliases on one MLflow server (or SQLite file).
 
-    Every method raises ServiceUnavailableError when MLflow does not answer.
+    Every method raises ServiceUnavailableError when MLflow does not answer, ServiceRefusedError when it will
+    not do what it was asked.
     """
 
     def __init__(self, tracking_uri: str) -> None:
@@ -66,7 +67,7 @@ class Registry(MlflowServer):
         code = code_version()
         all_tags = {"mlflow.runName": name, PROCESS_TAG: own_process(), **_code_tags(code), **(tags or {})}
         place = self.call(lambda: self._experiment(experiment))
-        with suppress(ServiceUnavailableError):
+        with suppress(LucidError):
             self._end_runs_left_behind(place)
         run_id = self.call(lambda: self.client.create_run(place, tags=all_tags)).info.run_id
         status = "FAILED"
@@ -76,7 +77,7 @@ class Registry(MlflowServer):
         finally:
             try:
                 self.call(lambda: self.client.set_terminated(run_id, status))
-            except ServiceUnavailableError:
+            except LucidError:
                 if status == "FINISHED":
                     raise
 
@@ -120,6 +121,13 @@ class Registry(MlflowServer):
 
     def _experiment(self, name: str) -> str:
         stored = self.client.get_experiment_by_name(name)
+        if stored is not None and stored.lifecycle_stage == "deleted":
+            raise ServiceRefusedError(
+                f"The experiment {name!r} of MLflow on {self.tracking_uri} is deleted: it takes no runs.",
+                remedy="Restore it, MLFLOW_TRACKING_URI set to this address: `mlflow experiments restore "
+                f"--experiment-id {stored.experiment_id}`. Or delete it for good, and the next run makes it "
+                f"anew: `mlflow gc --experiment-ids {stored.experiment_id}` on the server's store.",
+            )
         if stored is not None:
             return str(stored.experiment_id)
         try:
@@ -144,13 +152,29 @@ class Registry(MlflowServer):
     # Registered models ---------------------------------------------------------------------------------
 
     def ensure_model(self, name: str, description: str) -> None:
-        """Create the registered model unless it is there."""
-        if self.found(lambda: self.client.get_registered_model(name)) is None:
-            try:
-                self.call(lambda: self.client.create_registered_model(name, description=description))
-            except LucidError:
-                if self.found(lambda: self.client.get_registered_model(name)) is None:
-                    raise
+        """Create the registered model unless it is there.
+
+        Raises ServiceRefusedError where MLflow keeps a prompt by this name.
+        """
+        if self._is_registered(name):
+            return
+        try:
+            self.call(lambda: self.client.create_registered_model(name, description=description))
+        except LucidError as error:
+            if self._is_registered(name):  # another process was faster
+                return
+            if getattr(error.__cause__, "error_code", None) != "RESOURCE_ALREADY_EXISTS":
+                raise
+            raise self._taken_by_prompt(name, "it cannot be a registered model's") from error
+
+    def _is_registered(self, name: str) -> bool:
+        return self.found(lambda: self.client.get_registered_model(name)) is not None
+
+    def _taken_by_prompt(self, name: str, therefore: str) -> ServiceRefusedError:
+        return ServiceRefusedError(
+            f"MLflow on {self.tracking_uri} keeps a prompt by the name {name!r}: {therefore}.",
+            remedy="Delete that prompt (MLflow's page Prompts), and do this again.",
+        )
 
     def models_named(self, prefix: str) -> dict[str, dict[str, int]]:
         """The registered models whose names begin so, each with its aliases and their versions."""
@@ -177,7 +201,11 @@ class Registry(MlflowServer):
         description: str,
         model_id: str | None = None,
     ) -> int:
-        """Register what lies at `source`, with its tags in the same call; returns the version."""
+        """Register what lies at `source`, with its tags in the same call; returns the version.
+
+        Raises ServiceRefusedError where MLflow made the version but lists it nowhere: below a prompt's name
+        it takes versions that no search finds and no alias can name.
+        """
         with self.as_current():
             made = self.call(
                 lambda: self.client.create_model_version(
@@ -190,6 +218,8 @@ class Registry(MlflowServer):
                     await_creation_for=0,
                 )
             )
+        if not self._is_registered(name):
+            raise self._taken_by_prompt(name, f"version {made.version} was made, but is listed nowhere")
         return int(made.version)
 
     def describe_version(self, name: str, version: int, description: str) -> None:
