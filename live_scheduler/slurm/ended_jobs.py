@@ -1,7 +1,9 @@
 """What became of jobs: from accounting where there is one, else from slurmctld while it remembers them.
 
 sacct is asked for the last run of each job. A job whose last run was requeued, or waits, or runs, has not
-ended and is left out, to be asked for again; so is one of which slurmdbd does not know (yet).
+ended and is left out, to be asked for again; so is one of which slurmdbd does not know (yet). Of a run that
+was preempted, or whose node failed, accounting does not say whether the job goes on: for some seconds that
+is its last run also where it was requeued. It is the end of a job that is in no queue.
 """
 
 from collections.abc import Sequence
@@ -48,8 +50,10 @@ _FIELDS = (
 )
 _COMMAND = sacct_command(_FIELDS)
 _ENDED = (JobState.COMPLETED, JobState.CANCELLED, JobState.FAILED)
-# These runs are over, the job is not: it waits for its next run.
-_CUT = ("REQUEUED", "PREEMPTED")
+# This run is over, the job is not: it waits for its next run.
+_REQUEUED = "REQUEUED"
+# After these a job ends (PreemptMode=CANCEL, --no-requeue) or waits for its next run.
+_MAY_GO_ON = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL")
 
 
 class NoAccountingError(BadInputError):
@@ -96,10 +100,12 @@ def dissolved(array_id: str, task: LiveJob, at_s: float) -> EndedJob:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A job of sacct's, `end` None while it waits or runs."""
+    """A job of sacct's by Slurm's number, `end` None while it waits or runs; `may_go_on`: in a next run."""
 
+    raw_id: str
     job: LiveJob
     end: EndedJob | None
+    may_go_on: bool
 
 
 def _last_runs(rows: Sequence[_Row]) -> dict[str, EndedJob]:
@@ -122,8 +128,14 @@ def _ask(options: Sequence[str], marks: MarkKey, limit_s: float) -> list[_Row]:
         if NO_ACCOUNTING in str(error):
             raise NoAccountingError("This Slurm keeps no accounts (accounting_storage/none).") from error
         raise
-    rows = (_row(values, marks) for values in sacct_records(text, len(_FIELDS)))
-    return [row for row in rows if row is not None]
+    told = (_row(values, marks) for values in sacct_records(text, len(_FIELDS)))
+    rows = [row for row in told if row is not None]
+    if any(row.may_go_on for row in rows):
+        # Asked after sacct: what was requeued by then is there.
+        queue = call(["squeue", "--all", "--noheader", "--array", "--Format=JobID:0"], limit_s=limit_s)
+        queued = set(queue.split())
+        return [replace(row, end=None) if row.may_go_on and row.raw_id in queued else row for row in rows]
+    return rows
 
 
 def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
@@ -148,7 +160,7 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
     ) = values
     submit_s, end_s = time_s(submit), time_s(end)
     # slurmdbd learns of a very short job's end first, and seconds later what job it was.
-    if submit_s is None or not partition or state_word.startswith(_CUT):
+    if submit_s is None or not partition or state_word.startswith(_REQUEUED):
         return None
     # Of a job that was cancelled while it waited some versions say that it started then.
     start_s = time_s(start) if allocated else None
@@ -178,8 +190,9 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
     )
     state = slurm_state(state_word)
     if state not in _ENDED or end_s is None:
-        return _Row(job, None)
-    return _Row(job, EndedJob.of_run(job, state, start_s, end_s))
+        return _Row(raw_id, job, None, may_go_on=False)
+    end = EndedJob.of_run(job, state, start_s, end_s)
+    return _Row(raw_id, job, end, may_go_on=state_word.startswith(_MAY_GO_ON))
 
 
 def remembered(marks: MarkKey, limit_s: float) -> list[EndedJob]:
@@ -187,7 +200,7 @@ def remembered(marks: MarkKey, limit_s: float) -> list[EndedJob]:
     ended = []
     for job, state_word, end_s in read_ended(marks, limit_s):
         state = slurm_state(state_word)
-        if state not in _ENDED or state_word in _CUT:
+        if state not in _ENDED or state_word == _REQUEUED:
             continue
         ended.append(EndedJob.of_run(job, state, job.start_time_s, end_s))
     return ended

@@ -26,6 +26,8 @@ from live_scheduler.adapter import (
     StartAfter,
 )
 from live_scheduler.cluster_state import OTHER_FACTS, EndedJob, LiveJob
+from live_scheduler.memory.journal import JobEventKind
+from live_scheduler.memory.tracking import JobTracker
 from live_scheduler.slurm import accounting
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.control import PRIORITIES
@@ -33,7 +35,7 @@ from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_columns import FACTS
 from lucid_models.duration.levels import PARTS, hierarchy
 from pipeline.ingest.cluster_size import count_machines, shown_sizes
-from tests.slurm.accounted_slurm import wait_until
+from tests.slurm.accounted_slurm import told, wait_until
 from tests.slurm.adapter_jobs import FULL, ODD, runs, submit, until_reads
 from tests.slurm.conftest import commands_talk_to, skip_without_slurm
 from tests.slurm.private_slurm import SEARCH_PATH, Node, Partition, PrivateSlurm, short_folder
@@ -55,10 +57,15 @@ def accounts() -> Iterator[PrivateSlurm]:
         partitions=(
             Partition("vc1", ("n1", "n2")),
             Partition("shared", ("s1",)),
-            Partition("prof", ("p1",), max_time_min=60),
+            Partition("prof", ("p1",), max_time_min=60, options="PreemptMode=REQUEUE"),
+            Partition("urgent", ("s1", "p1"), options="PriorityTier=10"),
         ),
         accounting=True,
-        settings={"MessageTimeout": "2"},
+        settings={
+            "MessageTimeout": "2",
+            "PreemptType": "preempt/partition_prio",
+            "PreemptMode": "CANCEL",
+        },
     )
     try:
         with cluster:
@@ -205,6 +212,34 @@ def test_ends_of_all_kinds(slurm: PrivateSlurm, adapter: SlurmAdapter, tmp_path:
     assert ends == sorted(ends)
     latest = max(ends)
     assert {each.end_time_s for each in adapter.ended_since(latest)} == {latest}
+
+
+def test_a_preempted_job_has_ended_unless_it_waits_for_its_next_run(
+    slurm: PrivateSlurm, adapter: SlurmAdapter
+) -> None:
+    began_s = time.time() - 2
+    cancelled = submit(slurm, "--partition=shared", "--gres=gpu:2")
+    requeued = submit(slurm, "--partition=prof", "--gres=gpu:2", "--requeue")
+    until_reads(slurm, adapter, lambda state: runs(state, cancelled, requeued), "they run")
+    slurm.wait_for(
+        lambda: told(slurm, cancelled) == told(slurm, requeued) == "RUNNING", "accounting has them"
+    )
+    for node in ("s1", "p1"):
+        submit(slurm, "--partition=urgent", "--gres=gpu:2", f"--nodelist={node}")
+    state = until_reads(
+        slurm,
+        adapter,
+        lambda state: cancelled not in state.by_id and state.by_id[requeued].waiting,
+        "one has gone, and the other waits again",
+    )
+    end = until_ended(slurm, adapter, [cancelled], began_s)[cancelled]
+    assert end.state == "CANCELLED"
+    assert end.duration_s is not None
+    # Its run is told as PREEMPTED too, and alone until slurmdbd hears of the next one.
+    assert adapter.ended([requeued], began_s) == []
+    assert {each.job.job_id for each in adapter.ended_since(began_s)} & {cancelled, requeued} == {cancelled}
+    (event,) = JobTracker({cancelled: end.job}, {cancelled: began_s}).settle({cancelled: end}, state.at_s)
+    assert (event.kind, event.duration_s) == (JobEventKind.ENDED, end.duration_s)
 
 
 def test_ends_are_told_later_when_slurmdbd_is_down(slurm: PrivateSlurm, adapter: SlurmAdapter) -> None:
