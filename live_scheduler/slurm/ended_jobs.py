@@ -191,8 +191,8 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
     state = slurm_state(state_word)
     if state not in _ENDED or end_s is None:
         return _Row(raw_id, job, None, may_go_on=False)
-    end = EndedJob.of_run(job, state, start_s, end_s)
-    return _Row(raw_id, job, end, may_go_on=state_word.startswith(_MAY_GO_ON))
+    ended = EndedJob.of_run(job, state, start_s, end_s)
+    return _Row(raw_id, job, ended, may_go_on=state_word.startswith(_MAY_GO_ON))
 
 
 def remembered(marks: MarkKey, limit_s: float) -> list[EndedJob]:
