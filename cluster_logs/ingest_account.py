@@ -20,7 +20,8 @@ from cluster_logs.spool import PartSpool
 @dataclass(frozen=True)
 class IngestReport:
     """What became of the rows of one file. `reasons` counts by reason of quarantine and by rule of
-    skipping, `notes` what else was noticed (`quarantine.NOTES`).
+    skipping, `notes` what else was noticed (`quarantine.NOTES`), `unknown_values` by fact how many values of
+    rows that are kept could not be used and are unknown.
     """
 
     cluster: str
@@ -34,6 +35,7 @@ class IngestReport:
     first_submit: datetime | None
     last_submit: datetime | None
     notes: dict[str, int] = field(default_factory=dict)
+    unknown_values: dict[str, int] = field(default_factory=dict)
 
     @property
     def left_out(self) -> str:
@@ -53,6 +55,7 @@ def count_rows(account: Accounting, chunk: ReadChunk, limit: BadRowLimit) -> Non
     account.rows_in += chunk.rows_in
     account.skipped.update(chunk.skipped)
     account.noted.update(chunk.noted)
+    account.unknown_values.update(chunk.unknown_values)
     for counted in pc.value_counts(chunk.refused.column("reason")).to_pylist():
         account.quarantined[counted["values"]] += counted["counts"]
     limit.watch(account, chunk.refused)
@@ -98,4 +101,5 @@ def report_of(
         first_submit=times[0],
         last_submit=times[1],
         notes=dict(account.noted),
+        unknown_values=dict(sorted(account.unknown_values.items())),
     )

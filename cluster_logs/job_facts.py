@@ -502,6 +502,17 @@ JOB_FACTS: tuple[JobFact, ...] = (
     ),
 )
 
+# Without these a row is no job: its identity, its size, and its times, of which the state says what is final.
+_TIMES = frozenset({"state", "start_time", "end_time", "duration_s", "single_gpu_s"})
+_OF_WORKERS = frozenset({"gpus_per_worker", "workers_min", "workers_max"})
+_DECISIVE = frozenset(fact.name for fact in JOB_FACTS if fact.required) | _TIMES | _OF_WORKERS
+
+
+def may_be_unknown(name: str) -> bool:
+    """Whether a job whose value of this fact cannot be used is kept without it; else its row is refused."""
+    return name not in _DECISIVE
+
+
 # The first of these facts that a job has tells whose it is.
 OWNERS = ("user", "account", "group")
 

@@ -49,8 +49,7 @@ JOB_SCHEMA = pa.schema(
     ]
 )
 
-# Facts that came to the table after digests of it were stored; see `to_digest`.
-LATER_FACTS = ("account", "group", "queue", "qos", "gpu_type", "requested_memory_mib")
+_OPTIONAL = frozenset(fact.name for fact in JOB_FACTS if not fact.required)
 
 THROUGHPUT_SCHEMA = pa.schema(
     [
@@ -105,9 +104,10 @@ QUARANTINE_SCHEMA = pa.schema(
 
 
 def to_digest(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Jobs as digests take them: LATER_FACTS count only where a job has them, so that older digests hold."""
-    unknown = [name for name in LATER_FACTS if name in jobs and jobs[name].isna().all()]
-    return jobs.drop(columns=unknown)
+    """Jobs as digests take them: without the facts that no job has, so that a fact which comes to the table
+    changes no digest of jobs without it.
+    """
+    return jobs.drop(columns=[name for name in jobs if name in _OPTIONAL and jobs[name].isna().all()])
 
 
 def describe(schema: pa.Schema) -> pd.DataFrame:

@@ -18,6 +18,7 @@ UNBALANCED_QUOTES = "unbalanced_quotes"
 NON_UTF8_TEXT = "non_utf8_text"
 NOT_A_JOB = "not_a_job"
 UNREADABLE_NUMBER = "unreadable_number"
+UNREADABLE_VALUE = "unreadable_value"
 UNREADABLE_TIME = "unreadable_time"
 IMPLAUSIBLE_TIME = "implausible_time"
 MISSING_JOB_ID = "missing_job_id"
@@ -63,6 +64,7 @@ REASONS: Mapping[str, str] = {
     NON_UTF8_TEXT: "The row holds bytes that are not UTF-8 text.",
     NOT_A_JOB: "The element is not an object with the fields of a job.",
     UNREADABLE_NUMBER: "A number was expected.",
+    UNREADABLE_VALUE: "The value is none that the format knows.",
     UNREADABLE_TIME: "A time was expected, as YYYY-MM-DD HH:MM:SS with an optional zone (or, in formats that "
     "say so, as seconds).",
     IMPLAUSIBLE_TIME: "The time lies before 1970 or after 2099.",
@@ -177,6 +179,7 @@ class Accounting:
     quarantined: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     noted: Counter[str] = field(default_factory=Counter)  # rows that are counted above, too
+    unknown_values: Counter[str] = field(default_factory=Counter)  # by optional fact, of rows that are kept
 
     def reasons(self) -> dict[str, int]:
         """Count by reason and rule, by name."""
@@ -189,6 +192,7 @@ class Accounting:
         self.quarantined += more.quarantined
         self.skipped += more.skipped
         self.noted += more.noted
+        self.unknown_values += more.unknown_values
 
     def totals(self) -> dict[str, int]:
         """The account as reports have it: rows_in, rows_kept, rows_quarantined, rows_skipped."""

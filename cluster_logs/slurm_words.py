@@ -58,6 +58,9 @@ _MINUTES = re.compile(r"[0-9]{1,12}")
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]+)?")
 # An amount of memory, in MiB without a unit; before Slurm 21.08 sacct's ReqMem ended in what has so much.
 _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([KMGTP]?)[nc]?")
+# Slurm 16 and 17 say an amount of each core as one of each node, and leave in it the bit that tells them
+# apart.
+OF_EACH_CORE_MIB = 2.0**31
 _MIB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 # The entries of a list; commas in brackets part the numbers of devices: `gpu:v100:2(IDX:0,2),shard:8`.
 _ENTRIES = re.compile(r"(?:[^,()]|\([^()]*\))+")

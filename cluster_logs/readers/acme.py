@@ -36,7 +36,10 @@ _OF_KALOS = {fact: column for fact, column in _COLUMNS.items() if fact != "durat
 def _normaliser(columns: Mapping[str, str]) -> Callable[[RowChecker, Context], pa.Table]:
     def normalise(checker: RowChecker, context: Context) -> pa.Table:
         memory = columns["requested_memory_mib"]
-        of_job_mib = checker.number(memory) * checker.number("node_num") * 1024 if memory in checker else None
+        of_job_mib = None
+        if memory in checker:
+            of_pod_gib = checker.number(memory, fact="requested_memory_mib")
+            of_job_mib = of_pod_gib * checker.number("node_num", fact="nodes") * 1024
         return build_jobs(checker, columns, {"requested_memory_mib": of_job_mib}, states=slurm_state)
 
     return normalise

@@ -79,7 +79,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
             "gpus": gpus,
             # A pod without GPUs has no share to speak of.
             "gpu_share": np.where(gpus == 0, 1.0, share),
-            "cpus": checker.number("cpu_milli") / 1000,
+            "cpus": checker.number("cpu_milli", fact="cpus") / 1000,
             "state": pc.if_else(pa.array(by_hand), JobState.CANCELLED.value, words),
             "submit_time": submit,
             "start_time": start,

@@ -129,7 +129,7 @@ class Reader:
 class ReadChunk:
     """One chunk's outcome: good rows (the table's schema without cluster), refused rows, skipped rows.
 
-    `noted` counts rows by `quarantine.NOTES`.
+    `noted` counts rows by `quarantine.NOTES`, `unknown_values` what could not be used by the optional fact.
     """
 
     rows: pa.Table
@@ -137,6 +137,7 @@ class ReadChunk:
     skipped: Counter[str]
     rows_in: int
     noted: Counter[str]
+    unknown_values: Counter[str] = field(default_factory=Counter)
 
 
 def read_chunks(
@@ -160,7 +161,8 @@ def read_chunks(
         checker = RowChecker(chunk, source.name, time_zone)
         rows = reader.normalise(checker, context)
         skipped = checker.skipped() + Counter({BESIDE_TABLE: chunk.beside_table})
-        yield ReadChunk(rows, checker.refused(reader.name), skipped, chunk.rows_in, +checker.noted)
+        noted, unknown_values = +checker.noted, checker.unknown_values()
+        yield ReadChunk(rows, checker.refused(reader.name), skipped, chunk.rows_in, noted, unknown_values)
 
 
 def read_raw_rows(

@@ -41,7 +41,8 @@ def build_jobs(
     `columns` names the source's column behind each fact (`job_facts.source_columns`): it is read by the
     fact's kind, and a refusal points at it. `derived` are the facts that are not read so: what the reader
     made of several columns. `states` translates the source's words for states; `unknown` stands for an
-    unknown number or text. With `signed_estimates` an estimate may be below 0: it is a belief.
+    unknown number or text. With `signed_estimates` an estimate may be below 0: it is a belief. What cannot be
+    used of a fact that a job may be without is unknown, and counted (`RowChecker.unknown_values`).
 
     Run time is end - start where both are known (published durations are not always that), else what the
     source states. A job that waits or runs has no end and no run time, whatever its row holds, and one that
@@ -115,11 +116,11 @@ def _read(
     if fact.name == "state" and states is not None:
         return checker.mapped(column, states, pa.string())
     if fact.kind is Kind.TIME:
-        return checker.instant(column)
+        return checker.instant(column, fact=fact.name)
     if fact.kind is Kind.TEXT:
-        text = checker.text(column) if fact.required else checker.optional_text(column)
+        text = checker.text(column) if fact.required else checker.optional_text(column, fact=fact.name)
         return text if unknown is None else pc.if_else(pc.equal(text, str(unknown)), None, text)
-    numbers = checker.number(column)
+    numbers = checker.number(column, fact=fact.name)
     return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
 
 
@@ -130,7 +131,7 @@ def _check_identity(checker: RowChecker, values: Mapping[str, Values], source: M
         checker.reject(missing, q.MISSING_VIRTUAL_CLUSTER, source["virtual_cluster"])
 
 
-def _check_sizes(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
+def _check_sizes(checker: RowChecker, values: dict[str, Values], source: Mapping[str, str]) -> None:
     gpus = values["gpus"]
     checker.reject(np.isnan(gpus), q.MISSING_GPUS, source["gpus"])
     checker.reject(gpus < 0, q.NEGATIVE_GPUS, source["gpus"])
@@ -140,17 +141,16 @@ def _check_sizes(checker: RowChecker, values: Mapping[str, Values], source: Mapp
     if share is not None:
         checker.reject(~((share > 0) & (share <= 1)), q.IMPLAUSIBLE_GPU_SHARE, source["gpu_share"])
     for fact in JOB_FACTS:
-        amounts = values[fact.name]
         plain = fact.is_number and not fact.is_duration and fact.name not in ("gpus", "gpu_share")
-        if plain and amounts is not None:
+        if plain and values[fact.name] is not None:
             least = min(0.0, fact.bounds[0]) if fact.bounds else 0.0
-            checker.reject(amounts < least, q.NEGATIVE_COUNT, source[fact.name])
-            checker.reject(amounts > MAX_COUNT, q.IMPLAUSIBLE_COUNT, source[fact.name])
+            reasons = (q.NEGATIVE_COUNT, q.IMPLAUSIBLE_COUNT)
+            values[fact.name] = _within(checker, fact, values[fact.name], (least, MAX_COUNT), reasons, source)
 
 
 def _check_times(
     checker: RowChecker,
-    values: Mapping[str, Values],
+    values: dict[str, Values],
     source: Mapping[str, str],
     start: IntArray,
     end: IntArray,
@@ -164,11 +164,26 @@ def _check_times(
     checker.reject(started & ended & (end < start), q.END_BEFORE_START, source["end_time"])
     checker.reject(ended & (end < submit), q.END_BEFORE_SUBMIT, source["end_time"])
     for fact in JOB_FACTS:
-        spans_s = values[fact.name]
-        if fact.is_duration and spans_s is not None:
-            if fact.name != "estimated_duration_s" or not signed_estimates:
-                checker.reject(spans_s < 0, q.NEGATIVE_DURATION, source[fact.name])
-            checker.reject(spans_s > MAX_DURATION_S, q.IMPLAUSIBLE_DURATION, source[fact.name])
+        if fact.is_duration and values[fact.name] is not None:
+            least = -np.inf if fact.name == "estimated_duration_s" and signed_estimates else 0.0
+            reasons = (q.NEGATIVE_DURATION, q.IMPLAUSIBLE_DURATION)
+            bounds = (least, MAX_DURATION_S)
+            values[fact.name] = _within(checker, fact, values[fact.name], bounds, reasons, source)
+
+
+def _within(
+    checker: RowChecker,
+    fact: JobFact,
+    amounts: FloatArray,
+    bounds: tuple[float, float],
+    reasons: tuple[str, str],
+    source: Mapping[str, str],
+) -> FloatArray:
+    """The amounts within bounds; for those below and above there is a reason each."""
+    below, above = amounts < bounds[0], amounts > bounds[1]
+    checker.cannot_use(below, reasons[0], source[fact.name], fact.name)
+    checker.cannot_use(above, reasons[1], source[fact.name], fact.name)
+    return np.where(below | above, np.nan, amounts)
 
 
 def _check_state(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ _REQUIRED = ("job_id", "submit_time", "gpus")
 
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     derived: dict[str, Values] = {
-        name: checker.instant_or_seconds(name) for name in _TIMES if name in checker
+        name: checker.instant_or_seconds(name, fact=name) for name in _TIMES if name in checker
     }
     words = checker.optional_text("state")
     if words is not None:

@@ -14,7 +14,8 @@ from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import Values, build_jobs
 from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.slurm_words import gpus_of_tres, slurm_state
+from cluster_logs.readers.tres import gpus_in_tres
+from cluster_logs.slurm_words import slurm_state
 
 _COLUMNS = source_columns("queue")
 _TRES = "req_tres"
@@ -22,12 +23,12 @@ _TRES = "req_tres"
 
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     derived: dict[str, Values] = {
-        fact: checker.instant_or_seconds(_COLUMNS[fact])
+        fact: checker.instant_or_seconds(_COLUMNS[fact], fact=fact)
         for fact in ("submit_time", "start_time", "end_time")
         if _COLUMNS[fact] in checker
     }
     if checker.first_of(_COLUMNS["gpus"]) == _TRES:
-        derived["gpus"] = checker.mapped_numbers(_TRES, gpus_of_tres)
+        derived["gpus"] = gpus_in_tres(checker, _TRES)
     return build_jobs(checker, _COLUMNS, derived, states=slurm_state)
 
 

@@ -1,7 +1,7 @@
 """One chunk of rows on its way through the checks: columns in, good rows and refused rows out."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
+from cluster_logs.job_facts import may_be_unknown
 from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from cluster_logs.readers.values import (
     FloatArray,
     Instants,
     IntArray,
     Mask,
+    Numbers,
+    as_mask,
     instants_of_seconds,
     is_missing,
     parse_instants,
@@ -54,16 +57,26 @@ class RawChunk:
     objects: Sequence[Any] = ()
 
 
+# What a translator of cells may raise for one that it cannot read.
+_UNTRANSLATABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
 @dataclass
 class RowChecker:
-    """The rows of a chunk and, for each, the first reason against it (if any)."""
+    """The rows of a chunk and, for each, the first reason against it (if any).
+
+    A cell that cannot be used refuses its row where it tells the job's identity, times or size. A method that
+    is given the `fact` it reads for makes the value of any other unknown instead, and counts it.
+    """
 
     chunk: RawChunk
     source_file: str
     time_zone: str
     noted: Counter[str] = field(default_factory=Counter)
+    _lost: dict[str, Mask] = field(default_factory=dict)
     _verdicts: list[tuple[str, str | None, bool]] = field(default_factory=list)
     _texts: dict[str, pa.Array] = field(default_factory=dict)
+    _undecodable: dict[str, Mask | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._verdict = np.zeros(len(self.chunk.rows), dtype=np.int16)
@@ -81,24 +94,27 @@ class RowChecker:
 
     # Columns -------------------------------------------------------------------------------------------
 
-    def text(self, column: str) -> pa.Array:
-        """A column as text; a row whose bytes are not UTF-8 is refused and null here."""
+    def text(self, column: str, *, fact: str | None = None) -> pa.Array:
+        """A column as text, null where its bytes are not UTF-8, which cannot be used."""
         if column not in self._texts:
-            self._texts[column] = self._decode(column)
+            self._texts[column], self._undecodable[column] = self._decode(column)
+        undecodable = self._undecodable[column]
+        if undecodable is not None:
+            self.cannot_use(undecodable, q.NON_UTF8_TEXT, column, fact)
         return self._texts[column]
 
-    def optional_text(self, column: str) -> pa.Array | None:
+    def optional_text(self, column: str, *, fact: str | None = None) -> pa.Array | None:
         """A column as text with null where the source says nothing; None when the source lacks the column."""
         if column not in self:
             return None
-        text = self.text(column)
+        text = self.text(column, fact=fact)
         missing = is_missing(text)
         return pc.if_else(pa.array(missing), None, text) if missing.any() else text
 
-    def number(self, column: str) -> FloatArray:
-        """A column as numbers, NaN where it is empty; rows with something else are refused."""
-        numbers = parse_numbers(self._values(column))
-        self.reject(numbers.unreadable, q.UNREADABLE_NUMBER, column)
+    def number(self, column: str, *, fact: str | None = None) -> FloatArray:
+        """A column as numbers, NaN where it is empty; what else stands there cannot be used."""
+        numbers = parse_numbers(self._values(column, fact))
+        self.cannot_use(numbers.unreadable, q.UNREADABLE_NUMBER, column, fact)
         return numbers.values
 
     def count(
@@ -112,15 +128,16 @@ class RowChecker:
         self.reject(counts != step * np.floor(counts / step), between_steps, column)
         return counts
 
-    def instant(self, column: str) -> IntArray:
-        """A column as UTC microseconds, NOT_A_TIME where it is empty; rows with something else are
-        refused.
+    def instant(self, column: str, *, fact: str | None = None) -> IntArray:
+        """A column as UTC microseconds, NOT_A_TIME where it is empty; what else stands there cannot be
+        used.
         """
-        return self._checked(parse_instants(self._values(column), self.time_zone), column)
+        return self._checked(parse_instants(self._values(column, fact), self.time_zone), column, fact)
 
-    def instant_or_seconds(self, column: str) -> IntArray:
+    def instant_or_seconds(self, column: str, *, fact: str | None = None) -> IntArray:
         """The same; a column that holds numbers counts seconds since 1970 (UTC), whatever the time zone."""
-        return self._checked(parse_instants_or_seconds(self._values(column), self.time_zone), column)
+        values = self._values(column, fact)
+        return self._checked(parse_instants_or_seconds(values, self.time_zone), column, fact)
 
     def seconds(self, column: str, *, since_s: float = 0.0, time_zone: str = "UTC") -> IntArray:
         """A column of seconds as UTC microseconds: `since_s` and the column add up to the seconds since 1970
@@ -130,22 +147,78 @@ class RowChecker:
         """
         return self._checked(instants_of_seconds(self.number(column) + since_s, time_zone), column)
 
-    def mapped(self, column: str, translate: Callable[[str], object], kind: pa.DataType) -> pa.Array:
-        """A column with each distinct text translated once; null stays null."""
-        encoded = pc.dictionary_encode(self.text(column))
-        translated = pa.array([translate(word) for word in encoded.dictionary.to_pylist()], kind)
-        return translated.take(encoded.indices)
+    def mapped(
+        self, column: str, translate: Callable[[str], object], kind: pa.DataType, *, fact: str | None = None
+    ) -> pa.Array:
+        """A column with each distinct text translated once; null stays null.
 
-    def mapped_numbers(self, column: str, translate: Callable[[str], float | None]) -> FloatArray:
-        """A column of texts that hold a number each, NaN where unknown."""
-        values = self.mapped(column, translate, pa.float64())
-        return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+        A text at which `translate` fails cannot be used, and is null here.
+        """
+        encoded = pc.dictionary_encode(self.text(column, fact=fact))
+        words = [_translated(translate, word) for word in encoded.dictionary.to_pylist()]
+        failed = pa.array([word is _FAILED for word in words], pa.bool_())
+        if failed.true_count:
+            self.cannot_use(as_mask(failed.take(encoded.indices)), q.UNREADABLE_VALUE, column, fact)
+        values = pa.array([None if word is _FAILED else word for word in words], kind)
+        return values.take(encoded.indices)
+
+    def translated_number(
+        self,
+        column: str,
+        translate: Callable[[str], float | None],
+        *,
+        fact: str | None = None,
+        missing: Collection[str] = (),
+    ) -> FloatArray:
+        """A column of texts that hold a number each, NaN where it is empty or says one of the words `missing`
+        (in any case).
+
+        A text that `translate` makes no finite number of, or fails at, cannot be used.
+        """
+        numbers = self.parsed(column, translate, fact=fact, missing=missing)
+        self.cannot_use(numbers.unreadable, q.UNREADABLE_NUMBER, column, fact)
+        return numbers.values
+
+    def parsed(
+        self,
+        column: str,
+        translate: Callable[[str], float | None],
+        *,
+        fact: str | None = None,
+        missing: Collection[str] = (),
+    ) -> Numbers:
+        """The same, without a verdict on what cannot be read: for a fact that is made of several columns."""
+
+        def number(word: str) -> float:
+            translated = _translated(translate, word)
+            value = translated if isinstance(translated, int | float) else np.nan
+            return float(value) if np.isfinite(value) else np.nan
+
+        encoded = pc.dictionary_encode(self.text(column, fact=fact))
+        amounts = pa.array(map(number, encoded.dictionary.to_pylist()), pa.float64())
+        taken = amounts.take(encoded.indices).to_numpy(zero_copy_only=False)
+        said = ~is_missing(encoded.dictionary)
+        if missing:
+            said &= ~as_mask(
+                pc.is_in(
+                    pc.utf8_upper(encoded.dictionary), pa.array(sorted(word.upper() for word in missing))
+                )
+            )
+        stated = as_mask(pa.array(said).take(encoded.indices))
+        return Numbers(np.where(stated, taken, np.nan), stated & np.isnan(taken))
 
     # Verdicts ------------------------------------------------------------------------------------------
 
     def reject(self, mask: Mask, reason: str, column: str | None) -> None:
         """Refuse rows; the first reason against a row is the one that is recorded."""
         self._judge(mask, reason, column, skip=False)
+
+    def cannot_use(self, mask: Mask, reason: str, column: str | None, fact: str | None = None) -> None:
+        """Rows whose cell cannot be used: refused, unless it holds a `fact` that a job may be without."""
+        if fact is None or not may_be_unknown(fact):
+            self.reject(mask, reason, column)
+        elif mask.any():
+            self._lost[fact] = self._lost.get(fact, False) | mask
 
     def skip(self, mask: Mask, rule: str) -> None:
         """Leave rows out by a named rule."""
@@ -158,6 +231,11 @@ class RowChecker:
     def kept(self) -> Mask:
         """The rows that nothing has been said against so far."""
         return np.equal(self._verdict, 0)
+
+    def unknown_values(self) -> Counter[str]:
+        """How many values of each optional fact of kept rows could not be used, and are unknown."""
+        kept = self.kept()
+        return +Counter({fact: int((lost & kept).sum()) for fact, lost in sorted(self._lost.items())})
 
     def skipped(self) -> Counter[str]:
         """How many rows each rule left out."""
@@ -195,9 +273,9 @@ class RowChecker:
 
     # Inside --------------------------------------------------------------------------------------------
 
-    def _checked(self, instants: Instants, column: str) -> IntArray:
-        self.reject(instants.unreadable, q.UNREADABLE_TIME, column)
-        self.reject(instants.implausible, q.IMPLAUSIBLE_TIME, column)
+    def _checked(self, instants: Instants, column: str, fact: str | None = None) -> IntArray:
+        self.cannot_use(instants.unreadable, q.UNREADABLE_TIME, column, fact)
+        self.cannot_use(instants.implausible, q.IMPLAUSIBLE_TIME, column, fact)
         return instants.values
 
     def _judge(self, mask: Mask, name: str, column: str | None, *, skip: bool) -> None:
@@ -209,21 +287,20 @@ class RowChecker:
             self._verdicts.append(verdict)
         self._verdict[hit] = self._verdicts.index(verdict) + 1
 
-    def _values(self, column: str) -> pa.Array:
+    def _values(self, column: str, fact: str | None) -> pa.Array:
         values = self.chunk.columns[column]
-        return self.text(column) if pa.types.is_binary(values.type) else values
+        return self.text(column, fact=fact) if pa.types.is_binary(values.type) else values
 
-    def _decode(self, column: str) -> pa.Array:
+    def _decode(self, column: str) -> tuple[pa.Array, Mask | None]:
+        """A column as text, and the rows that are none (None: all are)."""
         values = self.chunk.columns[column]
-        if not pa.types.is_binary(values.type):
-            return values.cast(pa.string())
         try:
-            return values.cast(pa.string())
+            return values.cast(pa.string()), None
         except pa.ArrowInvalid:
-            decoded = [_decoded(value) for value in values.to_pylist()]
-        text = pa.array(decoded, pa.string())
-        self.reject(np.array([value is None for value in decoded]), q.NON_UTF8_TEXT, column)
-        return text
+            if not pa.types.is_binary(values.type):
+                raise
+        decoded = [_decoded(value) for value in values.to_pylist()]
+        return pa.array(decoded, pa.string()), np.array([value is None for value in decoded])
 
     def _shown(self, column: str, index: int) -> str | None:
         values = self.chunk.columns.get(column)
@@ -231,6 +308,16 @@ class RowChecker:
             return None
         value = values[index].as_py()
         return q.cut_evidence(value if isinstance(value, bytes) else str(value), q.MAX_VALUE_BYTES)
+
+
+_FAILED = object()
+
+
+def _translated(translate: Callable[[str], object], word: str) -> object:
+    try:
+        return translate(word)
+    except _UNTRANSLATABLE:
+        return _FAILED
 
 
 def _decoded(value: bytes) -> str | None:

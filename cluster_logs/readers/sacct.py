@@ -13,7 +13,8 @@ caller is read. GPUs come from `gres/gpu=N` in AllocTRES, or ReqTRES for a job t
 What a job asked for stands in ReqTRES: its memory, and the type of its GPUs where a site accounts for types
 (`gres/gpu:TYPE=N`). AllocTRES tells what it was given, which nobody knew when it was submitted: types and
 memory are not read there. Of a log without ReqTRES ReqMem is read (all of a job's since Slurm 21.08; before,
-`4Gn` is of each node and `4Gc` of each core; 0 is all that a node has: unknown), and ReqGRES.
+`4Gn` is of each node and `4Gc` of each core; 0 is all that a node has: unknown), and ReqGRES. An amount
+that cannot be read leaves the job without it, as every fact but its identity, times and size.
 
 A job that holds shares of GPUs (`gres/shard`, `gres/mps`) and no whole one counts a GPU of each of its nodes;
 slices of GPUs (MIG), where types name them, count as the GPUs that they make up (`slurm_words.gpus_held`).
@@ -24,7 +25,7 @@ that the profiler cut is skipped. What looks like a mark and was not sealed with
 its user's text: it is counted, and the source's own columns hold.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -39,13 +40,14 @@ from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.sacct_layout import COLUMNS, layout_of
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
+from cluster_logs.readers.tres import gpus_in_tres
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
 from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, MarkStage, SlurmMark
 from cluster_logs.slurm_words import (
     EXPORT_COMMAND,
+    OF_EACH_CORE_MIB,
     elapsed_s,
     gpu_type_of_tres,
-    gpus_of_tres,
     held_by_tres,
     memory_mib,
     memory_mib_of_tres,
@@ -66,9 +68,9 @@ _TAKES_TIME = frozenset({"BOOT_FAIL", "CANCELLED", "CANCELED", "DEADLINE", "REVO
 _NO_NODE = "None assigned"
 # What slurmctld sets where neither the job nor its partition has a limit.
 _A_YEAR_S = 365 * 86_400.0
-_UNKNOWN_MEMORY = "?"  # so older versions of sacct said it
-_WHAT_HAS_SO_MUCH = {"n": ("nnodes", "allocnodes"), "c": ("ncpus", "alloccpus")}
-_UNLIMITED = ("UNLIMITED", "PARTITION_LIMIT", "")
+_UNKNOWN_MEMORY = ("?",)  # so older versions of sacct said it
+_WHAT_HAS_SO_MUCH = {"n": "nodes", "c": "cpus"}
+_UNLIMITED = ("UNLIMITED", "PARTITION_LIMIT")
 
 
 def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
@@ -142,7 +144,9 @@ def _as_marked(
     """
     marks: dict[int, SlurmMark] = {}
     looks = np.zeros(len(checker), dtype=bool)
-    for comments in (checker.text(column) for column in ("comment", "admincomment") if column in checker):
+    for comments in (
+        checker.text(column, fact="comment") for column in ("comment", "admincomment") if column in checker
+    ):
         candidates = as_mask(pc.match_substring(comments, MARK_PREFIX))
         looks |= candidates
         for at in map(int, np.flatnonzero(candidates) if key is not None else ()):
@@ -183,11 +187,11 @@ def _never_started(checker: RowChecker, start: IntArray, end: IntArray, ran_s: F
     took_no_time: Mask = np.where(np.isnan(ran_s), start == end, ran_s == 0).astype(bool)
     given = ~is_missing(checker.text("alloctres")) if "alloctres" in checker else None
     if "nodelist" in checker:
-        listed = checker.text("nodelist")
+        listed = checker.text("nodelist", fact="nodes")
         says_none = as_mask(pc.equal(listed, _NO_NODE))
         nowhere = says_none | is_missing(listed)
     elif "allocnodes" in checker:
-        says_none = nowhere = np.equal(checker.number("allocnodes"), 0)
+        says_none = nowhere = np.equal(checker.number("allocnodes", fact="nodes"), 0)
     else:
         if given is None:
             words = checker.mapped("state", _bare_state, pa.string())
@@ -221,53 +225,48 @@ def _gpus(checker: RowChecker) -> FloatArray:
         waits = is_missing(checker.text(column))
         requested, shares_requested = _held(checker, "reqtres")
         gpus, shares = np.where(waits, requested, gpus), np.where(waits, shares_requested, shares)
-    nodes = _first_number(checker, "nnodes", "allocnodes")
-    return gpus if nodes is None else np.where(shares, np.fmax(nodes, gpus), gpus)
+    return np.where(shares, np.fmax(_count(checker, "nodes"), gpus), gpus)
 
 
 def _held(checker: RowChecker, column: str) -> tuple[FloatArray, Mask]:
     """GPUs of each row, and whether it has shares alone of a GPU of each of its nodes."""
     kinds = checker.mapped(column, lambda tres: held_by_tres(tres).shared_by, pa.string())
-    return checker.mapped_numbers(column, gpus_of_tres), as_mask(pc.is_in(kinds, pa.array(["mps", "shard"])))
+    return gpus_in_tres(checker, column), as_mask(pc.is_in(kinds, pa.array(["mps", "shard"])))
 
 
 def _gpu_type(checker: RowChecker) -> pa.Array | None:
     columns = [column for column in ("reqtres", "reqgres") if column in checker]
-    told = [checker.mapped(column, gpu_type_of_tres, pa.string()) for column in columns]
+    told = [checker.mapped(column, gpu_type_of_tres, pa.string(), fact="gpu_type") for column in columns]
     return pc.coalesce(*told) if told else None
 
 
 def _requested_memory_mib(checker: RowChecker) -> FloatArray:
-    memory = np.zeros(len(checker))
+    """Memory of the whole job; 0, which is all that its nodes have, is none that was asked for."""
+    fact, size = "requested_memory_mib", len(checker)
+    memory, lost = np.zeros(size), np.zeros(size, dtype=bool)
     if "reqmem" in checker:
-        memory = _memory_mib(checker, "reqmem", memory_mib)
-        for ending, columns in _WHAT_HAS_SO_MUCH.items():
-            each = as_mask(pc.ends_with(checker.text("reqmem"), ending))
-            count = _first_number(checker, *columns) if each.any() else None
-            memory = np.where(each, memory * (np.nan if count is None else count), memory)
+        memory, lost = checker.parsed("reqmem", memory_mib, fact=fact, missing=_UNKNOWN_MEMORY)
+        for ending, counted in _WHAT_HAS_SO_MUCH.items():
+            each = as_mask(pc.ends_with(checker.text("reqmem", fact=fact), ending))
+            if each.any():
+                of_cores = each & (memory >= OF_EACH_CORE_MIB)
+                memory = np.where(of_cores, memory - OF_EACH_CORE_MIB, memory)
+                count = np.where(of_cores, _count(checker, "cpus"), _count(checker, counted))
+                memory = np.where(each, memory * count, memory)
+                lost |= each & np.isnan(memory)
     if "reqtres" in checker:
-        of_job = _memory_mib(checker, "reqtres", memory_mib_of_tres)
-        memory = np.where(of_job > 0, of_job, memory)
-    return np.where(memory > 0, memory, np.nan)
-
-
-def _memory_mib(checker: RowChecker, column: str, translate: Callable[[str], float]) -> FloatArray:
-    amounts = checker.mapped_numbers(column, translate)
-    words = checker.text(column)
-    stated = ~is_missing(words) & ~as_mask(pc.equal(words, _UNKNOWN_MEMORY))
-    checker.reject(np.isnan(amounts) & stated, q.UNREADABLE_NUMBER, column)
-    return amounts
+        of_job, unreadable = checker.parsed("reqtres", memory_mib_of_tres, fact=fact)
+        memory, lost = np.where(of_job > 0, of_job, memory), (lost | unreadable) & ~(of_job > 0)
+    checker.cannot_use(lost, q.UNREADABLE_NUMBER, None, fact)
+    return np.where(memory == 0, np.nan, memory)
 
 
 def _run_time_s(checker: RowChecker) -> FloatArray:
+    """What accounting states beside starts and ends: without it they tell."""
     if "elapsedraw" in checker:
-        return checker.number("elapsedraw")
+        return checker.number("elapsedraw", fact="service_s")
     if "elapsed" in checker:
-        seconds = checker.mapped_numbers("elapsed", elapsed_s)
-        checker.reject(
-            np.isnan(seconds) & ~is_missing(checker.text("elapsed")), q.UNREADABLE_NUMBER, "elapsed"
-        )
-        return seconds
+        return checker.translated_number("elapsed", elapsed_s, fact="service_s")
     return np.full(len(checker), np.nan)
 
 
@@ -281,15 +280,14 @@ def _time_limit_s(checker: RowChecker) -> FloatArray | None:
         minutes = minutes_s(text) if column == "timelimitraw" else None
         return elapsed_s(text) if minutes is None else minutes
 
-    limits = checker.mapped_numbers(column, seconds)
-    unlimited = as_mask(pc.is_in(pc.utf8_upper(checker.text(column)), pa.array(_UNLIMITED)))
-    unreadable = np.isnan(limits) & ~unlimited & ~is_missing(checker.text(column))
-    checker.reject(unreadable, q.UNREADABLE_NUMBER, column)
+    limits = checker.translated_number(column, seconds, fact="time_limit_s", missing=_UNLIMITED)
     return np.where(limits == _A_YEAR_S, np.nan, limits)
 
 
-def _first_number(checker: RowChecker, *columns: str) -> FloatArray | None:
-    return next((checker.number(column) for column in columns if column in checker), None)
+def _count(checker: RowChecker, fact: str) -> FloatArray:
+    """Nodes or cores of each row; NaN where accounting does not tell."""
+    column = checker.first_of(COLUMNS[fact])
+    return checker.number(column, fact=fact) if column in checker else np.full(len(checker), np.nan)
 
 
 def _machines(chunk: RawChunk) -> Iterator[tuple[str, str, int]]:

@@ -128,7 +128,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     start, end = instants_of_seconds(start_s), instants_of_seconds(start_s + run_s)
     checker.reject(start.implausible | end.implausible, q.IMPLAUSIBLE_TIME, "run")
     processors = np.where((processors > 0) | ~(asked > 0), processors, asked)
-    memory_kib = _known(checker.number("req_mem"))
+    memory_kib = _known(checker.number("req_mem", fact="requested_memory_mib"))
     memory_kib = np.where(memory_kib == 0, np.nan, memory_kib) * np.where(asked > 0, asked, processors)
     state = checker.mapped("status", _STATES.get, pa.string())
     unknown = pc.and_(pc.is_null(state), pc.invert(pc.is_in(status, pa.array(["-1", *_PARTIAL]))))

@@ -1,10 +1,11 @@
 """One cluster's tables into the lake: what the DAG `ingest_logs` maps its tasks to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.log_sources import SLURM, SYNTHETIC
 from cluster_logs.quarantine import WRONG_COLUMN_COUNT, Accounting
 from cluster_logs.slurm_mark import MarkKey
@@ -107,7 +108,8 @@ def ingest_cluster(
             wait_s=wait_s,
             progress=progress,
         )
-        return {**account, "nodes": counted, "lake_uri": lake_uri}
+        remarks = remarks_on_values(account["unknown_values"])
+        return {**account, "nodes": counted, "remarks": remarks, "lake_uri": lake_uri}
     report = ingest_log(
         source_format=source_format,
         input_uri=input_uri,
@@ -129,8 +131,17 @@ def ingest_cluster(
         if log.nodes_required:
             raise
         remarks = [str(error)]
-    remarks += _remarks_on_separators(report, input_uri)
+    remarks += [*_remarks_on_separators(report, input_uri), *remarks_on_values(report.unknown_values)]
     return {**to_jsonable(report), "remarks": remarks, "lake_uri": lake_uri}
+
+
+def remarks_on_values(unknown_values: Mapping[str, int]) -> list[str]:
+    """How many values of kept jobs could not be used, by fact (`IngestReport.unknown_values`)."""
+    words = {fact.name: fact.words for fact in JOB_FACTS}
+    lost = [f"{count:,} of {words.get(name, name)}" for name, count in unknown_values.items()]
+    return (
+        [f"Values that cannot be used are unknown, their jobs are kept: {', '.join(lost)}."] if lost else []
+    )
 
 
 def _remarks_on_separators(report: "IngestReport", input_uri: str) -> list[str]:

@@ -137,6 +137,7 @@ def ingest_staged(
         "first_submit": None,
         "last_submit": None,
         "notes": {},
+        "unknown_values": {},
     }
     firsts, lasts = [], []
     lake = Lake(lake_uri, wait_s=wait_s)
@@ -154,7 +155,7 @@ def ingest_staged(
             )
             for key in Accounting().totals():
                 total[key] += getattr(report, key)
-            for counts in ("reasons", "notes"):
+            for counts in ("reasons", "notes", "unknown_values"):
                 for name, count in getattr(report, counts).items():
                     total[counts][name] = total[counts].get(name, 0) + count
             total["tables"] += [table for table in report.tables if table not in total["tables"]]

@@ -77,7 +77,8 @@ Path("log.swf").write_text(
     "1 0 0 60 8 -1 -1 8 60 -1 1 1 1 1 1 1 -1 2048\\n2 0 0 60 8 -1 -1 8 60 -1 1 1 1 1 1 1 -1 -7\\n"
 )
 jobs, report = read_jobs_file("log.swf", "swf")
-assert jobs["think_time_s"].tolist() == [2048.0] and report.reasons == {"negative_duration": 1}
+assert jobs["think_time_s"].fillna(-1).tolist() == [2048.0, -1]
+assert report.reasons == {} and report.unknown_values == {"think_time_s": 1}
 
 assert DEFAULT_FIELDS[-1] == "reservation" and "reservation" in _FIELDS and "Reservation" in QUEUE_FIELDS
 (job,) = check_queue([{"job_id": 1, "gpus": 1, "submit_time": 0, "reservation": "night", "think_time_s": 5}])
@@ -88,6 +89,20 @@ assert live_job(pushed).other_facts == {"reservation": "night", "think_time_s": 
 assert {name: str(fact) for name, fact in live_job(pushed).other_facts.items()} == told
 """
     run(tree, script)
+
+
+@pytest.mark.slow
+def test_digests_of_jobs_without_it_stay_as_they_were(tree: Path) -> None:
+    script = """
+from pathlib import Path
+from cluster_logs.ingest import read_jobs_file
+from cluster_logs.job_table import to_digest
+from foundation.run_manifest import frame_sha256
+
+Path("plain.swf").write_text("1 0 0 60 8 -1 -1 8 60 -1 1 1 1 1 1 1 -1 -1\\n")
+print(frame_sha256(to_digest(read_jobs_file("plain.swf", "swf")[0])))
+"""
+    assert run(tree, script) == run(ROOT, script.replace("plain.swf", str(tree / "plain.swf")))
 
 
 @pytest.mark.slow

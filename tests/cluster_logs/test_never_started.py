@@ -167,6 +167,6 @@ def test_a_submission_that_was_refused_makes_no_cluster_larger(tmp_path: Path) -
     log, lake = ClusterLog("sacct", str(tmp_path / "sacct.txt")), str(tmp_path / "lake")
     with pytest.raises(NodesNeededError, match=r"\(2 jobs, 1 GPUs at once, 1 machines named\)") as error:
         ingest_cluster(log, cluster="c", lake_uri=lake)
-    assert str(error.value).endswith("\ngpu,1,8")
+    assert str(error.value).endswith("\ngpu,1,1")
     bins = Lake(lake).read_throughput("c")
     assert bins[["submitted_jobs", "started_jobs", "started_gpus"]].sum().tolist() == [2, 1, 1]

@@ -365,11 +365,9 @@ def test_what_a_job_asked_for_not_what_it_was_given(tmp_path: Path) -> None:
     }
     path.write_text(head + "".join(f"{job}{when}{row}\n" for job, (row, _, _) in asked.items()))
     jobs, report = read_jobs_file(str(path), "sacct")
-    assert report.reasons == {"unreadable_number": 2, "implausible_count": 1}
+    assert (report.reasons, report.unknown_values) == ({}, {"requested_memory_mib": 3})
     told = jobs[["job_id", "requested_memory_mib", "gpu_type"]].astype(object).where(jobs.notna(), None)
-    assert told.to_numpy().tolist() == [
-        [job, memory, kind] for job, (_, memory, kind) in list(asked.items())[:8]
-    ]
+    assert told.to_numpy().tolist() == [[job, memory, kind] for job, (_, memory, kind) in asked.items()]
     given = "1" + when.replace("|gres", "|gres", 1)
     path.write_text(head.replace("ReqTRES|ReqMem|ReqGRES|", "") + given + "8|2\n")
     assert read_jobs_file(str(path), "sacct")[0][["requested_memory_mib", "gpu_type"]].isna().all(axis=None)
@@ -511,18 +509,26 @@ def test_reference_keeps_ids_order_and_job_types() -> None:
 # Text that is not UTF-8, nodes ------------------------------------------------------------------------
 
 
-def test_only_the_row_with_undecodable_text_is_refused(tmp_path: Path) -> None:
+def test_only_the_row_with_an_undecodable_id_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cluster_log.csv"
     text = (DATA / "helios.csv").read_bytes().replace(b"train_resnet50", b"caf\xe9", 1)
-    path.write_bytes(text)
+    path.write_bytes(text.replace(b"vcEwI", b"vcEw\xe9", 1))
     report = ingest_log(
         source_format="helios", input_uri=str(path), cluster="venus", lake_uri=str(tmp_path / "l")
     )
     assert report.reasons["non_utf8_text"] == 1
     quarantine = Lake(str(tmp_path / "l")).read_quarantine("venus")
     row = quarantine[quarantine["reason"] == "non_utf8_text"].iloc[0]
-    assert (row["source_row"], row["column"], row["value"]) == (1, "jobname", "caf\\xe9")
-    assert row["raw_row"].startswith("1,u1,vcEwI,caf\\xe9,8")
+    assert (row["source_row"], row["column"], row["value"]) == (1, "vc", "vcEw\\xe9")
+    assert row["raw_row"].startswith("1,u1,vcEw\\xe9,caf\\xe9,8")
+
+
+def test_a_name_that_is_no_utf8_text_is_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_log.csv"
+    path.write_bytes((DATA / "helios.csv").read_bytes().replace(b"train_resnet50", b"caf\xe9", 1))
+    jobs, report = read_jobs_file(str(path), "helios")
+    assert report.unknown_values == {"name": 1}
+    assert pd.isna(job(jobs, "1")["name"])
 
 
 def test_a_malformed_row_may_hold_any_bytes(tmp_path: Path) -> None:
