@@ -1,7 +1,7 @@
 """What accounting is asked for, and how Slurm writes times, resources and states; no library is needed."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from math import ceil, isnan, nan
 from typing import NamedTuple
 
@@ -204,6 +204,17 @@ def node_words(state: str) -> frozenset[str]:
     return frozenset(_NODE_WORD.findall(state.lower())) | {
         NODE_MARKS[mark] for mark in state if mark in NODE_MARKS
     }
+
+
+def home_partition(listed: str, existing: Container[str] = ()) -> str:
+    """The partition that a job belongs to: the one it ran in, or of those that it may run in the first.
+
+    Of a job that ran Slurm names that one alone, and before the others where it is requeued. One that waits,
+    or was cancelled then, may be in several (`-p a,b`): the first of them that exists. Without `existing`, or
+    where none does, the first: Slurm takes no job for a partition that it does not have.
+    """
+    names = [name for name in listed.split(",") if name]
+    return next((name for name in names if name in existing), next(iter(names), ""))
 
 
 def gpus_of_tres(tres: str) -> float:

@@ -49,6 +49,7 @@ from cluster_logs.slurm_words import (
     elapsed_s,
     gpu_type_of_tres,
     held_by_tres,
+    home_partition,
     memory_mib,
     memory_mib_of_tres,
     minutes_s,
@@ -113,6 +114,9 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     ran_s = np.where(start != NOT_A_TIME, ran_s, np.nan)
     start, end = _in_the_second_hour(submit, start, end, ran_s)
     home = checker.optional_text("partition")
+    if home is not None:
+        homes = checker.mapped("partition", home_partition, pa.string())
+        home = pc.if_else(pc.is_valid(home), homes, None)
     home, submit = _as_marked(checker, context.options.mark_key, checker.text(id_column), home, submit)
     return build_jobs(
         checker,

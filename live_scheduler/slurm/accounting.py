@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cluster_logs.slurm_mark import MarkKey, texts_like_marks
-from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, gpus_of_gres
+from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, gpus_of_gres, home_partition
 from foundation.errors import BadInputError
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.sacct_records import FIELD_END, sacct_command, sacct_records
@@ -132,4 +132,4 @@ def home_of(line: str, marks: MarkKey | None) -> str:
     """The partition that the job of a line belongs to."""
     values = line.split(UNIT_SEPARATOR)
     mark = None if marks is None else marks.read(values[0], values[_ID])
-    return values[_PARTITION] if mark is None else mark.home
+    return home_partition(values[_PARTITION]) if mark is None else mark.home

@@ -46,6 +46,7 @@ class SlurmAdapter:
         self._control = Control(profiling_partition, memory=self._memory)
         self._placements = Placements()
         self._rows: dict[str, QueueRow] = {}
+        self._partitions: frozenset[str] = frozenset()
         self._kinds_told: set[str] = set()
         self._became = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
         self._since = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
@@ -55,6 +56,7 @@ class SlurmAdapter:
         at_s = cluster_now_s(READ_LIMIT_S)
         self._memory.overwritten.refresh()
         nodes = read_nodes(READ_LIMIT_S)
+        self._partitions = nodes.partitions
         rows = self._placements.place(self._queue.read(nodes.kinds, READ_LIMIT_S), READ_LIMIT_S)
         there = {node.name for node in nodes.nodes if node.available}
         rows = [self._as_it_ran(as_of_now(row, at_s, there)) for row in rows]
@@ -97,10 +99,12 @@ class SlurmAdapter:
         """
         if not job_ids:
             return []
-        asked = sorted(job_ids)
+        asked, partitions = sorted(job_ids), self._partitions
         try:
             answer = self._became.ask(
-                lambda: ended_jobs.accounted(asked, since_s, self._memory.marks, ACCOUNTING_LIMIT_S)
+                lambda: ended_jobs.accounted(
+                    asked, since_s, self._memory.marks, partitions, ACCOUNTING_LIMIT_S
+                )
             )
             return [each for each in answer if each.job.job_id in job_ids]
         except NoAccountingError:
@@ -118,9 +122,11 @@ class SlurmAdapter:
         When accounting was slow, those of the last four minutes may be missing: ask for them again.
         """
         try:
-            now_s = cluster_now_s(READ_LIMIT_S)
+            now_s, partitions = cluster_now_s(READ_LIMIT_S), self._partitions
             answer = self._since.ask(
-                lambda: ended_jobs.accounted_since(since_s, now_s, self._memory.marks, ACCOUNTING_LIMIT_S)
+                lambda: ended_jobs.accounted_since(
+                    since_s, now_s, self._memory.marks, partitions, ACCOUNTING_LIMIT_S
+                )
             )
             return [each for each in answer if each.end_time_s >= since_s]
         except NoAccountingError:

@@ -6,13 +6,13 @@ was preempted, or whose node failed, accounting does not say whether the job goe
 is its last run also where it was requeued. It is the end of a job that is in no queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from cluster_logs.job_states import JobState
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.slurm_words import facts_of_tres, held_by_tres, slurm_state
+from cluster_logs.slurm_words import facts_of_tres, held_by_tres, home_partition, slurm_state
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob, LiveJob
 from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
@@ -60,8 +60,10 @@ class NoAccountingError(BadInputError):
     """The cluster keeps no accounts."""
 
 
-def accounted(job_ids: Sequence[str], since_s: float, marks: MarkKey, limit_s: float) -> list[EndedJob]:
-    """Return those of the jobs that have ended, by accounting.
+def accounted(
+    job_ids: Sequence[str], since_s: float, marks: MarkKey, partitions: Container[str], limit_s: float
+) -> list[EndedJob]:
+    """Return those of the jobs that have ended, by accounting; `partitions` are those that exist now.
 
     The record of an array ends, at `since_s`, when all its tasks have started: they are jobs of their own.
     Raises NoAccountingError, or ServiceUnavailableError when slurmdbd does not answer.
@@ -69,7 +71,7 @@ def accounted(job_ids: Sequence[str], since_s: float, marks: MarkKey, limit_s: f
     rows = [
         row
         for at in range(0, len(job_ids), IDS_OF_A_CALL)
-        for row in _ask([f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"], marks, limit_s)
+        for row in _ask([f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"], marks, partitions, limit_s)
     ]
     last_runs, asked = _last_runs(rows), set(job_ids)
     records = {row.job.job_id for row in rows}
@@ -80,13 +82,15 @@ def accounted(job_ids: Sequence[str], since_s: float, marks: MarkKey, limit_s: f
     return [last_runs[job_id] for job_id in job_ids if job_id in last_runs]
 
 
-def accounted_since(since_s: float, now_s: float, marks: MarkKey, limit_s: float) -> list[EndedJob]:
+def accounted_since(
+    since_s: float, now_s: float, marks: MarkKey, partitions: Container[str], limit_s: float
+) -> list[EndedJob]:
     """Return all jobs that ended at or after `since_s`, by accounting; raises as `accounted`."""
     ended: dict[str, EndedJob] = {}
     first, last = (datetime.fromtimestamp(at_s, UTC) for at_s in (since_s, max(now_s, since_s) + 1))
     for start, end in days_between(first, last):
         window = [f"--starttime={max(start, first):%Y-%m-%dT%H:%M:%S}", f"--endtime={end:%Y-%m-%dT%H:%M:%S}"]
-        ended |= _last_runs(_ask(window, marks, limit_s))
+        ended |= _last_runs(_ask(window, marks, partitions, limit_s))
     return sorted(
         (each for each in ended.values() if each.end_time_s >= since_s), key=lambda each: each.end_time_s
     )
@@ -121,14 +125,14 @@ def _last_runs(rows: Sequence[_Row]) -> dict[str, EndedJob]:
     return ended
 
 
-def _ask(options: Sequence[str], marks: MarkKey, limit_s: float) -> list[_Row]:
+def _ask(options: Sequence[str], marks: MarkKey, partitions: Container[str], limit_s: float) -> list[_Row]:
     try:
         text = call([*_COMMAND, *options], settings=PLAIN_TIMES, limit_s=limit_s)
     except BadInputError as error:
         if NO_ACCOUNTING in str(error):
             raise NoAccountingError("This Slurm keeps no accounts (accounting_storage/none).") from error
         raise
-    told = (_row(values, marks) for values in sacct_records(text, len(_FIELDS)))
+    told = (_row(values, marks, partitions) for values in sacct_records(text, len(_FIELDS)))
     rows = [row for row in told if row is not None]
     if any(row.may_go_on for row in rows):
         # Asked after sacct: what was requeued by then is there.
@@ -138,12 +142,12 @@ def _ask(options: Sequence[str], marks: MarkKey, limit_s: float) -> list[_Row]:
     return rows
 
 
-def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
+def _row(values: Sequence[str], marks: MarkKey, partitions: Container[str]) -> _Row | None:
     (
         raw_id,
         shown_id,
         user,
-        partition,
+        listed_partitions,
         name,
         comment,
         admin_comment,
@@ -160,13 +164,14 @@ def _row(values: Sequence[str], marks: MarkKey) -> _Row | None:
     ) = values
     submit_s, end_s = time_s(submit), time_s(end)
     # slurmdbd learns of a very short job's end first, and seconds later what job it was.
-    if submit_s is None or not partition or state_word.startswith(_REQUEUED):
+    if submit_s is None or not listed_partitions or state_word.startswith(_REQUEUED):
         return None
     # Of a job that was cancelled while it waited some versions say that it started then.
     start_s = time_s(start) if allocated else None
     tasks = 1
     if "[" in shown_id:  # the tasks of an array that never started
         tasks, shown_id = count_tasks(shown_id.partition("[")[2].rstrip("]")), raw_id
+    partition = home_partition(listed_partitions, partitions)
     origin = Origin.of(marks, (admin_comment, comment), raw_id, partition, submit_s)
     limit_s = float(time_limit) * 60 if time_limit.isdigit() else None
     gpus, shared_by = held_by_tres(allocated or requested)

@@ -46,6 +46,11 @@ class NodesRead:
     closed: frozenset[str]
     longest_run_s: Mapping[str, float]
 
+    @property
+    def partitions(self) -> frozenset[str]:
+        """The partitions that exist and have nodes."""
+        return frozenset(partition for node in self.nodes for partition in node.partitions)
+
 
 @dataclass
 class _Node:

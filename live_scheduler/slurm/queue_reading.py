@@ -33,6 +33,7 @@ from cluster_logs.slurm_words import (
     gpu_words,
     gpus_held,
     held_by_tres,
+    home_partition,
 )
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
@@ -290,8 +291,9 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         # The number of the first component alone would stand for all of them.
         target = shown_id = f"{het_id}+{het_offset}"
 
-    # A job of several partitions could not be given them back: whoever moves it goes by `requeueable`.
-    partition, others, _ = listed_partitions.partition(",")
+    # A job of several partitions could not be given them back: whoever moves it goes by `requeueable`. Those
+    # that are deleted meanwhile are not listed any more.
+    partition = home_partition(listed_partitions)
     # Of a waiting job with many tasks `NumNodes` may be more than it needs.
     nodes_in_tres = _NODES_TOLD.search(tres)
     number_of_nodes = int(nodes_in_tres[1]) if nodes_in_tres else _count(nodes, 1)
@@ -333,7 +335,9 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         comment=written.words,
         mark=origin.mark,
         advice=written.advice,
-        requeueable=requeue == "1" and all(each in NOTHING for each in (task_ids, het_id)) and not others,
+        requeueable=requeue == "1"
+        and all(each in NOTHING for each in (task_ids, het_id))
+        and partition == listed_partitions,
         pinned_to=_said(pinned_to),
         begin_time_s=begin_s if begin_s is not None and begin_s > submit_s else None,
         restarts=_count(restarts, 0),

@@ -170,7 +170,8 @@ def test_the_command_for_exports_holds_every_run_with_its_machines(
 def test_ends_of_all_kinds(slurm: PrivateSlurm, adapter: SlurmAdapter, tmp_path: Path) -> None:
     began_s, may_end = time.time() - 2, tmp_path / "may_end"
     bad = submit(slurm, "--job-name=two\nlines", "--comment=and | these", script="exit 3")
-    withdrawn = submit(slurm, "--hold", "--gres=gpu:2")
+    withdrawn = submit(slurm, "--hold", "--gres=gpu:2", "--partition=vc1,shared")
+    waited = adapter.read().by_id[withdrawn]
     again = submit(slurm, "--gres=gpu:1", script='[ -n "$SLURM_RESTART_COUNT" ] || sleep 300')
     patient = f"while [ ! -e {may_end} ]; do sleep 0.1; done; sleep 1"
     array = submit(slurm, "--array=1-3%1", "--gres=gpu:1", script=patient)
@@ -198,6 +199,15 @@ def test_ends_of_all_kinds(slurm: PrivateSlurm, adapter: SlurmAdapter, tmp_path:
     for job_id in (withdrawn, half, array):
         assert (ended[job_id].start_time_s, ended[job_id].duration_s) == (None, None)
     assert ended[withdrawn].job.gpus == 2
+    # It was in two partitions, and keeps the first as its home, also in the log.
+    lines = accounting.runs_of([withdrawn], {})
+    log = tmp_path / "sacct.txt"
+    log.write_text(accounting.HEADER + "".join(lines))
+    homes = read_jobs_file(str(log), "sacct")[0][["virtual_cluster", "queue"]].to_numpy().tolist()
+    assert homes == [["vc1", "vc1"]]
+    for job in (waited, ended[withdrawn].job):
+        assert (job.partition, job.virtual_cluster, job.facts()["queue"]) == ("vc1", "vc1", "vc1")
+    assert accounting.home_of(lines[0], None) == "vc1"
     # The last run counts.
     start_s, duration_s = ended[again].start_time_s, ended[again].duration_s
     assert start_s is not None

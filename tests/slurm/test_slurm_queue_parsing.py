@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark
+from cluster_logs.slurm_words import home_partition
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm import adapter, queue_reading
@@ -274,6 +275,22 @@ def written_as_slurm_does(tasks: list[int]) -> str:
         else:
             spans.append([task])
     return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
+
+
+@pytest.mark.parametrize(
+    ("listed", "existing", "home"),
+    [
+        ("vc1", (), "vc1"),
+        ("vc1,vc2", (), "vc1"),
+        ("gone,vc2,vc1", ("vc1", "vc2"), "vc2"),
+        ("gone,away", ("vc1",), "gone"),
+        ("", ("vc1",), ""),
+    ],
+)
+def test_a_job_that_may_run_in_several_partitions_belongs_to_the_first_that_exists(
+    listed: str, existing: tuple[str, ...], home: str
+) -> None:
+    assert home_partition(listed, existing) == home
 
 
 def test_components_of_a_heterogeneous_job_are_changed_one_by_one() -> None:
