@@ -31,6 +31,7 @@ OBJECTIVES: Mapping[str, str] = {
     "gamma_deviance": "positive",
 }
 _LINKS = {loss: "identity" if loss in ("rmse", "pseudo_huber") else "log" for loss in OBJECTIVES}
+Floats = NDArray[np.float64]
 # Beyond the largest cut that a saved model may hold nothing is told apart.
 MAX_FEATURE = 1e300
 # More bags than two steady a small table; on a larger one they only cost time in proportion.
@@ -336,7 +337,33 @@ def fit_bags(
         warnings.filterwarnings("ignore", message="Missing values detected")
         warnings.filterwarnings("ignore", message="All-NaN slice encountered")
         model.fit(columns, target, sample_weight=weights, bags=split)
+    _steady(model, columns, weights, settings.min_samples_leaf)
     return model
+
+
+def _steady(model: Any, columns: Floats, weights: Floats | None, leaf: int) -> None:
+    """Shrink what few rows taught of missing values, and what few rows with a value taught beside many
+    without: scores of a side of n rows are multiplied by max(1 - leaf / n, 0).
+
+    The library gives missing values a leaf of their own, however few they are, so that `min_samples_leaf`
+    holds on neither side of them. The factor is James and Stein's (1961) for n observations, `leaf` of which
+    are worth the spread of what is shrunk. Of rows that count less than others as many count as they weigh.
+    """
+    missing = np.isnan(columns)
+    relative = None if weights is None else weights / weights.mean()
+    for place, features in enumerate(model.term_features_):
+        sides = np.zeros(len(columns), dtype=np.intp)
+        for feature in features:
+            sides = 2 * sides + ~missing[:, feature]
+        rows = np.bincount(sides, minlength=2 ** len(features)).astype(np.float64)
+        if relative is not None:
+            rows = np.minimum(rows, np.bincount(sides, relative, minlength=rows.size))
+        kept = np.maximum(1.0 - leaf / np.maximum(rows, 1.0), 0.0).reshape((2,) * len(features))
+        table = model.term_scores_[place]
+        factors = kept[np.ix_(*((np.arange(length) > 0).astype(np.intp) for length in table.shape))]
+        table *= factors
+        model.bagged_scores_[place] *= factors
+        model.standard_deviations_[place] *= factors
 
 
 def _start(loss: str, target: NDArray[np.float64]) -> float:
@@ -354,13 +381,19 @@ def _start(loss: str, target: NDArray[np.float64]) -> float:
 
 
 def _largest_step(settings: BoostingSettings, target: NDArray[np.float64]) -> float:
-    """Bound on one boosting step; 0: none.
+    """Bound on one boosting step, on the scale of the link; 0: none.
 
     Pseudo-Huber's curvature vanishes far from the target, so a bin of few far rows would take a step of any
-    size (seen: a score of 1e26). One spread of the target a step is more than any good one needs. The other
-    losses need no bound and lose by it.
+    size (seen: a score of 1e26). One spread of the target a step is more than any good one needs. With a log
+    link the curvature is the prediction, and a bin whose rows are a thousand times the mean would be moved by
+    e^1000; the way from the mean to the largest target is all that a step may need. The squared error needs
+    no bound.
     """
-    return max(1.0, float(np.std(target))) if settings.loss == "pseudo_huber" else 0.0
+    if settings.loss == "pseudo_huber":
+        return max(1.0, float(np.std(target)))
+    if _LINKS[settings.loss] == "log":
+        return max(1.0, float(np.log(max(target.max() / target.mean(), 1.0)))) if target.mean() > 0 else 0.0
+    return 0.0
 
 
 def _validating_bag(blocks: NDArray[np.intp], bags: int) -> NDArray[np.intp]:
