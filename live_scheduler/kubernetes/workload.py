@@ -221,11 +221,10 @@ class KueueWorkload:
     # What it asks for
 
     def gpus(self, resources: Sequence[str]) -> int:
-        """Return the GPUs that it was admitted with, or asks for."""
-        admission = part(self.raw, "status", "admission")
+        """Return the GPUs that it was admitted with, or asks for; less those of pods that have succeeded."""
         admitted = [
-            whole(parse_quantity(usage[name]))
-            for assignment in entries(admission, "podSetAssignments")
+            ceil(self._left(assignment, whole(parse_quantity(usage[name]))))
+            for assignment in entries(self.raw, "status", "admission", "podSetAssignments")
             for usage in (part(assignment, "resourceUsage"),)
             for name in resources
             if name in usage
@@ -233,6 +232,22 @@ class KueueWorkload:
         if admitted:
             return sum(admitted)
         return sum(whole(amount) for name in resources for amount in self._asked(name))
+
+    @cached_property
+    def _reclaimed(self) -> Mapping[str, int]:
+        """Pods that have succeeded by pod set: Kueue has their quota back, and needs none for them again.
+
+        Of a workload that is over nothing is taken away: what it ran with is what is learnt.
+        """
+        if self.finished:
+            return {}
+        reclaimed = entries(self.raw, "status", "reclaimablePods")
+        return {str(each["name"]): int(each["count"]) for each in reclaimed}
+
+    def _left(self, assignment: Mapping[str, Any], amount: int) -> Fraction:
+        """Return what is left of an amount that all pods of a set were admitted with."""
+        count = int(assignment.get("count") or 1)
+        return Fraction(amount * max(count - self._reclaimed.get(str(assignment.get("name")), 0), 0), count)
 
     @property
     def cpus(self) -> int | None:
@@ -254,7 +269,8 @@ class KueueWorkload:
 
     def _asked(self, resource: str) -> Iterable[Fraction]:
         for pod_set in self.raw["spec"]["podSets"]:
-            yield pod_request(pod_set["template"]["spec"], resource) * int(pod_set.get("count", 1))
+            count = int(pod_set.get("count", 1)) - self._reclaimed.get(str(pod_set.get("name")), 0)
+            yield pod_request(pod_set["template"]["spec"], resource) * max(count, 0)
 
     def user(self, keys: Sequence[str]) -> str:
         """Return its user: the first of these labels or annotations that it or its pods carry.
@@ -287,28 +303,33 @@ def said(error: Exception) -> str:
 
 
 def pod_request(spec: Mapping[str, Any], resource: str) -> Fraction:
-    """Return what a pod asks for: its containers together, or its largest initialising one if that is more.
+    """Return what a pod asks for at once, as its scheduler counts it.
 
-    Initialising containers that go on (restartPolicy Always) count with the others. A container that states
-    a limit only asks for that much.
+    Its containers together with those that initialise and go on (restartPolicy Always: native sidecars); or,
+    if that is more, one that initialises beside the sidecars that are up by then, which stand before it. A
+    container that states a limit only asks for that much. What the pod states as a whole counts instead, and
+    its overhead on top. (Kubernetes, "Sidecar containers", resource sharing; "Pod overhead".)
     """
-    together = largest = Fraction(0)
-    for container in entries(spec, "containers"):
-        together += _container(container, resource)
+    sidecars = most = Fraction(0)
     for container in entries(spec, "initContainers"):
+        amount = _stated(container, resource) or Fraction(0)
         if container.get("restartPolicy") == "Always":
-            together += _container(container, resource)
+            sidecars += amount
         else:
-            largest = max(largest, _container(container, resource))
-    return max(together, largest)
+            most = max(most, sidecars + amount)
+    together = sum((_stated(each, resource) or Fraction(0) for each in entries(spec, "containers")), sidecars)
+    of_pod = _stated(spec, resource)
+    overhead = parse_quantity(part(spec, "overhead").get(resource, 0))
+    return (max(together, most) if of_pod is None else of_pod) + overhead
 
 
-def _container(container: Mapping[str, Any], resource: str) -> Fraction:
-    amounts = part(container, "resources")
+def _stated(owner: Mapping[str, Any], resource: str) -> Fraction | None:
+    """Return what a container, or a pod as a whole, asks for; None: nothing is said."""
+    amounts = part(owner, "resources")
     for kind in ("requests", "limits"):
         if resource in (amounts.get(kind) or {}):
             return parse_quantity(amounts[kind][resource])
-    return Fraction(0)
+    return None
 
 
 def instant(text: str) -> float:

@@ -23,7 +23,12 @@ from live_scheduler.kubernetes.access import ClusterAccess
 from live_scheduler.kubernetes.api_client import ApiClient
 from live_scheduler.kubernetes.cluster_reading import KueueObjects, ReadingRules, read_cluster
 from live_scheduler.kubernetes.kueue_adapter import KueueAdapter
-from live_scheduler.kubernetes.workload import DEFAULT_PRIORITY, GIVEN_PRIORITY
+from live_scheduler.kubernetes.workload import (
+    DEFAULT_PRIORITY,
+    GIVEN_PRIORITY,
+    KueueWorkload,
+    pod_request,
+)
 from tests.live_scheduler.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve
 
 SWEEP, SEGMENT, NOTEBOOK = (
@@ -90,6 +95,63 @@ def test_reads_jobs_nodes_and_queues_as_kueue_describes_them(server: KueueServer
     assert nodes["gpu-a1"].partitions == ("robotics", "speech", "vision")
     assert nodes["gpu-h1"].partitions == ("speech",)
     assert [name for name, node in nodes.items() if not node.available] == ["gpu-a4", "gpu-h2"]
+
+
+def _of_eight_pods(**status: Any) -> KueueWorkload:
+    """A workload of eight pods of a GPU and a core each, six of which have succeeded."""
+    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1", "cpu": "1"}}}
+    pod_set = {"name": "main", "count": 8, "template": {"spec": {"containers": [container]}}}
+    return KueueWorkload(
+        {
+            "metadata": {"name": "w", "namespace": "ml"},
+            "spec": {"queueName": "q", "podSets": [pod_set]},
+            "status": {"reclaimablePods": [{"name": "main", "count": 6}], **status},
+        }
+    )
+
+
+def test_pods_that_have_succeeded_ask_for_nothing() -> None:
+    usage = {"nvidia.com/gpu": "8", "cpu": "8"}
+    assignment = {"name": "main", "count": 8, "flavors": {"nvidia.com/gpu": "f"}, "resourceUsage": usage}
+    runs = _of_eight_pods(admission={"clusterQueue": "cq", "podSetAssignments": [assignment]})
+    waits = _of_eight_pods()
+    over = _of_eight_pods(conditions=[{"type": "Finished", "status": "True"}])
+    gpus = [workload.gpus(ReadingRules().gpu_resources) for workload in (runs, waits, over)]
+    assert gpus == [2, 2, 8]  # of one that is over all that it ran with
+    assert [workload.cpus for workload in (runs, waits, over)] == [2, 2, 8]
+
+
+@pytest.mark.parametrize(
+    ("initialising", "overhead", "gpus"),
+    [
+        ([("Always", "1"), (None, "2")], {}, 3),  # the sidecar is up while the other initialises
+        ([(None, "2"), ("Always", "1")], {}, 2),
+        ([("Always", "1"), (None, "1"), ("Always", "2")], {}, 4),
+        ([(None, "4"), (None, "3")], {}, 4),
+        ([("Always", "1"), (None, "2")], {"nvidia.com/gpu": "1", "cpu": "250m"}, 4),
+        ([], {}, 1),
+    ],
+)
+def test_a_pod_asks_for_what_it_holds_at_once(
+    initialising: list[tuple[str | None, str]], overhead: dict[str, str], gpus: int
+) -> None:
+    def container(amount: str, policy: str | None = None) -> dict[str, Any]:
+        return {"restartPolicy": policy, "resources": {"requests": {"nvidia.com/gpu": amount}}}
+
+    spec = {
+        "initContainers": [container(amount, policy) for policy, amount in initialising],
+        "containers": [container("1")],
+        "overhead": overhead,
+    }
+    assert pod_request(spec, "nvidia.com/gpu") == gpus
+
+
+def test_what_a_pod_states_as_a_whole_counts_instead_of_its_containers() -> None:
+    spec = {
+        "resources": {"limits": {"cpu": "3"}},
+        "containers": [{"resources": {"requests": {"cpu": "1"}}}] * 2,
+    }
+    assert pod_request(spec, "cpu") == 3
 
 
 def test_gpus_that_no_pod_of_its_own_holds_are_found(server: KueueServer) -> None:
