@@ -111,6 +111,7 @@ STEP_ROW = "step_row"
 OTHER_CLUSTER = "other_cluster"
 PARTIAL_EXECUTION = "partial_execution"
 PROFILING_RUN = "profiling_run"
+RESIZED = "resized"
 EXACT_DUPLICATE = "exact_duplicate"
 OUTSIDE_WINDOW = "outside_window"
 SUPERSEDED = "superseded"
@@ -128,6 +129,7 @@ SKIP_RULES: Mapping[str, str] = {
     OTHER_CLUSTER: "A job of another cluster of the same accounting database.",
     PARTIAL_EXECUTION: "One of several partial runs of a job (SWF status 2, 3, 4); it has a summary row.",
     PROFILING_RUN: "A run on the profiling partition that the scheduler cut; the job ran again at home.",
+    RESIZED: "A record of a job at a size that was changed while it ran: its last record stands for the job.",
     EXACT_DUPLICATE: "An earlier row of the same file says exactly the same.",
     OUTSIDE_WINDOW: "The job was submitted outside the window that was asked for.",
     SUPERSEDED: "Another row of the same file knows that the job has ended; this one shows it unfinished.",
@@ -163,10 +165,16 @@ MAX_BAD_SHARE = 0.5
 
 # What was noticed about rows that are kept: nothing was left out for it.
 UNVERIFIED_MARK = "unverified_mark"
+SHARED_BY_MPS = "shared_by_mps"
+SHARED_BY_SHARD = "shared_by_shard"
+SLICED_BY_MIG = "sliced_by_mig"
 
 NOTES: Mapping[str, str] = {
     UNVERIFIED_MARK: "The job's comment holds what looks like a mark of the live scheduler and was not sealed"
     " with the given key (--mark-key): the log's own partition and submission count.",
+    SHARED_BY_MPS: "The job shares GPUs by MPS (gres/mps): a whole GPU of each of its nodes is counted.",
+    SHARED_BY_SHARD: "The job shares GPUs (gres/shard): a whole GPU of each of its nodes is counted.",
+    SLICED_BY_MIG: "The job holds slices of GPUs (MIG): the whole GPUs that they make up are counted.",
 }
 
 

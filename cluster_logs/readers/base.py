@@ -161,7 +161,7 @@ def read_chunks(
         checker = RowChecker(chunk, source.name, time_zone)
         rows = reader.normalise(checker, context)
         skipped = checker.skipped() + Counter({BESIDE_TABLE: chunk.beside_table})
-        noted, unknown_values = +checker.noted, checker.unknown_values()
+        noted, unknown_values = checker.notes(), checker.unknown_values()
         yield ReadChunk(rows, checker.refused(reader.name), skipped, chunk.rows_in, noted, unknown_values)
 
 

@@ -72,7 +72,7 @@ class RowChecker:
     chunk: RawChunk
     source_file: str
     time_zone: str
-    noted: Counter[str] = field(default_factory=Counter)
+    _noted: dict[str, Mask] = field(default_factory=dict)
     _lost: dict[str, Mask] = field(default_factory=dict)
     _verdicts: list[tuple[str, str | None, bool]] = field(default_factory=list)
     _texts: dict[str, pa.Array] = field(default_factory=dict)
@@ -225,17 +225,24 @@ class RowChecker:
         self._judge(mask, rule, None, skip=True)
 
     def note(self, mask: Mask, note: str) -> None:
-        """Count rows of which something is to be said, and nothing against."""
-        self.noted[note] += int(mask.sum())
+        """Mark rows of which something is to be said, and nothing against."""
+        self._noted[note] = self._noted.get(note, False) | mask
 
     def kept(self) -> Mask:
         """The rows that nothing has been said against so far."""
         return np.equal(self._verdict, 0)
 
+    def notes(self) -> Counter[str]:
+        """How many kept rows there are of each note."""
+        return self._counts(self._noted)
+
     def unknown_values(self) -> Counter[str]:
         """How many values of each optional fact of kept rows could not be used, and are unknown."""
+        return self._counts(self._lost)
+
+    def _counts(self, marked: Mapping[str, Mask]) -> Counter[str]:
         kept = self.kept()
-        return +Counter({fact: int((lost & kept).sum()) for fact, lost in sorted(self._lost.items())})
+        return +Counter({name: int((mask & kept).sum()) for name, mask in sorted(marked.items())})
 
     def skipped(self) -> Counter[str]:
         """How many rows each rule left out."""

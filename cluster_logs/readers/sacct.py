@@ -5,10 +5,10 @@ Times without an offset are read in the reader's time zone (UTC); with SLURM_TIM
 since 1970, which is understood as well.
 
 The job id is JobIDRaw where there is one: with Submit it tells the runs of a requeued job apart (`-D` lists
-each). Steps (`.batch`, `.extern`, `.0`) are skipped. Of a file with several clusters the one named by the
-caller is read. GPUs come from `gres/gpu=N` in AllocTRES, or ReqTRES for a job that was never allocated;
-`gres/gpu:TYPE=N` repeats the same GPUs and counts only where the plain entry is missing (needs
-`AccountingStorageTRES=gres/gpu,gres/shard`).
+each). The records of a run whose size was changed are one job (`sacct_resizes`). Steps (`.batch`, `.extern`,
+`.0`) are skipped. Of a file with several clusters the one named by the caller is read. GPUs come from
+`gres/gpu=N` in AllocTRES, or ReqTRES for a job that was never allocated; `gres/gpu:TYPE=N` repeats the same
+GPUs and counts only where the plain entry is missing (needs `AccountingStorageTRES=gres/gpu,gres/shard`).
 
 What a job asked for stands in ReqTRES: its memory, and the type of its GPUs where a site accounts for types
 (`gres/gpu:TYPE=N`). AllocTRES tells what it was given, which nobody knew when it was submitted: types and
@@ -26,6 +26,8 @@ its user's text: it is counted, and the source's own columns hold.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,9 +40,10 @@ from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RawChunk, RowChecker
 from cluster_logs.readers.sacct_layout import COLUMNS, layout_of
+from cluster_logs.readers.sacct_resizes import Resizes, find_resizes
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME
-from cluster_logs.readers.tres import gpus_in_tres
+from cluster_logs.readers.tres import gpus_in_tres, note_shared, shared_by
 from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
 from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, MarkStage, SlurmMark
 from cluster_logs.slurm_words import (
@@ -48,7 +51,6 @@ from cluster_logs.slurm_words import (
     OF_EACH_CORE_MIB,
     elapsed_s,
     gpu_type_of_tres,
-    held_by_tres,
     home_partition,
     memory_mib,
     memory_mib_of_tres,
@@ -78,6 +80,18 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
     return layout_of(source).read(source)
 
 
+@dataclass(frozen=True)
+class _LogFacts:
+    """What is known of a file before its rows are read."""
+
+    cluster: str | None
+    resizes: Resizes
+
+
+def _prepare(source: TextSource, options: ReadOptions) -> _LogFacts:
+    return _LogFacts(_clusters(source, options), find_resizes(source, layout_of(source)))
+
+
 def _clusters(source: TextSource, options: ReadOptions) -> str | None:
     """The one cluster of the file's Cluster column to read; None: all rows.
 
@@ -102,11 +116,14 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
 
 
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:
+    facts = cast("_LogFacts", context.facts)
+    checker.chunk = facts.resizes.of_last_records(checker.chunk)
+    checker.skip(facts.resizes.earlier_in(checker.chunk), q.RESIZED)
     id_column = "jobidraw" if "jobidraw" in checker else "jobid"
     shown_id = checker.text("jobid" if "jobid" in checker else "jobidraw")
     checker.skip(as_mask(pc.match_substring_regex(shown_id, _STEP)), q.STEP_ROW)
-    if context.facts is not None:
-        checker.skip(as_mask(pc.not_equal(checker.text("cluster"), str(context.facts))), q.OTHER_CLUSTER)
+    if facts.cluster is not None:
+        checker.skip(as_mask(pc.not_equal(checker.text("cluster"), facts.cluster)), q.OTHER_CLUSTER)
     state = checker.mapped("state", slurm_state, pa.string())
     start, end, submit = (checker.instant_or_seconds(name) for name in ("start", "end", "submit"))
     ran_s = _run_time_s(checker)
@@ -223,19 +240,16 @@ def _in_the_second_hour(
 
 
 def _gpus(checker: RowChecker) -> FloatArray:
+    """GPUs of each row; those of which the job has a part count whole, and it is noted."""
     column = "alloctres" if "alloctres" in checker else "reqtres"
-    gpus, shares = _held(checker, column)
+    gpus, kinds = gpus_in_tres(checker, column), shared_by(checker, column)
     if column == "alloctres" and "reqtres" in checker:
         waits = is_missing(checker.text(column))
-        requested, shares_requested = _held(checker, "reqtres")
-        gpus, shares = np.where(waits, requested, gpus), np.where(waits, shares_requested, shares)
+        gpus = np.where(waits, gpus_in_tres(checker, "reqtres"), gpus)
+        kinds = pc.if_else(pa.array(waits), shared_by(checker, "reqtres"), kinds)
+    note_shared(checker, kinds)
+    shares = as_mask(pc.is_in(kinds, pa.array(["mps", "shard"])))
     return np.where(shares, np.fmax(_count(checker, "nodes"), gpus), gpus)
-
-
-def _held(checker: RowChecker, column: str) -> tuple[FloatArray, Mask]:
-    """GPUs of each row, and whether it has shares alone of a GPU of each of its nodes."""
-    kinds = checker.mapped(column, lambda tres: held_by_tres(tres).shared_by, pa.string())
-    return gpus_in_tres(checker, column), as_mask(pc.is_in(kinds, pa.array(["mps", "shard"])))
 
 
 def _gpu_type(checker: RowChecker) -> pa.Array | None:
@@ -314,7 +328,7 @@ READER = Reader(
     time_zone="UTC",
     chunks=_chunks,
     normalise=_normalise,
-    prepare=_clusters,
+    prepare=_prepare,
     machines=_machines,
     export=EXPORT_COMMAND,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.log_sources import SLURM, SYNTHETIC
-from cluster_logs.quarantine import WRONG_COLUMN_COUNT, Accounting
+from cluster_logs.quarantine import NOTES, WRONG_COLUMN_COUNT, Accounting
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.slurm_words import EXPORT_COMMAND, UNIT_SEPARATOR
 from foundation.errors import BadInputError
@@ -108,7 +108,7 @@ def ingest_cluster(
             wait_s=wait_s,
             progress=progress,
         )
-        remarks = remarks_on_values(account["unknown_values"])
+        remarks = remarks_on_kept_jobs(account["notes"], account["unknown_values"])
         return {**account, "nodes": counted, "remarks": remarks, "lake_uri": lake_uri}
     report = ingest_log(
         source_format=source_format,
@@ -131,16 +131,20 @@ def ingest_cluster(
         if log.nodes_required:
             raise
         remarks = [str(error)]
-    remarks += [*_remarks_on_separators(report, input_uri), *remarks_on_values(report.unknown_values)]
+    remarks += [
+        *_remarks_on_separators(report, input_uri),
+        *remarks_on_kept_jobs(report.notes, report.unknown_values),
+    ]
     return {**to_jsonable(report), "remarks": remarks, "lake_uri": lake_uri}
 
 
-def remarks_on_values(unknown_values: Mapping[str, int]) -> list[str]:
-    """How many values of kept jobs could not be used, by fact (`IngestReport.unknown_values`)."""
+def remarks_on_kept_jobs(notes: Mapping[str, int], unknown_values: Mapping[str, int]) -> list[str]:
+    """What an `IngestReport` says of jobs that are kept: its notes, and values that could not be used."""
+    remarks = [f"{name} ({count:,} job{'s' * (count != 1)}): {NOTES[name]}" for name, count in notes.items()]
     words = {fact.name: fact.words for fact in JOB_FACTS}
-    lost = [f"{count:,} of {words.get(name, name)}" for name, count in unknown_values.items()]
-    return (
-        [f"Values that cannot be used are unknown, their jobs are kept: {', '.join(lost)}."] if lost else []
+    lost = ", ".join(f"{count:,} of {words.get(name, name)}" for name, count in unknown_values.items())
+    return remarks + (
+        [f"Values that cannot be used are unknown, their jobs are kept: {lost}."] if lost else []
     )
 
 
