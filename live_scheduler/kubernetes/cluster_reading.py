@@ -15,6 +15,7 @@ from typing import Any
 
 from live_scheduler.adapter import PriorityRange
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
+from live_scheduler.kubernetes.device_claims import DeviceClaims
 from live_scheduler.kubernetes.gpu_places import places_of_pods
 from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.quantities import parse_quantity, whole
@@ -30,7 +31,8 @@ HIGHEST = 999_999_999
 class ReadingRules:
     """How objects are read.
 
-    `gpu_resources` are the resources that count as GPUs; `user_keys` labels or annotations that name a
+    `gpu_resources` are the resources that count as GPUs, `gpu_device_classes` the classes of devices that do
+    where pods ask by resource claims; `user_keys` labels or annotations that name a
     workload's user. `order_classes`: order workloads by the release whatever priority class they name;
     without it a class stands, and only workloads without one are ordered.
     """
@@ -38,6 +40,7 @@ class ReadingRules:
     gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
     user_keys: tuple[str, ...] = ()
     order_classes: bool = False
+    gpu_device_classes: tuple[str, ...] = ("gpu.nvidia.com",)
 
 
 @dataclass(frozen=True)
@@ -51,19 +54,23 @@ class KueueObjects:
     nodes: Sequence[Json]
     pods: Sequence[Json]
     classes: Mapping[PriorityClass, int]
+    claims: Sequence[Json] = ()
+    claim_templates: Sequence[Json] = ()
 
 
 @dataclass(frozen=True)
 class KueueReading:
     """What the objects say. Every workload is a job of `state`, in `ended`, or named in `unread`.
 
-    `unread` also names pods and nodes that cannot be understood.
+    `unread` also names pods and nodes that cannot be understood; `uncounted` those jobs whose resource claims
+    do not say how many GPUs they are: waiting ones are left alone, running ones have those of their pods.
     """
 
     state: ClusterState
     ended: Mapping[str, EndedJob]
     unread: Mapping[str, str]
     workloads: Mapping[str, KueueWorkload] = field(default_factory=dict)
+    uncounted: Mapping[str, str] = field(default_factory=dict)
 
 
 def priority_range(rules: ReadingRules, classes: Mapping[PriorityClass, int]) -> PriorityRange:
@@ -80,7 +87,9 @@ def priority_range(rules: ReadingRules, classes: Mapping[PriorityClass, int]) ->
 def read_cluster(objects: KueueObjects, rules: ReadingRules, at_s: float) -> KueueReading:
     """Return the reading of the objects as they were at `at_s`."""
     queues = _Queues(objects, rules)
+    claims = DeviceClaims.of(rules.gpu_device_classes, objects.claims, objects.claim_templates)
     unread: dict[str, str] = {}
+    uncounted: dict[str, str] = {}
     workloads: dict[str, KueueWorkload] = {}
     for position, raw in enumerate(objects.workloads):
         workload = KueueWorkload(raw)
@@ -92,14 +101,17 @@ def read_cluster(objects: KueueObjects, rules: ReadingRules, at_s: float) -> Kue
     ended: dict[str, EndedJob] = {}
     for key, workload in workloads.items():
         try:
-            job = _job(workload, queues, rules, objects.classes, at_s)
+            names = workload.uncounted(rules.gpu_resources, claims)
+            job = _job(workload, queues, rules, objects.classes, claims, at_s)
+            if names and not workload.finished:
+                uncounted[key] = _claims_in_words(names)
             if workload.finished:
                 ended[key] = ended_job(workload, job)
             else:
                 jobs.append(job)
         except UNUSABLE as error:
             unread[key] = said(error)
-    places = places_of_pods(objects.pods, workloads.values(), rules.gpu_resources)
+    places = places_of_pods(objects.pods, workloads.values(), rules.gpu_resources, claims)
     unread |= places.unread
     nodes = []
     for raw in objects.nodes:
@@ -113,6 +125,12 @@ def read_cluster(objects: KueueObjects, rules: ReadingRules, at_s: float) -> Kue
             at_home = (node for node in nodes if node.available and job.partition in node.partitions)
             places.find_missing(job, at_home)
     jobs = [replace(job, gpus_on=places.of(job.job_id)) for job in jobs]
+    jobs = [
+        replace(job, gpus=max(job.gpus, sum(gpus for _, gpus in job.gpus_on)))
+        if job.job_id in uncounted
+        else job
+        for job in jobs
+    ]
     state = ClusterState(
         at_s,
         tuple(_within(priority_range(rules, objects.classes), jobs)),
@@ -120,7 +138,11 @@ def read_cluster(objects: KueueObjects, rules: ReadingRules, at_s: float) -> Kue
         queues.closed,
         gpus_left=gpus_left(objects.cluster_queues, rules.gpu_resources),
     )
-    return KueueReading(state, ended, unread, workloads)
+    return KueueReading(state, ended, unread, workloads, uncounted)
+
+
+def _claims_in_words(names: Sequence[str]) -> str:
+    return f"resource claims that do not say how many GPUs they are: {', '.join(names)}"
 
 
 def ended_job(workload: KueueWorkload, job: LiveJob) -> EndedJob:
@@ -135,17 +157,20 @@ def _job(
     queues: "_Queues",
     rules: ReadingRules,
     classes: Mapping[PriorityClass, int],
+    claims: DeviceClaims,
     at_s: float,
 ) -> LiveJob:
     partition, *obstacles = queues.place_of(workload)
     obstacles += workload.obstacles(at_s)
     if not workload.reserved:
         obstacles += own_order(workload, rules, classes)
+        if names := workload.uncounted(rules.gpu_resources, claims):
+            obstacles.append(_claims_in_words(names))
     return LiveJob(
         job_id=workload.key,
         partition=partition,
         virtual_cluster=partition,
-        gpus=workload.gpus(rules.gpu_resources),
+        gpus=workload.gpus(rules.gpu_resources, claims),
         submit_time_s=workload.submit_time_s,
         user=workload.user(rules.user_keys),
         name=workload.name,

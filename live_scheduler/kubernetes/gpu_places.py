@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from live_scheduler.cluster_state import LiveJob, LiveNode
+from live_scheduler.kubernetes.device_claims import DeviceClaims
 from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.quantities import whole
 from live_scheduler.kubernetes.workload import UNUSABLE, KueueWorkload, named, pod_request, said
@@ -52,9 +53,10 @@ class GpuPlaces:
 
 
 def places_of_pods(
-    pods: Sequence[Json], workloads: Iterable[KueueWorkload], resources: Collection[str]
+    pods: Sequence[Json], workloads: Iterable[KueueWorkload], resources: Collection[str], claims: DeviceClaims
 ) -> GpuPlaces:
-    """Return what pods on nodes hold; those that are over hold nothing."""
+    """Return what pods on nodes hold; those that are over hold nothing, and shared claims count once."""
+    counted: set[tuple[str, str]] = set()
     places = GpuPlaces()
     by_owner: dict[str, str] = {}
     for workload in workloads:
@@ -63,19 +65,22 @@ def places_of_pods(
             by_owner.update(dict.fromkeys(workload.owner_uids, workload.key))
     for pod in pods:
         try:
-            _count(pod, places, by_owner, resources)
+            gpus = _gpus(pod, resources, claims, counted)
+            if gpus:
+                _count(pod, gpus, places, by_owner)
         except UNUSABLE as error:
             places.unread[f"pod {named(pod)}"] = said(error)
     return places
 
 
-def _count(pod: Json, places: GpuPlaces, by_owner: Mapping[str, str], resources: Collection[str]) -> None:
-    node = part(pod, "spec").get("nodeName")
-    if not node or part(pod, "status").get("phase") in ("Succeeded", "Failed"):
-        return
-    gpus = sum(whole(pod_request(pod["spec"], name)) for name in resources)
-    if not gpus:
-        return
+def _gpus(pod: Json, resources: Collection[str], claims: DeviceClaims, counted: set[tuple[str, str]]) -> int:
+    if not part(pod, "spec").get("nodeName") or part(pod, "status").get("phase") in ("Succeeded", "Failed"):
+        return 0
+    return sum(whole(pod_request(pod["spec"], name)) for name in resources) + claims.held_by(pod, counted)
+
+
+def _count(pod: Json, gpus: int, places: GpuPlaces, by_owner: Mapping[str, str]) -> None:
+    node = pod["spec"]["nodeName"]
     key, namespace = _workload_of(pod, by_owner), str(pod["metadata"]["namespace"])
     places.used[node] += gpus
     if key in places.held:

@@ -10,6 +10,7 @@ given before. Kueue puts a class's value back when the class changes or Kueue re
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from urllib.parse import quote
 
 from cluster_logs.job_states import JobState
@@ -28,6 +29,7 @@ from live_scheduler.adapter import (
     WriteBack,
 )
 from live_scheduler.cluster_state import ClusterState, EndedJob
+from live_scheduler.kubernetes import device_claims
 from live_scheduler.kubernetes.api_client import ApiClient, ApiRefusalError, Json
 from live_scheduler.kubernetes.cluster_reading import (
     KueueObjects,
@@ -37,10 +39,12 @@ from live_scheduler.kubernetes.cluster_reading import (
     priority_range,
     read_cluster,
 )
+from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.workload import (
     ADVICE,
     DEFAULT_PRIORITY,
     GIVEN_PRIORITY,
+    UNUSABLE,
     KueueWorkload,
     PriorityClass,
 )
@@ -79,6 +83,11 @@ class KueueAdapter:
         """What of the last reading could not be understood, and why."""
         return {} if self._reading is None else self._reading.unread
 
+    @property
+    def uncounted(self) -> Mapping[str, str]:
+        """The workloads of the last reading whose GPUs are not known, and why."""
+        return {} if self._reading is None else self._reading.uncounted
+
     def read(self) -> ClusterState:
         """Return the cluster as it is now."""
         before, reading = self._reading, self._read()
@@ -91,6 +100,11 @@ class KueueAdapter:
         if reading.unread and (before is None or reading.unread != before.unread):
             first, why = next(iter(reading.unread.items()))
             logger.warning("%d objects are not understood, first %s: %s", len(reading.unread), first, why)
+        if reading.uncounted and (before is None or reading.uncounted != before.uncounted):
+            first, why = next(iter(reading.uncounted.items()))
+            logger.warning(
+                "GPUs of %d workloads are not counted, first %s: %s", len(reading.uncounted), first, why
+            )
         self._reading, self._workloads = reading, dict(reading.workloads)
         return reading.state
 
@@ -130,14 +144,19 @@ class KueueAdapter:
             self._version = version
             group = f"/apis/kueue.x-k8s.io/{version}"
             classes = self._priority_classes(group)
+            pods = self._api.list_all("/api/v1/pods", fieldSelector=_PODS_THAT_RUN)
+            workloads = self._api.list_all(f"{group}/workloads")
+            claims, templates = self._device_claims() if _claim_devices(pods, workloads) else ([], [])
             objects = KueueObjects(
                 cluster_queues=self._api.list_all(f"{group}/clusterqueues"),
                 local_queues=self._api.list_all(f"{group}/localqueues"),
                 flavors=self._api.list_all(f"{group}/resourceflavors"),
                 nodes=self._api.list_all("/api/v1/nodes"),
-                pods=self._api.list_all("/api/v1/pods", fieldSelector=_PODS_THAT_RUN),
-                workloads=self._api.list_all(f"{group}/workloads"),
+                pods=pods,
+                workloads=workloads,
                 classes=classes,
+                claims=claims,
+                claim_templates=templates,
             )
         except ApiRefusalError as error:
             self._version = None  # an upgrade may serve another
@@ -157,6 +176,23 @@ class KueueAdapter:
             f"{self.name} serves Kueue's API as {', '.join(sorted(served)) or 'nothing'};"
             f" {' and '.join(VERSIONS)} are understood."
         )
+
+    def _device_claims(self) -> tuple[list[Json], list[Json]]:
+        """Return ResourceClaims and their templates; none where they may not be read or are not served.
+
+        They are read only where a pod has one: claims that are missing are named beside their workloads.
+        """
+        group = "/apis/resource.k8s.io"
+        try:
+            served = {entry["version"] for entry in self._api.get(group).get("versions") or []}
+            version = next(version for version in device_claims.VERSIONS if version in served)
+            claims = self._api.list_all(f"{group}/{version}/resourceclaims")
+            return claims, self._api.list_all(f"{group}/{version}/resourceclaimtemplates")
+        except (ApiRefusalError, StopIteration) as error:
+            logger.warning(
+                "resource claims of %s cannot be read (rbac.yaml gives the right): %s", self.name, error
+            )
+            return [], []
 
     def _priority_classes(self, group: str) -> dict[PriorityClass, int]:
         own = self._api.list_all(f"{group}/workloadpriorityclasses")
@@ -248,3 +284,12 @@ class KueueAdapter:
             f"/apis/kueue.x-k8s.io/{version}/namespaces/{quote(namespace, safe='')}"
             f"/workloads/{quote(name, safe='')}"
         )
+
+
+def _claim_devices(pods: Sequence[Json], workloads: Sequence[Json]) -> bool:
+    """Return whether any pod, also of a workload, has a resource claim; odd objects are told of elsewhere."""
+    specs = [part(pod, "spec") for pod in pods]
+    for workload in workloads:
+        with suppress(*UNUSABLE):
+            specs += [part(each, "template", "spec") for each in entries(workload, "spec", "podSets")]
+    return any("resourceClaims" in spec for spec in specs)

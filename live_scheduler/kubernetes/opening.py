@@ -18,6 +18,7 @@ class KueueSettings:
     - `kubeconfig`: how to log in; empty: the pod's own service account, KUBECONFIG or ~/.kube/config.
     - `context`: the kubeconfig's context; empty: its current one.
     - `gpu_resources`: the resources that count as GPUs.
+    - `gpu_device_classes`: classes of devices that count as GPUs, where pods ask by resource claims.
     - `user_labels`: labels or annotations that name a workload's user; its namespace where none is there.
     - `order_classes`: order workloads by the release whatever priority class they name.
     """
@@ -25,6 +26,7 @@ class KueueSettings:
     kubeconfig: str = ""
     context: str = ""
     gpu_resources: tuple[str, ...] = ("nvidia.com/gpu",)
+    gpu_device_classes: tuple[str, ...] = ("gpu.nvidia.com",)
     user_labels: tuple[str, ...] = ()
     order_classes: bool = False
 
@@ -44,5 +46,7 @@ def open_kueue(cluster: str, settings: KueueSettings) -> KueueAdapter:
     access = find_access(
         Path(settings.kubeconfig).expanduser() if settings.kubeconfig else None, settings.context or None
     )
-    rules = ReadingRules(settings.gpu_resources, settings.user_labels, settings.order_classes)
+    rules = ReadingRules(
+        settings.gpu_resources, settings.user_labels, settings.order_classes, settings.gpu_device_classes
+    )
     return KueueAdapter(cluster, ApiClient(access), rules)

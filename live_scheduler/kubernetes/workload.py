@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from cluster_logs.job_states import JobState
 from foundation.errors import BadInputError
+from live_scheduler.kubernetes.device_claims import ClaimedGpus, DeviceClaims
 from live_scheduler.kubernetes.object_parts import entries, part
 from live_scheduler.kubernetes.quantities import parse_quantity, whole
 
@@ -30,6 +31,7 @@ _GATED = "kueue.x-k8s.io/admission-gated-by"
 _REMOTE = "kueue.x-k8s.io/multikueue-origin"
 # Labels of nodes that say which GPUs they have: NVIDIA's feature discovery, and Google's.
 _GPU_TYPE_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+_NO_CLAIMS = DeviceClaims()
 _ENDS = {"Succeeded": JobState.COMPLETED, "Failed": JobState.FAILED}
 
 
@@ -220,18 +222,37 @@ class KueueWorkload:
 
     # What it asks for
 
-    def gpus(self, resources: Sequence[str]) -> int:
+    def gpus(self, resources: Sequence[str], claims: DeviceClaims = _NO_CLAIMS) -> int:
         """Return the GPUs that it was admitted with, or asks for; less those of pods that have succeeded."""
-        admitted = [
+        admitted = self._admitted(resources)
+        if admitted:
+            return sum(admitted)
+        asked = sum(whole(amount) for name in resources for amount in self._asked(name))
+        shared: dict[str, int] = {}
+        for pods, claimed in self._claimed(claims):
+            asked += claimed.of_pod * pods
+            shared |= claimed.shared if pods else {}
+        return asked + sum(shared.values())
+
+    def uncounted(self, resources: Sequence[str], claims: DeviceClaims) -> list[str]:
+        """Return its resource claims that do not say how many GPUs they are, where its admission does not."""
+        if self._admitted(resources):
+            return []
+        return sorted({name for _, claimed in self._claimed(claims) for name in claimed.unknown})
+
+    def _claimed(self, claims: DeviceClaims) -> Iterable[tuple[int, ClaimedGpus]]:
+        """Yield how many pods of each set there are, and what each of them claims."""
+        for pods, spec in self._pods():
+            yield pods, claims.asked_by(self.namespace, spec)
+
+    def _admitted(self, resources: Sequence[str]) -> list[int]:
+        return [
             ceil(self._left(assignment, whole(parse_quantity(usage[name]))))
             for assignment in entries(self.raw, "status", "admission", "podSetAssignments")
             for usage in (part(assignment, "resourceUsage"),)
             for name in resources
             if name in usage
         ]
-        if admitted:
-            return sum(admitted)
-        return sum(whole(amount) for name in resources for amount in self._asked(name))
 
     @cached_property
     def _reclaimed(self) -> Mapping[str, int]:
@@ -268,9 +289,14 @@ class KueueWorkload:
         return facts | ({"gpu_type": types} if types else {})
 
     def _asked(self, resource: str) -> Iterable[Fraction]:
+        for pods, spec in self._pods():
+            yield pod_request(spec, resource) * pods
+
+    def _pods(self) -> Iterable[tuple[int, Mapping[str, Any]]]:
+        """Yield how many pods of each set are still needed, and their spec."""
         for pod_set in self.raw["spec"]["podSets"]:
             count = int(pod_set.get("count", 1)) - self._reclaimed.get(str(pod_set.get("name")), 0)
-            yield pod_request(pod_set["template"]["spec"], resource) * max(count, 0)
+            yield max(count, 0), pod_set["template"]["spec"]
 
     def user(self, keys: Sequence[str]) -> str:
         """Return its user: the first of these labels or annotations that it or its pods carry.

@@ -100,6 +100,8 @@ class KueueServer:
                 raise RefusedError(401, "Unauthorized", "Unauthorized")
             if path == "/apis/kueue.x-k8s.io":
                 return self.groups
+            if path == "/apis/resource.k8s.io":
+                return {"versions": [{"version": "v1beta1"}, {"version": "v1"}]}
             collection, namespace, name = _split(path)
             verb = {"GET": "get" if name else "list", "PATCH": "patch"}[method]
             self._authorize(verb, collection)

@@ -22,6 +22,7 @@ from live_scheduler.adapter import (
 from live_scheduler.kubernetes.access import ClusterAccess
 from live_scheduler.kubernetes.api_client import ApiClient
 from live_scheduler.kubernetes.cluster_reading import KueueObjects, ReadingRules, read_cluster
+from live_scheduler.kubernetes.device_claims import DeviceClaims
 from live_scheduler.kubernetes.kueue_adapter import KueueAdapter
 from live_scheduler.kubernetes.workload import (
     DEFAULT_PRIORITY,
@@ -152,6 +153,112 @@ def test_what_a_pod_states_as_a_whole_counts_instead_of_its_containers() -> None
         "containers": [{"resources": {"requests": {"cpu": "1"}}}] * 2,
     }
     assert pod_request(spec, "cpu") == 3
+
+
+GPU_CLASS = "gpu.nvidia.com"
+
+
+def claim_gpus(server: KueueServer, request: dict[str, Any], **claim: Any) -> None:
+    """Have SWEEP's three pods ask by a claim template (of one request), or by a claim, not by a resource."""
+    names = {"namespace": "vision", "name": "gpus"}
+    spec = {"devices": {"requests": [{"name": "r", **request}]}}
+    base = "/apis/resource.k8s.io/v1/resourceclaim"
+    server.lists |= {f"{base}s": {}, f"{base}templates": {}}
+    if claim:
+        server.put(f"{base}s", {"metadata": dict(names), "spec": spec, **claim})
+    else:
+        server.put(f"{base}templates", {"metadata": dict(names), "spec": {"spec": spec}})
+
+    def ask(item: Any) -> None:
+        (pod_set,) = item["spec"]["podSets"]
+        pod_set["count"] = 3
+        pod = pod_set["template"]["spec"]
+        pod["containers"] = [{"name": "c", "resources": {"claims": [{"name": "d"}]}}]
+        pod["resourceClaims"] = [
+            {"name": "d", "resourceClaim" + ("Name" if claim else "TemplateName"): "gpus"}
+        ]
+
+    server.change(WORKLOADS, SWEEP, ask)
+
+
+@pytest.mark.parametrize(
+    ("request_", "claim", "gpus"),
+    [
+        ({"exactly": {"deviceClassName": GPU_CLASS}}, {}, 3),
+        ({"exactly": {"deviceClassName": GPU_CLASS, "allocationMode": "ExactCount", "count": 2}}, {}, 6),
+        ({"deviceClassName": GPU_CLASS, "count": 2}, {}, 6),  # v1beta1
+        # Pods that name a claim have its devices together.
+        ({"exactly": {"deviceClassName": GPU_CLASS, "count": 2}}, {"status": {}}, 2),
+        (
+            {"exactly": {"deviceClassName": GPU_CLASS, "allocationMode": "All"}},
+            {
+                "status": {
+                    "allocation": {
+                        "devices": {"results": [{"request": "r", "device": f"gpu-{at}"} for at in range(4)]}
+                    }
+                }
+            },
+            4,
+        ),
+        (
+            {
+                "firstAvailable": [
+                    {"name": "a", "deviceClassName": GPU_CLASS},
+                    {"name": "b", "deviceClassName": GPU_CLASS},
+                ]
+            },
+            {},
+            3,
+        ),
+        ({"exactly": {"deviceClassName": "rdma.example.org", "count": 8}}, {}, 0),
+        ({"exactly": {"deviceClassName": GPU_CLASS, "allocationMode": "All", "adminAccess": True}}, {}, 0),
+        ({"exactly": {"deviceClassName": GPU_CLASS, "allocationMode": "All"}}, {}, None),
+        (
+            {
+                "firstAvailable": [
+                    {"name": "a", "deviceClassName": GPU_CLASS},
+                    {"name": "b", "deviceClassName": "mig.nvidia.com"},
+                ]
+            },
+            {},
+            None,
+        ),
+    ],
+)
+def test_gpus_of_resource_claims_are_counted_or_named(
+    server: KueueServer, request_: dict[str, Any], claim: dict[str, Any], gpus: int | None
+) -> None:
+    claim_gpus(server, request_, **claim)
+    adapter = connect(server)
+    job = adapter.read().by_id[SWEEP]
+    said = "resource claims that do not say how many GPUs they are: gpus"
+    assert (job.gpus, job.waits_for) == ((0, said) if gpus is None else (gpus, ""))
+    assert [*adapter._reading.uncounted] == ([SWEEP] if gpus is None else [])
+
+
+def test_claims_that_may_not_be_read_leave_their_workloads_alone(server: KueueServer) -> None:
+    claim_gpus(server, {"exactly": {"deviceClassName": GPU_CLASS}})
+    server.rules[:] = [rule for rule in server.rules if rule["apiGroups"] != ["resource.k8s.io"]]
+    jobs = connect(server).read().by_id
+    assert jobs[SWEEP].waits_for.endswith("how many GPUs they are: gpus")
+    assert jobs[SEGMENT].waits_for == ""
+
+
+def test_pods_hold_the_devices_of_their_claims_once() -> None:
+    gpus = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": GPU_CLASS, "count": 2}}]}}
+    named = {"metadata": {"namespace": "ml", "name": "shared"}, "spec": gpus}
+    made = {"metadata": {"namespace": "ml", "name": "p-d-x7"}, "spec": gpus}
+    template = {"metadata": {"namespace": "ml", "name": "t"}, "spec": {"spec": gpus}}
+    claims = DeviceClaims.of((GPU_CLASS,), [named, made], [template])
+    shares: dict[str, Any] = {"spec": {"resourceClaims": [{"name": "d", "resourceClaimName": "shared"}]}}
+    own: dict[str, Any] = {
+        "spec": {"resourceClaims": [{"name": "d", "resourceClaimTemplateName": "t"}]},
+        "status": {"resourceClaimStatuses": [{"name": "d", "resourceClaimName": "p-d-x7"}]},
+    }
+    early = {"spec": own["spec"]}  # its claims are not made yet
+    counted: set[tuple[str, str]] = set()
+    pods = [{**pod, "metadata": {"namespace": "ml"}} for pod in (shares, shares, own, early, early)]
+    assert [claims.held_by(pod, counted) for pod in pods] == [2, 0, 2, 2, 2]
 
 
 def test_gpus_that_no_pod_of_its_own_holds_are_found(server: KueueServer) -> None:
@@ -478,6 +585,7 @@ def test_what_kueue_cannot_do_is_refused(server: KueueServer) -> None:
 def test_needs_no_right_that_the_manifest_does_not_give(server: KueueServer) -> None:
     """Each rule of rbac.yaml is needed: without it, something is refused."""
     used: set[tuple[str, str]] = set()
+    claim_gpus(server, {})
     adapter = connect(server)
     adapter.read()
     adapter.apply([SetPriority(SWEEP, 7), Advise(SWEEP, "soon")])
@@ -485,7 +593,7 @@ def test_needs_no_right_that_the_manifest_does_not_give(server: KueueServer) -> 
     adapter.apply([SetPriority(SWEEP, 8)])
     for method, target in server.requests:
         path = target.partition("?")[0]
-        if path == "/apis/kueue.x-k8s.io":
+        if path in ("/apis/kueue.x-k8s.io", "/apis/resource.k8s.io"):
             continue  # discovery: open to everybody who may log in
         resource = path.split("/")[-2] if "/namespaces/" in path else path.rpartition("/")[2]
         verb = "patch" if method == "PATCH" else "get" if "/namespaces/" in path else "list"
