@@ -84,10 +84,10 @@ _OWN_FIELDS = (
 QUEUE_FIELDS = (*_OWN_FIELDS, *_FACT_COLUMNS.values())
 _AT = {name: at for at, name in enumerate(QUEUE_FIELDS)}
 
-_FIELD_END = f"\x1f{secrets.token_hex(8)}"
-_RECORD_END = f"\x1e{secrets.token_hex(8)}\n"
+FIELD_END = f"\x1f{secrets.token_hex(8)}"
+RECORD_END = f"\x1e{secrets.token_hex(8)}\n"
 _FORMAT = ",".join(
-    f"{name}:0{_RECORD_END[:-1] if at == len(QUEUE_FIELDS) - 1 else _FIELD_END}"
+    f"{name}:0{RECORD_END[:-1] if at == len(QUEUE_FIELDS) - 1 else FIELD_END}"
     for at, name in enumerate(QUEUE_FIELDS)
 )
 SQUEUE = ("squeue", "--all", "--noheader", f"--Format={_FORMAT}")
@@ -172,7 +172,7 @@ class QueueReader:
             words = overwritten.of(values[0]).comment
             if words is None:
                 words = overwritten.of(values[_AT["ArrayJobID"]]).comment
-            key = _FIELD_END.join(values) if words is None else _FIELD_END.join([*values, words])
+            key = FIELD_END.join(values) if words is None else FIELD_END.join([*values, words])
             rows[key] = cached_rows.get(key) or _row(values, kinds, marks, words)
         self._known, self._kinds = rows, dict(kinds)
         return list(rows.values())
@@ -204,8 +204,8 @@ def records_of(text: str) -> list[list[str]]:
     """Return the records of squeue's answer to `SQUEUE`, field by field."""
     if not text:
         return []
-    *records, rest = text.split(_RECORD_END)
-    fields = [record.split(_FIELD_END) for record in records]
+    *records, rest = text.split(RECORD_END)
+    fields = [record.split(FIELD_END) for record in records]
     if rest.strip() or any(len(values) != len(QUEUE_FIELDS) for values in fields):
         raise ServiceUnavailableError("squeue's answer broke off, or has other fields than were asked for.")
     return fields

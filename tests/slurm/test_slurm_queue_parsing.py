@@ -257,6 +257,47 @@ def test_an_array_that_waits_is_one_record() -> None:
     assert (last.job.job_id, last.job.tasks, last.target) == ("17", 1, "17_[9]")
 
 
+def test_tasks_that_were_changed_alone_are_told_apart_by_a_line_a_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Slurm 22.05 and 24.11 answer: one line for all ten, with --array one a task with its record's JobID."""
+    apart = {"3": {"JobID": "13", "Nice": "50"}, "5": {"JobID": "14", "TimeLimit": "17:00"}}
+    array = {"JobID": "12", "ArrayJobID": "12", "Nice": "7"}
+    own = {"JobID": "15", "ArrayTaskID": "N/A", "ArrayJobID": "15"}
+    tasks = [{**array, "ArrayTaskID": str(at), **apart.get(str(at), {})} for at in range(1, 11)]
+    asked = []
+
+    def answer(command: list[str], **_: object) -> str:
+        asked.append(command[3:])
+        if any("admin_comment" in word for word in command):  # 24.11 calls it AdminComment
+            raise BadInputError("Slurm refused squeue: Invalid job format specification: admin_comment.")
+        if len(queue_reading.SQUEUE) == len(command):
+            return written([{**array, "ArrayTaskID": "1-10"}, own])
+        if any(word.startswith("--jobs") for word in command):
+            return written(tasks)
+        lines = [(task["ArrayJobID"], task["JobID"], "PENDING") for task in (*tasks, own)]
+        return "".join("|".join(line) + "|\n" for line in lines)
+
+    monkeypatch.setattr(queue_reading, "call", answer)
+    rows = {each.job.job_id: each for each in QueueReader().read({}, 1.0)}
+    assert {job_id: (each.raw_id, each.job.tasks, each.nice) for job_id, each in rows.items()} == {
+        "15": ("15", 1, 0),
+        "12": ("12", 8, 7),
+        "12_3": ("13", 1, 50),
+        "12_5": ("14", 1, 7),
+    }
+    assert rows["12"].target == "12_[1,2,4,6,7,8,9,10]"
+    assert (rows["12"].job.time_limit_s, rows["12_5"].job.time_limit_s) == (86_400.0, 1_020.0)
+    assert asked[-1][-1] == "--jobs=12"
+
+
+def written(jobs: list[dict[str, str]]) -> str:
+    """Jobs as squeue writes their records."""
+    values = [[(PLAIN | job)[name] for name in QUEUE_FIELDS] for job in jobs]
+    field_end, record_end = queue_reading.FIELD_END, queue_reading.RECORD_END
+    return "".join(field_end.join(each) + record_end for each in values)
+
+
 @given(st.sets(st.integers(0, 400), min_size=1))
 def test_tasks_are_counted_as_slurm_writes_them(tasks: set[int]) -> None:
     written = written_as_slurm_does(sorted(tasks))
