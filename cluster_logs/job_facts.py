@@ -299,6 +299,13 @@ JOB_FACTS: tuple[JobFact, ...] = (
         },
     ),
     JobFact(
+        "eligible_time",
+        Kind.TIME,
+        "From when on it might have started: after its submission where it was to begin later, depended on "
+        "another job, was held or paused after a requeue; null: unknown, or never.",
+        columns={"sacct": "eligible", "queue": "eligible_time"},
+    ),
+    JobFact(
         "start_time",
         Kind.TIME,
         "When it first started; null when unknown or never.",

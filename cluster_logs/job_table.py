@@ -128,8 +128,8 @@ def describe(schema: pa.Schema) -> pd.DataFrame:
 def conform(table: pa.Table | pd.DataFrame, schema: pa.Schema, *, what: str = "table") -> pa.Table:
     """The table with exactly the schema's columns, order and types.
 
-    Missing nullable columns become null. Raises BadInputError when a required column is missing or holds a
-    null, or when a value does not fit its column's type.
+    Nullable columns that are missing, or null throughout, become null. Raises BadInputError when a required
+    column is missing or holds a null, or when a value does not fit its column's type.
     """
     if isinstance(table, pd.DataFrame):
         wanted = [column for column in table.columns if column in schema.names]
@@ -149,6 +149,8 @@ def conform(table: pa.Table | pd.DataFrame, schema: pa.Schema, *, what: str = "t
             raise BadInputError(
                 f"The {what} has {column.null_count} empty values in required column {field.name!r}."
             )
+        if column.null_count == table.num_rows:  # of whatever type: pandas makes numbers of unknown times
+            column = pa.nulls(table.num_rows, field.type)
         try:
             columns.append(column if column.type == field.type else column.cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

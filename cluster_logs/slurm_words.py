@@ -27,14 +27,16 @@ OLDER_FIELDS = (
     "NCPUS",
     "NNodes",
 )
-_OLDER = frozenset(map(str.lower, OLDER_FIELDS))
+# What has come since, in the order in which it came: a file without a header is read by places.
+_SINCE = (*OLDER_FIELDS, "account", "group", "qos", "eligible")
+_PLACED = frozenset(map(str.lower, _SINCE))
 # What sacct is asked for, in this order: what has come to the table of facts stands at the end.
 DEFAULT_FIELDS = (
-    *OLDER_FIELDS,
+    *_SINCE,
     *(
         column.split("|")[0]
         for column in source_columns("sacct").values()
-        if not _OLDER.intersection(column.split("|"))
+        if not _PLACED.intersection(column.split("|"))
     ),
 )
 # Between the columns of a log that the live scheduler or `lucid ingest` wrote, or that people export: no name

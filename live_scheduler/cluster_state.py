@@ -64,6 +64,15 @@ class LiveJob:
         return self.waiting and not self.held and not self.waits_for
 
     @property
+    def ready_time_s(self) -> float:
+        """From when on it might start, or might have: its begin time, where that is not this product's own
+        (of a job with a mark, or of shares of GPUs).
+        """
+        ours = self.shares_gpus or bool(self.mark)
+        begin_s = None if ours else self.begin_time_s
+        return self.submit_time_s if begin_s is None else max(self.submit_time_s, begin_s)
+
+    @property
     def submission(self) -> tuple[float, int, str]:
         """What sorts jobs by submission, then by number."""
         return (self.submit_time_s, len(self.job_id), self.job_id)

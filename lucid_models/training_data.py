@@ -211,6 +211,8 @@ def as_known_at(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
     waiting = result["start_time"] > moment
     for column in ("start_time", "queuing_delay_s"):
         result.loc[waiting, column] = None
+    if "eligible_time" in result and result["eligible_time"].notna().any():
+        result.loc[result["eligible_time"] > moment, "eligible_time"] = None
     return result
 
 

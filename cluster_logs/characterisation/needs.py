@@ -72,8 +72,8 @@ _CHECKS: Mapping[Need, tuple[Callable[[ObservedLog], bool], str]] = {
     Need.USERS: (lambda log: _some(log, "user"), "the log names no users"),
     Need.QUEUES: (lambda log: _some(log, "queue_s"), "the log has neither start times nor queuing delays"),
     Need.WAITS: (
-        lambda log: bool((log.running["start_s"] > log.running["submit_s"]).any()),
-        "no GPU job waited",
+        lambda log: bool((log.running["start_s"] > log.running["ready_s"]).any()),
+        "no GPU job waited that might have started",
     ),
     Need.STARTS: (lambda log: not log.running.empty, "the log has no start and end times of GPU jobs"),
     Need.CAPACITY: (lambda log: log.capacity is not None, "the cluster's nodes are not known"),

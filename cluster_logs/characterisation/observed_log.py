@@ -34,6 +34,7 @@ JOB_COLUMNS = (
     "cpus",
     "state",
     "submit_time",
+    "eligible_time",
     "start_time",
     "end_time",
     "duration_s",
@@ -70,9 +71,11 @@ class ObservedLog:
     """A cluster's log, cut to a window.
 
     `jobs`: those submitted in the window (virtual_cluster, user, state as categories; gpus, cpus, submit_s,
-    start_s, end_s, duration_s, queue_s, limit_s; NaN: unknown). `running`: all that held GPUs in it, also
-    those submitted earlier (virtual_cluster, gpus, submit_s, start_s, end_s, user). `bins`: counted
-    submissions of a log without jobs (time_s, gpu_jobs, gpus).
+    ready_s, start_s, end_s, duration_s, queue_s, barred_s, limit_s; NaN: unknown). `queue_s` is all pending
+    time; from `ready_s` on the cluster made the job wait: for the `barred_s` before it could not start (it
+    was to begin later, depended on another, was held; NaN: the log does not say). `running`: all that held
+    GPUs in the window, also those submitted earlier (virtual_cluster, gpus, submit_s, ready_s, start_s,
+    end_s, user). `bins`: counted submissions of a log without jobs (time_s, gpu_jobs, gpus).
     """
 
     cluster: str
@@ -147,16 +150,20 @@ def as_columns(jobs: pd.DataFrame) -> pd.DataFrame:
     submit_s, start_s, end_s = (_seconds(jobs[name]) for name in ("submit_time", "start_time", "end_time"))
     stated_s, stated_queue_s = (_numbers(jobs[name]) for name in ("duration_s", "queuing_delay_s"))
     timed_s, waited_s = end_s - start_s, start_s - submit_s
+    eligible_s = _seconds(jobs["eligible_time"])
+    ready_s = np.fmin(np.fmax(submit_s, eligible_s), np.fmax(submit_s, start_s))
     return pd.DataFrame(
         {
             **{name: jobs[name].astype("category") for name in ("virtual_cluster", "user", "state")},
             "gpus": jobs["gpus"].to_numpy(dtype=np.int32),
             "cpus": _numbers(jobs["cpus"]),
             "submit_s": submit_s,
+            "ready_s": ready_s,
             "start_s": start_s,
             "end_s": end_s,
             "duration_s": np.where(np.isnan(timed_s), stated_s, timed_s),
             "queue_s": np.where(np.isnan(waited_s), stated_queue_s, waited_s),
+            "barred_s": np.where(np.isnan(eligible_s), np.nan, ready_s - submit_s),
             "limit_s": _numbers(jobs["time_limit_s"]),
         }
     )
@@ -192,7 +199,7 @@ def running_in(jobs: pd.DataFrame, window: Window) -> pd.DataFrame:
     """
     held = jobs.loc[
         (jobs["gpus"] > 0) & jobs["start_s"].notna(),
-        ["virtual_cluster", "user", "gpus", "submit_s", "start_s", "end_s"],
+        ["virtual_cluster", "user", "gpus", "submit_s", "ready_s", "start_s", "end_s"],
     ]
     still = held["end_s"].isna() & (jobs.loc[held.index, "state"] == JobState.RUNNING.value)
     held = held.assign(end_s=held["end_s"].where(~still, window.end_s)).dropna(subset=["end_s"])

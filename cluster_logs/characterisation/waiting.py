@@ -50,8 +50,12 @@ def queuing_by_duration(log: ObservedLog) -> pd.DataFrame:
 
 
 def waiting_statistics(log: ObservedLog) -> dict[str, float]:
-    """Queuing delays of GPU jobs."""
-    queue_s = log.gpu_jobs["queue_s"].dropna().to_numpy()
+    """Queuing delays of GPU jobs: all pending time, as published. `barred_pct`: the part of it in which the
+    cluster would not have started them (begin times, dependencies, holds), where the log tells it.
+    """
+    jobs = log.gpu_jobs.dropna(subset=["queue_s"])
+    queue_s, barred_s = (jobs[name].to_numpy() for name in ("queue_s", "barred_s"))
+    told = not bool(np.isnan(barred_s).all())
     return {
         "mean_s": float(queue_s.mean()),
         "median_s": float(np.median(queue_s)),
@@ -60,14 +64,16 @@ def waiting_statistics(log: ObservedLog) -> dict[str, float]:
         "max_s": float(queue_s.max()),
         "queued_jobs_pct": float(100 * (queue_s > 0).mean()),
         "total_hours": float(queue_s.sum() / 3_600),
+        **({"barred_pct": share_pct(np.nansum(barred_s), queue_s.sum())} if told else {}),
     }
 
 
 def waits_behind_users(log: ObservedLog) -> pd.DataFrame:
     """Whose jobs waited while whose held the GPUs of the same virtual cluster.
 
-    At each full minute the waiting jobs of a user are charged to those that hold GPUs, by their GPUs' share;
-    to none while no GPU is held. Users beyond the eight that hold and wait most in a virtual cluster are
+    What jobs spent before they might have started (`ObservedLog.jobs`: barred) is charged to none. At each
+    full minute the waiting jobs of a user are charged to those that hold GPUs, by their GPUs' share; to none
+    while no GPU is held. Users beyond the eight that hold and wait most in a virtual cluster are
     taken together. The pairs with most waiting, at most 100.
     """
     return _waits_behind_users(log).head(_ROWS).set_index("virtual_cluster")
@@ -123,14 +129,14 @@ def _pairs(
     log: ObservedLog, jobs: pd.DataFrame, codes: "NDArray[Any]", names: list[str], minutes_s: FloatArray
 ) -> Iterator[tuple[str, str, float]]:
     """(waiting group, holding group, hours) within one virtual cluster."""
-    submit_s, start_s, end_s, gpus = (
-        jobs[name].to_numpy(dtype=np.float64) for name in ("submit_s", "start_s", "end_s", "gpus")
+    ready_s, start_s, end_s, gpus = (
+        jobs[name].to_numpy(dtype=np.float64) for name in ("ready_s", "start_s", "end_s", "gpus")
     )
-    delayed = start_s > submit_s
+    delayed = start_s > ready_s
     if not delayed.any():
         return
     weight = gpus * (end_s - start_s) / max(1.0, float((gpus * (end_s - start_s)).sum()))
-    weight += (start_s - submit_s) / float((start_s - submit_s).sum())
+    weight += (start_s - ready_s) / float((start_s - ready_s).sum())
     named = codes >= 0
     totals = np.bincount(codes[named], weight[named], len(names))
     largest = np.argsort(-totals, kind="stable")[: min(_LARGEST_GROUPS, int((totals > 0).sum()))]
@@ -142,7 +148,7 @@ def _pairs(
     idle = in_use <= 0
     held /= np.where(idle, 1.0, in_use)
     waiting = held_by_group(
-        submit_s[delayed], start_s[delayed], np.ones(int(delayed.sum())), slots[delayed], minutes_s
+        ready_s[delayed], start_s[delayed], np.ones(int(delayed.sum())), slots[delayed], minutes_s
     )
     hours = np.hstack([waiting @ held.T, waiting[:, idle].sum(axis=1, keepdims=True)]) / 60
     holders = [*group_names[: len(held)], NOBODY]

@@ -92,7 +92,7 @@ def limit_statistics(log: ObservedLog) -> dict[str, float]:
 
 
 def idle_while_waiting(log: ObservedLog) -> pd.DataFrame:
-    """Fragmentation by virtual cluster, over the minutes at which GPU jobs wait there.
+    """Fragmentation by virtual cluster, over the minutes at which GPU jobs wait there that might start.
 
     `idle_pct`: GPUs that idle then, of all; `fits_pct`: the share of these minutes at which the smallest
     waiting job asks for no more GPUs than idle (spread over nodes, set aside, or the scheduler was late).
@@ -153,13 +153,13 @@ def _virtual_clusters(log: ObservedLog) -> Iterator[_IdleBesideWaiting]:
 
 
 def _smallest_waiting(jobs: pd.DataFrame, minutes_s: FloatArray) -> FloatArray:
-    """GPUs of the smallest job that waits at each minute; infinity where none does."""
+    """GPUs of the smallest job that waits at each minute and might start; infinity where none does."""
     smallest = np.full(len(minutes_s), np.inf)
-    delayed = jobs[jobs["start_s"] > jobs["submit_s"]]
+    delayed = jobs[jobs["start_s"] > jobs["ready_s"]]
     for gpus in np.sort(delayed["gpus"].unique())[::-1]:
         part = delayed[delayed["gpus"] == gpus]
-        submit_s, start_s = (part[column].to_numpy() for column in ("submit_s", "start_s"))
-        smallest[held_by_minute(submit_s, start_s, np.ones(len(part)), minutes_s) > 0] = float(gpus)
+        ready_s, start_s = (part[column].to_numpy() for column in ("ready_s", "start_s"))
+        smallest[held_by_minute(ready_s, start_s, np.ones(len(part)), minutes_s) > 0] = float(gpus)
     return smallest
 
 

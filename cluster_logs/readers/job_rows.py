@@ -87,6 +87,7 @@ def build_jobs(
         "submit_time": _times(submit),
         "start_time": _times(start),
         "end_time": _times(end),
+        "eligible_time": None if values["eligible_time"] is None else _times(values["eligible_time"]),
         "duration_s": duration_s,
         "service_s": service_s,
         "queuing_delay_s": waited_s,

@@ -24,7 +24,7 @@ _TRES = "req_tres"
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     derived: dict[str, Values] = {
         fact: checker.instant_or_seconds(_COLUMNS[fact], fact=fact)
-        for fact in ("submit_time", "start_time", "end_time")
+        for fact in ("submit_time", "eligible_time", "start_time", "end_time")
         if _COLUMNS[fact] in checker
     }
     if checker.first_of(_COLUMNS["gpus"]) == _TRES:

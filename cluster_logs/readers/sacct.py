@@ -134,6 +134,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     if home is not None:
         homes = checker.mapped("partition", home_partition, pa.string())
         home = pc.if_else(pc.is_valid(home), homes, None)
+    logged = submit
     home, submit = _as_marked(checker, context.options.mark_key, checker.text(id_column), home, submit)
     return build_jobs(
         checker,
@@ -148,6 +149,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
             "submit_time": submit,
             "start_time": start,
             "end_time": end,
+            "eligible_time": _eligible(checker, submit, moved=submit < logged),
             "duration_s": ran_s,
             "service_s": ran_s,
             "time_limit_s": _time_limit_s(checker),
@@ -277,6 +279,22 @@ def _requested_memory_mib(checker: RowChecker) -> FloatArray:
         memory, lost = np.where(of_job > 0, of_job, memory), (lost | unreadable) & ~(of_job > 0)
     checker.cannot_use(lost, q.UNREADABLE_NUMBER, None, fact)
     return np.where(memory == 0, np.nan, memory)
+
+
+def _eligible(checker: RowChecker, submit: IntArray, *, moved: Mask) -> IntArray | None:
+    """From when on Slurm might have started each run (`Unknown`: never yet), never before its submission.
+
+    Not believed of jobs whose begin times the live scheduler sets itself: those that it `moved`, and those of
+    shares of GPUs.
+    """
+    if "eligible" not in checker:
+        return None
+    eligible, ours = checker.instant_or_seconds("eligible", fact="eligible_time"), moved.copy()
+    for column in ("alloctres", "reqtres"):
+        if column in checker:
+            ours |= as_mask(pc.match_substring(checker.text(column), "gres/shard"))
+    told = (eligible != NOT_A_TIME) & ~ours
+    return np.where(told, np.maximum(eligible, submit), NOT_A_TIME)
 
 
 def _run_time_s(checker: RowChecker) -> FloatArray:

@@ -74,8 +74,11 @@ def _submitted(job: LiveJob) -> list[JobEvent]:
 
 def _started(job: LiveJob) -> JobEvent:
     start_s = job.submit_time_s if job.start_time_s is None else job.start_time_s
+    facts = job.facts()
+    if job.ready_time_s > job.submit_time_s:
+        facts["ready_time_s"] = min(job.ready_time_s, max(start_s, job.submit_time_s))
     # Clocks that disagree must not let a job start before its submission.
-    return JobEvent(max(start_s, job.submit_time_s), JobEventKind.STARTED, job.job_id, job.facts())
+    return JobEvent(max(start_s, job.submit_time_s), JobEventKind.STARTED, job.job_id, facts)
 
 
 def _changed(before: LiveJob, job: LiveJob, now_s: float) -> list[JobEvent]:

@@ -138,8 +138,7 @@ def _sentences(account: Explanation, view: LiveView, job: LiveJob, place: QueueP
         )
     elif account.was_profiled:
         sentences.append("It has run before, so it is not measured first (again).")
-    if job.waiting and job.begin_time_s is not None and job.begin_time_s > account.at_s:
-        sentences.append(f"It starts no sooner than {moment(job.begin_time_s)}.")
+    sentences += _no_sooner(job, account)
     if account.partner:
         sentences.append(f"It is to share the GPUs of job {account.partner}.")
     if job.waiting and account.cluster_reason:
@@ -149,6 +148,20 @@ def _sentences(account: Explanation, view: LiveView, job: LiveJob, place: QueueP
         sentences.append(f"What else is known of it: {', '.join(told)}.")
     sentences.append(account.note)
     return sentences
+
+
+def _no_sooner(job: LiveJob, account: Explanation) -> list[str]:
+    """From when on it might start: its wait until then is no queue's doing."""
+    if job.waiting and job.begin_time_s is not None and job.begin_time_s > account.at_s:
+        return [f"It starts no sooner than {moment(job.begin_time_s)}."]
+    barred_s = job.ready_time_s - job.submit_time_s
+    if barred_s <= 0 or barred_s > account.waited_s:
+        return []
+    sentence = (
+        f"For {_time(barred_s)} of its wait, until {moment(job.ready_time_s)}, the cluster would not have "
+        "started it (a begin time, a dependency, a hold or a pause after a requeue)."
+    )
+    return [sentence]
 
 
 def _ahead_of(account: Explanation) -> str:

@@ -40,9 +40,11 @@ class RecentStarts:
 
 
 def queue_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A live job's facts (`LiveJob.facts`) under the names of a queue's log, as a job table has them."""
+    """A live job's facts (`LiveJob.facts`, and `ready_time_s` where that is not its submission) under the
+    names of a queue's log, as a job table has them.
+    """
     return {
-        "submit_s": facts["submit_time_s"],
+        "submit_s": facts.get("ready_time_s", facts["submit_time_s"]),
         "partition": facts.get("virtual_cluster"),
         "account": facts.get("account") or facts.get("user"),
         "cpus": facts.get("cpus"),

@@ -45,11 +45,10 @@ class WaitForecasts:
     def _forecasts(self, cluster: ClusterState, release: LiveRelease) -> Mapping[str, WaitForecast]:
         scorer = release.scorers.waits
         assert scorer is not None  # noqa: S101
-        jobs = [job for job in cluster.jobs if job.waiting for _ in range(min(job.tasks, _MOST_TASKS))]
+        # As the job table that was learned from tells it: a job waits from when on it might start.
+        jobs = [job for job in cluster.jobs if job.eligible for _ in range(min(job.tasks, _MOST_TASKS))]
         waiting = [
-            queue_facts(job.facts())
-            | {"priority": job.priority}
-            | ({} if job.eligible else {"eligible_s": None})
+            queue_facts(job.facts() | {"ready_time_s": job.ready_time_s}) | {"priority": job.priority}
             for job in jobs
         ]
         with self.daemon.lock:
@@ -59,14 +58,10 @@ class WaitForecasts:
         forecasts: dict[str, WaitForecast] = {}
         for row, place in enumerate(queue.waiting["job"].tolist()):
             job = jobs[place]
-            if job.eligible:
-                # Of an array counts the task that starts first.
-                forecast = WaitForecast(
-                    job.job_id,
-                    job.virtual_cluster,
-                    cluster.at_s - job.submit_time_s,
-                    *forecast_s[row].tolist(),
-                )
-                earlier = forecasts.get(job.job_id, forecast)
-                forecasts[job.job_id] = min(earlier, forecast, key=lambda one: one.p50_s)
+            # Of an array counts the task that starts first.
+            forecast = WaitForecast(
+                job.job_id, job.virtual_cluster, cluster.at_s - job.submit_time_s, *forecast_s[row].tolist()
+            )
+            earlier = forecasts.get(job.job_id, forecast)
+            forecasts[job.job_id] = min(earlier, forecast, key=lambda one: one.p50_s)
         return forecasts

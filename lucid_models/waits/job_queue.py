@@ -1,7 +1,9 @@
 """The waiting queue that a job table tells of: who was submitted and had not started, at moments in a row.
 
 Every log with submissions and starts tells as much, so that a wait model can be learned, judged and watched
-where nobody takes snapshots of the queue. Priorities and a site's own figures are not in it.
+where nobody takes snapshots of the queue. Priorities and a site's own figures are not in it. Where the table
+tells from when on a job might start, its wait begins then: what the cluster would not have started (a later
+begin, a dependency, a hold) is no queue's doing (docs/decisions/0092-what-the-cluster-made-wait.md).
 """
 
 from collections.abc import Mapping
@@ -63,8 +65,9 @@ def moments_before(until: datetime, moments: int) -> Floats:
 def queue_log_of_jobs(jobs: pd.DataFrame, moments_s: Floats) -> QueueLog:
     """Who of a job table (JOB_SCHEMA) waited at each of the moments (Unix s, ascending).
 
-    A job that was withdrawn waited until its end. Counted by reason are rows without a submission, those that
-    end or start before it, and those that have ended without saying when.
+    A job waits from when on it might start; one that was withdrawn waited until its end. Counted by reason
+    are rows without a submission, those that end or start before it, those that have ended without saying
+    when, and those that might never start.
     """
     columns, reasons = _columns(jobs)
     names: dict[str, tuple[str, ...]] = {}
@@ -104,16 +107,18 @@ def _seen_at(
 
 
 def _columns(jobs: pd.DataFrame) -> tuple[dict[str, NDArray[np.generic]], dict[str, int]]:
-    """The columns of JOB_COLUMNS by submission, and the rows that were left out, by reason."""
+    """The columns of JOB_COLUMNS by when jobs might start, and the rows that were left out, by reason."""
     submit = epoch_seconds(jobs, "submit_time")
     end, run_s = ends_and_run_times(jobs)
     start = epoch_seconds(jobs, "start_time")
     start = np.where(np.isnan(start), end - run_s, start)
+    ready = _ready(jobs, submit, start)
     ended = jobs["state"].isin(["COMPLETED", "CANCELLED", "FAILED"]).to_numpy(dtype=np.bool_)
     refused = {
         "no_submit_time": np.isnan(submit),
         "started_before_submission": (start < submit) | (end < submit),
         "no_start_time": ended & np.isnan(start) & np.isnan(end),
+        "never_eligible": np.isnan(ready),
     }
     reasons: dict[str, int] = {}
     is_kept = np.ones(len(jobs), dtype=np.bool_)
@@ -122,12 +127,28 @@ def _columns(jobs: pd.DataFrame) -> tuple[dict[str, NDArray[np.generic]], dict[s
             reasons[reason] = int((is_kept & is_refused).sum())
         is_kept &= ~is_refused
     order = np.flatnonzero(is_kept)
-    order = order[np.lexsort((jobs["job_id"].astype(str).to_numpy()[order], submit[order]))]
+    order = order[np.lexsort((jobs["job_id"].astype(str).to_numpy()[order], ready[order]))]
     facts = {name: _fact(jobs, name) for name in _FACTS}
     unknown = np.full(len(jobs), np.nan)
     table = {"job_id": jobs["job_id"].astype(str).to_numpy(dtype=object), **facts, "mem_mib": unknown}
-    table |= {"submit_s": submit, "eligible_s": submit, "start_s": start, "end_s": end}
+    table |= {
+        "submit_s": ready,
+        "eligible_s": ready,
+        "start_s": start,
+        "end_s": end,
+    }
     return {name: table[name][order] for name in JOB_COLUMNS}, reasons
+
+
+def _ready(jobs: pd.DataFrame, submit: Floats, start: Floats) -> Floats:
+    """From when on each job might start, NaN: never yet. A table that does not tell it has them wait from
+    their submission on, and so has a job that started without.
+    """
+    if "eligible_time" not in jobs or jobs["eligible_time"].isna().all():
+        return submit
+    eligible = epoch_seconds(jobs, "eligible_time")
+    unknown = np.where(np.isnan(start), np.nan, submit)
+    return np.where(np.isnan(eligible), unknown, np.fmin(np.fmax(eligible, submit), start))
 
 
 def _fact(jobs: pd.DataFrame, name: str) -> NDArray[np.generic]:

@@ -32,6 +32,10 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("waiting.mean_s", "waiting.queued_jobs_pct", "waiting.p99_s"),
     ),
     (
+        "For {0:.1f} % of all queuing jobs could not start: they were to begin later, depended or were held.",
+        ("waiting.barred_pct",),
+    ),
+    (
         "Half of the GPU jobs end within {0}, while the mean duration is {1}.",
         ("durations.median_s", "durations.mean_s"),
     ),

@@ -52,7 +52,7 @@ def observed(
 ) -> ObservedLog:
     """These jobs in UTC, on nodes of one GPU each."""
     frame = pd.DataFrame(jobs, columns=list(JOB_COLUMNS))
-    for name in ("submit_time", "start_time", "end_time"):
+    for name in ("submit_time", "eligible_time", "start_time", "end_time"):
         frame[name] = pd.to_datetime(frame[name], utc=True).astype("datetime64[us, UTC]")
     for name in ("duration_s", "queuing_delay_s", "time_limit_s", "cpus"):
         frame[name] = frame[name].astype(float)

@@ -36,7 +36,7 @@ STATE = ClusterState(
     NOW_S,
     (
         job("1", "u0", 8, start_time_s=NOW_S - 300.0, gpus_on=(("n1", 8),)),
-        job("2", "u5", 8),
+        job("2", "u5", 8, begin_time_s=NOW_S - 480.0),
         job("3", "u0", 2),
         job("4", "u2", 4),
         job("5", "u1", 1, held=True),

@@ -107,6 +107,7 @@ def test_what_would_move_a_job_moves_it(standing: Live) -> None:
     [
         ("1", "1", "runs in vc1 since"),
         ("2", "2", "place 4 of 4"),
+        ("2", "2", "For 2 min of its wait, until"),
         ("5", "5", "it is held"),
         ("6", "6", "it waits for Dependency"),
         ("7", "7", "5 tasks not started"),

@@ -87,3 +87,30 @@ def test_a_live_daemon_computes_the_features_that_were_learned() -> None:
     both = [features.matrix(queue) for queue in (learned, live)]
     assert_array_equal(*(np.sort(matrix, axis=0) for matrix in both))
     assert both[0].shape[0] == len(waiting) > 20
+
+
+def test_a_wait_begins_when_a_job_might_start() -> None:
+    jobs = make_queue_jobs().head(4).copy()
+    day = pd.Timedelta(days=1)
+    jobs["submit_time"], jobs["start_time"], jobs["end_time"] = (
+        FIRST_DAY,
+        FIRST_DAY + 4 * day,
+        FIRST_DAY + 5 * day,
+    )
+    jobs["eligible_time"] = [FIRST_DAY + 2 * day, FIRST_DAY, pd.NaT, pd.NaT]
+    jobs.loc[3, ["start_time", "duration_s"]] = None
+    jobs.loc[3, "state"] = "CANCELLED"
+    moments = np.array([FIRST_DAY.timestamp() + days * 86_400.0 for days in (1, 3)])
+    log = queue_log_of_jobs(jobs, moments)
+    names = [sorted(log.jobs["job_id"][queue_at(log, moment).waiting["job"]]) for moment in moments]
+    held, plain, unknown, _ = jobs["job_id"]
+    assert names == [sorted([plain, unknown]), sorted([held, plain, unknown])]
+    assert log.reasons == {"never_eligible": 1}
+    later = queue_at(log, moments[1])
+    waited_days = {
+        log.jobs["job_id"][place]: round((moments[1] - submit) / 86_400.0, 3)
+        for place, submit in zip(later.waiting["job"], later.waiting["submit_s"], strict=True)
+    }
+    assert waited_days == {held: 1.0, plain: 3.0, unknown: 3.0}
+    known = as_known_at(jobs, (FIRST_DAY + day).to_pydatetime())
+    assert known["eligible_time"].notna().tolist() == [False, True, False, False]
