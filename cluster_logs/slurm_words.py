@@ -197,8 +197,7 @@ def gpus_held(words: Iterable[GpuWord], nodes: float = 1.0) -> HeldGpus:
 
 def held_by_tres(tres: str) -> HeldGpus:
     """GPUs in a TRES list such as `cpu=64,gres/gpu:a100=8,gres/gpu=8,node=1`, NaN when that is no number."""
-    nodes = _NODES.search(tres)
-    return gpus_held(gpu_words(tres), 1.0 if nodes is None else _amount(nodes[1]))
+    return gpus_held(gpu_words(tres), _nodes_of_tres(tres))
 
 
 def node_words(state: str) -> frozenset[str]:
@@ -234,6 +233,27 @@ def memory_mib_of_tres(tres: str) -> float:
     """MiB in a TRES list such as `cpu=4,mem=64G`; 0 when it names none, NaN when that is no amount."""
     amounts = (entry.removeprefix("mem=") for entry in tres.split(",") if entry.startswith("mem="))
     return memory_mib(next(amounts, "0"))
+
+
+def is_memory_of_whole_nodes(memory_mib: float, nodes: float, least_mib: float | None) -> bool:
+    """Whether a request for so much memory on so many nodes asked for none, or for all (--mem=0).
+
+    Where no default is set, such a job has in its request the memory of the partition's smallest node
+    (`least_mib`; None: not known) on each of its nodes, whichever it gets (Slurm 22.05).
+    """
+    return least_mib is not None and memory_mib > 0 and memory_mib == least_mib * nodes
+
+
+def as_asked(tres: str, least_mib: float | None) -> str:
+    """A request's list without memory that was not asked for (`is_memory_of_whole_nodes`)."""
+    if not is_memory_of_whole_nodes(memory_mib_of_tres(tres), _nodes_of_tres(tres), least_mib):
+        return tres
+    return ",".join(entry for entry in tres.split(",") if not entry.startswith("mem="))
+
+
+def _nodes_of_tres(tres: str) -> float:
+    nodes = _NODES.search(tres)
+    return 1.0 if nodes is None else _amount(nodes[1])
 
 
 def memory_mib(text: str) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cluster_logs.slurm_mark import MarkKey, texts_like_marks
-from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, gpus_of_gres, home_partition
+from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, as_asked, gpus_of_gres, home_partition
 from foundation.errors import BadInputError
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.sacct_records import FIELD_END, sacct_command, sacct_records
@@ -26,7 +26,7 @@ IDS_OF_A_CALL = 2_000
 CALL_LIMIT_S = 300.0
 _COMMAND = (*sacct_command(FIELDS), "--duplicates")
 _ON_UTC = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
-_ID, _END, _PARTITION = (_COLUMNS.index(name) for name in ("JobIDRaw", "End", "Partition"))
+_ID, _END, _PARTITION, _ASKED = (_COLUMNS.index(name) for name in ("JobIDRaw", "End", "Partition", "ReqTRES"))
 _ONE_FIELD = str.maketrans({UNIT_SEPARATOR: " ", "\n": " ", "\r": " "})
 _NOT_YET = ("Unknown", "None", "")
 
@@ -58,23 +58,31 @@ def days_between(start: datetime, end: datetime) -> list[tuple[datetime, datetim
     return days
 
 
-def runs_between(start: datetime, end: datetime, marks: Mapping[str, str]) -> list[str]:
+def runs_between(
+    start: datetime, end: datetime, marks: Mapping[str, str], least_mib: Mapping[str, float] | None = None
+) -> list[str]:
     """The lines of all runs that waited or ran in [start, end); `marks` by id are those of living jobs.
 
+    `least_mib`: the memory of each partition's smallest node; a request for as much asked for none, and says
+    none here.
     Raises ServiceUnavailableError when slurmdbd does not answer, BadInputError when there is no accounting.
     """
     # sacct counts whole seconds, and takes both ends as inside.
     until = end + timedelta(seconds=1) if end.microsecond else end
     window = (f"--starttime={_clock(start)}", f"--endtime={_clock(until)}")
-    return _lines(call([*_COMMAND, *window], settings=_ON_UTC, limit_s=CALL_LIMIT_S), marks)
+    text = call([*_COMMAND, *window], settings=_ON_UTC, limit_s=CALL_LIMIT_S)
+    return _lines(text, marks, least_mib or {})
 
 
-def runs_of(job_ids: Sequence[str], marks: Mapping[str, str]) -> list[str]:
-    """The lines of all runs of these jobs; ids that accounting does not know have none."""
+def runs_of(
+    job_ids: Sequence[str], marks: Mapping[str, str], least_mib: Mapping[str, float] | None = None
+) -> list[str]:
+    """The same of all runs of these jobs; ids that accounting does not know have none."""
     lines = []
     for at in range(0, len(job_ids), IDS_OF_A_CALL):
         jobs_option = f"--jobs={','.join(job_ids[at : at + IDS_OF_A_CALL])}"
-        lines += _lines(call([*_COMMAND, jobs_option], settings=_ON_UTC, limit_s=CALL_LIMIT_S), marks)
+        text = call([*_COMMAND, jobs_option], settings=_ON_UTC, limit_s=CALL_LIMIT_S)
+        lines += _lines(text, marks, least_mib or {})
     return lines
 
 
@@ -101,7 +109,7 @@ def gpu_nodes() -> list[SlurmNode]:
     return sorted(nodes, key=lambda node: (node.partition, node.name))
 
 
-def _lines(text: str, marks: Mapping[str, str]) -> list[str]:
+def _lines(text: str, marks: Mapping[str, str], least_mib: Mapping[str, float]) -> list[str]:
     """The records of sacct's answer, one a line; of users' comments nothing but marks is kept."""
     lines = []
     for comment, admin_comment, *rest in sacct_records(text, len(FIELDS)):
@@ -109,6 +117,7 @@ def _lines(text: str, marks: Mapping[str, str]) -> list[str]:
         if not values[_PARTITION]:
             continue  # slurmdbd learns of a very short job's end first, and seconds later what job it was
         values[0] = _marks(admin_comment, comment)
+        values[_ASKED] = as_asked(values[_ASKED], least_mib.get(home_partition(values[_PARTITION])))
         if not values[0] and values[_END] in _NOT_YET:
             values[0] = marks.get(values[_ID], "")
         lines.append(UNIT_SEPARATOR.join(values) + "\n")

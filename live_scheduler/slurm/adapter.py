@@ -7,7 +7,7 @@ adminlevel=Operator may do all that is asked here; without it what is refused is
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from foundation.errors import BadInputError
 from live_scheduler.adapter import Change, PriorityRange, Refusal, WriteBack
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.slurm import backfill, ended_jobs
+from live_scheduler.slurm.asked_memory import as_asked_for
 from live_scheduler.slurm.commands import call
 from live_scheduler.slurm.control import PRIORITIES, Control
 from live_scheduler.slurm.ended_jobs import NoAccountingError
@@ -47,6 +48,7 @@ class SlurmAdapter:
         self._placements = Placements()
         self._rows: dict[str, QueueRow] = {}
         self._partitions: frozenset[str] = frozenset()
+        self._least_mib: Mapping[str, float] = {}
         self._kinds_told: set[str] = set()
         self._became = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
         self._since = Inquiry[list[EndedJob]](_PATIENCE_S, _KEEP_ANSWER_S)
@@ -56,7 +58,7 @@ class SlurmAdapter:
         at_s = cluster_now_s(READ_LIMIT_S)
         self._memory.overwritten.refresh()
         nodes = read_nodes(READ_LIMIT_S)
-        self._partitions = nodes.partitions
+        self._partitions, self._least_mib = nodes.partitions, nodes.least_memory_mib
         rows = self._placements.place(self._queue.read(nodes.kinds, READ_LIMIT_S), READ_LIMIT_S)
         there = {node.name for node in nodes.nodes if node.available}
         rows = [self._as_it_ran(as_of_now(row, at_s, there)) for row in rows]
@@ -71,6 +73,7 @@ class SlurmAdapter:
         jobs = tuple(
             replace(row.job, requeueable=False) if row.job.job_id in awaited else row.job for row in rows
         )
+        jobs = tuple(as_asked_for(job, self._least_mib) for job in jobs)
         return ClusterState(at_s, jobs, _with_jobs(nodes.nodes, jobs), nodes.closed, nodes.longest_run_s)
 
     def _tell_of_shares(self, rows: Sequence[QueueRow]) -> None:
@@ -106,7 +109,7 @@ class SlurmAdapter:
                     asked, since_s, self._memory.marks, partitions, ACCOUNTING_LIMIT_S
                 )
             )
-            return [each for each in answer if each.job.job_id in job_ids]
+            return [self._as_asked_for(each) for each in answer if each.job.job_id in job_ids]
         except NoAccountingError:
             ended = {each.job.job_id: each for each in self._remembered()}
             tasks = [each.job for each in ended.values()] + [row.job for row in self._rows.values()]
@@ -128,9 +131,12 @@ class SlurmAdapter:
                     since_s, now_s, self._memory.marks, partitions, ACCOUNTING_LIMIT_S
                 )
             )
-            return [each for each in answer if each.end_time_s >= since_s]
+            return [self._as_asked_for(each) for each in answer if each.end_time_s >= since_s]
         except NoAccountingError:
             return [each for each in self._remembered() if each.end_time_s >= since_s]
+
+    def _as_asked_for(self, ended: EndedJob) -> EndedJob:
+        return replace(ended, job=as_asked_for(ended.job, self._least_mib))
 
     def _remembered(self) -> list[EndedJob]:
         """Return what slurmctld remembers, in the order of the ends."""

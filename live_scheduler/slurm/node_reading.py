@@ -18,7 +18,17 @@ from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import LiveNode
 from live_scheduler.slurm.commands import call, sinfo_by_node
 
-_FIELDS = ("NodeList", "PartitionName", "Available", "Time", "StateComplete", "CPUs", "Gres", "GresUsed")
+_FIELDS = (
+    "NodeList",
+    "PartitionName",
+    "Available",
+    "Time",
+    "StateComplete",
+    "CPUs",
+    "Memory",
+    "Gres",
+    "GresUsed",
+)
 _COMMAND = sinfo_by_node(_FIELDS)
 
 # States in which a node may start jobs. Jobs are given to nodes that sleep or boot too.
@@ -39,12 +49,15 @@ class NodeKind:
 
 @dataclass(frozen=True, slots=True)
 class NodesRead:
-    """The nodes with their partitions; those that start nothing, and how long jobs may run, where limited."""
+    """The nodes with their partitions; those that start nothing, how long jobs may run, where limited, and
+    the memory of each partition's smallest node, in MiB.
+    """
 
     nodes: tuple[LiveNode, ...]
     kinds: Mapping[str, NodeKind]
     closed: frozenset[str]
     longest_run_s: Mapping[str, float]
+    least_memory_mib: Mapping[str, float]
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -69,18 +82,19 @@ def parse_nodes(lines: Sequence[str]) -> NodesRead:
     """Return the nodes of sinfo's lines, one for each partition of each node."""
     nodes: dict[str, _Node] = {}
     kinds: dict[str, set[NodeKind]] = {}
-    closed, longest = set(), {}
+    closed, longest, least = set(), dict[str, float](), dict[str, float]()
     for line in lines:
         values = line.split("|")
         if len(values) != len(_FIELDS) + 1:
             raise ServiceUnavailableError(f"sinfo answered {line!r}, not {len(_FIELDS)} fields.")
-        name, partition, available, time_limit, state, cpus, gres, used = values[:-1]
+        name, partition, available, time_limit, state, cpus, memory, gres, used = values[:-1]
         # A partition's configuration alone decides whether it starts jobs.
         if available != "up":
             closed.add(partition)
         if (limit_s := elapsed_s(time_limit)) is not None:
             longest[partition] = limit_s
         gpus = gpus_of_gres(gres)
+        least[partition] = min(float(memory), least.get(partition, float(memory)))
         kinds.setdefault(partition, set()).add(NodeKind(gpus, int(cpus)))
         node = nodes.get(name)
         if node is None:
@@ -94,6 +108,7 @@ def parse_nodes(lines: Sequence[str]) -> NodesRead:
         {partition: next(iter(each)) for partition, each in kinds.items() if len(each) == 1},
         frozenset(closed),
         longest,
+        least,
     )
 
 

@@ -27,11 +27,13 @@ from foundation.progress import Progress, silent
 from foundation.storage import locate, write_atomically
 from live_scheduler.hindsight.cluster_sizes import ClusterSizes, count_nodes
 from live_scheduler.slurm import accounting
+from live_scheduler.slurm.node_reading import read_nodes
 
 # Accounting may be late (slurmdbd was down, a node came back): so much of the past is read again.
 OVERLAP_H = 24.0
 # How far back the first ingest of a cluster reads, unless it is told.
 FIRST_DAYS = 30
+NODES_LIMIT_S = 60.0
 # The one writer's task: whatever it left behind, the next run of it completes.
 TASK = "ingest of Slurm's accounting"
 
@@ -89,16 +91,16 @@ def stage_accounting(
         since = _utc(start) if start is not None else _beginning(lake, cluster, until, window.interval_start)
         days = accounting.days_between(since - timedelta(hours=overlap_h), until)
         # Marks first: a job that ends meanwhile has its mark in accounting by then.
-        marks = accounting.marks_of_living()
+        marks, least_mib = accounting.marks_of_living(), read_nodes(NODES_LIMIT_S).least_memory_mib
         lines_by_day: dict[str, list[str]] = {}
         for done, (first, last) in enumerate(days):
             progress(done, len(days) + 1, f"accounting of {first:%Y-%m-%d}")
-            lines_by_day[f"{first:%Y-%m-%d}"] = accounting.runs_between(first, last, marks)
+            lines_by_day[f"{first:%Y-%m-%d}"] = accounting.runs_between(first, last, marks, least_mib)
         progress(len(days), len(days) + 1, "jobs that had not ended")
         seen = {accounting.job_id_of(line) for lines in lines_by_day.values() for line in lines}
         waiting = [job_id for job_id in _unfinished(lake, cluster) if job_id not in seen]
         if waiting:
-            lines_by_day["unfinished"] = accounting.runs_of(waiting, marks)
+            lines_by_day["unfinished"] = accounting.runs_of(waiting, marks, least_mib)
         nodes_seen = accounting.gpu_nodes() if nodes else []
         homes = {accounting.home_of(line, mark_key) for lines in lines_by_day.values() for line in lines}
         with lake.writing(cluster, TASK, ("nodes",), repairs=False, progress=progress):

@@ -50,7 +50,7 @@ def test_jobs_of_all_kinds_and_the_nodes_come_in_and_come_in_once(
     pending = sbatch(slurm, "true", "-p", "vc1", "--gres=gpu:1", "-J", "never ran")
     array = sbatch(slurm, "true", "-p", "vc2", "--gres=gpu:2", "--array=0-2", "-J", "sweep")
     odd = sbatch(slurm, "true", "-p", "vc2", "--gres=gpu:1", "-J", 'a|b "c"', "--comment=for bob | and ann")
-    cpu = sbatch(slurm, "exit 3", "-p", "vc2", "-c", "2", "-J", "prepare")
+    cpu = sbatch(slurm, "exit 3", "-p", "vc2", "-c", "2", "-J", "prepare", "--mem=0")
     for job_id in (odd, cpu):
         slurm.wait_for(
             lambda job_id=job_id: told(slurm, job_id) not in ("PENDING", "RUNNING", ""), "it ended"
@@ -62,6 +62,9 @@ def test_jobs_of_all_kinds_and_the_nodes_come_in_and_come_in_once(
     assert first["rows_in"] == first["rows_kept"] + first["rows_quarantined"] + first["rows_skipped"]
     assert (first["rows_quarantined"], first["rows_skipped"]) == (0, 0)
     seen = jobs_of(tmp_path / "lake")
+    asked_mib = seen["requested_memory_mib"]
+    assert pd.isna(asked_mib[cpu]), "all of its node, of which accounting says the smallest one's"
+    assert (asked_mib[odd], asked_mib[blocker]) == (1_000, 2_000)
     assert seen.loc[blocker, ["state", "gpus", "nodes", "virtual_cluster"]].tolist() == [
         "RUNNING",
         8,

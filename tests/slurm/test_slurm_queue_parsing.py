@@ -593,13 +593,13 @@ def test_gpus_in_use(gres: str, used: int) -> None:
 def test_nodes_in_several_partitions_are_one_node() -> None:
     read = parse_nodes(
         [
-            "n1|vc1|up|infinite|mixed|64|gpu:4|gpu:3|",
-            "n1|debug|up|1:00:00|mixed|64|gpu:4|gpu:3|",
-            "n2|vc1|up|infinite|idle+drain|64|gpu:4|gpu:0|",
-            "n3|old|drain|2-00:00:00|idle|16|gpu:k80:2|gpu:k80:0|",
-            "n3|vc3|inact|infinite|idle|16|gpu:k80:2|gpu:k80:0|",
-            "n4|vc3|inact|infinite|idle|16|(null)|(null)|",
-            "m1|mig|up|infinite|mixed|64|gpu:a100:2,gpu:a100_1g.5gb:7|gpu:a100:0(IDX:N/A),gpu:a100_1g.5gb:3(IDX:2-4)|",
+            "n1|vc1|up|infinite|mixed|64|256000|gpu:4|gpu:3|",
+            "n1|debug|up|1:00:00|mixed|64|256000|gpu:4|gpu:3|",
+            "n2|vc1|up|infinite|idle+drain|64|191000|gpu:4|gpu:0|",
+            "n3|old|drain|2-00:00:00|idle|16|64000|gpu:k80:2|gpu:k80:0|",
+            "n3|vc3|inact|infinite|idle|16|64000|gpu:k80:2|gpu:k80:0|",
+            "n4|vc3|inact|infinite|idle|16|64000|(null)|(null)|",
+            "m1|mig|up|infinite|mixed|64|256000|gpu:a100:2,gpu:a100_1g.5gb:7|gpu:a100:0(IDX:N/A),gpu:a100_1g.5gb:3(IDX:2-4)|",
         ]
     )
     n1, n2, n3, n4, cut = read.nodes
@@ -609,6 +609,13 @@ def test_nodes_in_several_partitions_are_one_node() -> None:
     assert (cut.gpus, cut.gpus_used) == (3, 1)
     assert read.closed == {"old", "vc3"}
     assert read.longest_run_s == {"debug": 3600.0, "old": 172_800.0}
+    assert read.least_memory_mib == {
+        "vc1": 191_000,
+        "debug": 256_000,
+        "old": 64_000,
+        "vc3": 64_000,
+        "mig": 256_000,
+    }
     assert read.kinds == {
         "vc1": NodeKind(4, 64),
         "debug": NodeKind(4, 64),
