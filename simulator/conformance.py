@@ -4,21 +4,25 @@ A policy passes when, on workloads of several shapes,
 
 - no GPU is given twice, except to a pair that was colocated on purpose; gangs are whole and in their pool;
 - every job completes, once, with all of its work done; none starts early; time never runs back;
-- the same workload gives the same schedule twice;
+- the same workload gives the same schedule twice, also when it is asked at moments at which nothing happens:
+  a policy whose order changes with time says when, or that its rule is applied at events only;
 - unless it is declared an oracle, no decision depends on how long an unfinished job will run.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from math import inf
 from random import Random
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.engine import Simulation
+from simulator.event_kinds import EventKind
 from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
 from simulator.policies.registry import load_policy
@@ -31,6 +35,8 @@ from simulator.speed_up import Elasticity, SpeedUp
 from simulator.work_audit import TOLERANCE_S, ConformanceError, WorkAudit
 from simulator.workload import Workload
 
+MOMENTS_IN_BETWEEN = 200
+ROUNDING_S = 1e-3
 SHAPES = ("quiet", "loaded", "burst", "gangs", "churn", "elastic")
 
 
@@ -144,6 +150,46 @@ def audited(scenario: Scenario, policy: Policy, *, name: str) -> SimulationResul
     result = simulation.result()
     check_work(simulation.jobs, name)
     return result
+
+
+class InterruptedSimulation(AuditedSimulation):
+    """Asks the policy about all pools at further moments, too, at which nothing happens."""
+
+    def ask_at(self, moments_s: Iterable[float]) -> None:
+        """Ask at these moments as well, now or later."""
+        for at_s in moments_s:
+            for pool in self.pools.values():
+                self._agenda.push(at_s, EventKind.WAKE, pool)
+
+    def _happen(self, kind: int, subject: Any, version: int) -> None:
+        """Ask whether or not the policy had asked for it."""
+        if kind == EventKind.WAKE:
+            self._changed[subject] = None
+        super()._happen(kind, subject, version)
+
+
+def check_in_between(
+    scenario: Scenario, make: Callable[[], Policy], undisturbed: pd.DataFrame, *, name: str
+) -> None:
+    """Ask at random moments besides: no job of the `undisturbed` schedule may start or end otherwise."""
+    simulation = InterruptedSimulation(scenario, make(), name=name)
+    random = Random("in between")  # noqa: S311  (not for secrets)
+    last_s = float(undisturbed["end_time_s"].max())
+    simulation.ask_at(random.uniform(0.0, last_s) for _ in range(MOMENTS_IN_BETWEEN))
+    simulation.run()
+    asked = simulation.result().jobs
+    for column in ("first_start_time_s", "end_time_s"):
+        # Work that is summed up in more pieces is rounded otherwise.
+        same = np.isclose(asked[column], undisturbed[column], rtol=0, atol=ROUNDING_S, equal_nan=True)
+        if not same.all():
+            row = int(np.flatnonzero(~same)[0])
+            raise ConformanceError(
+                f"{name} decides otherwise when it is asked in between: {column} of job "
+                f"{asked['job_id'].iloc[row]!r} is {asked[column].iloc[row]} and not "
+                f"{undisturbed[column].iloc[row]}.",
+                remedy="Say when its order changes (next_change_s), or declare at_events_only if its rule is "
+                "applied only when something happens.",
+            )
 
 
 def check_work(jobs: list[JobView], name: str) -> None:
@@ -273,7 +319,11 @@ def check_policy(make: Callable[[], Policy], name: str, *, rules: Rules = DEFAUL
         again = audited(changing, make(), name=name).jobs
         pd.testing.assert_frame_equal(first, again)
         yield f"{shape}: the same schedule twice"
-        if not make().oracle:
+        policy = make()
+        if not policy.at_events_only:
+            check_in_between(changing, make, first, name=name)
+            yield f"{shape}: the same schedule when asked in between"
+        if not policy.oracle:
             check_causality(scenario, make, name=name)
             yield f"{shape}: no knowledge of the future"
 

@@ -61,13 +61,15 @@ class Policy(ABC):
     each queue strictly from the front says so (`in_order`): it is not asked when a job queues behind others,
     since that changes nothing. `arrivals_never_delay`: what is submitted later never changes when an earlier
     job runs. `round_s` makes decisions fall on multiples of that many seconds only; None decides at every
-    event.
+    event. `at_events_only`: its rule is applied when something happens, as published, though it would answer
+    otherwise in between; any other policy says when (`next_change_s`).
     """
 
     oracle: bool = False
     needs_estimates: bool = False
     in_order: bool = False
     arrivals_never_delay: bool = False
+    at_events_only: bool = False
     round_s: float | None = None
     costs: RunCosts = RunCosts()
 

@@ -28,13 +28,14 @@ class AllocationRule(ABC):
     `arrivals_never_delay`: what is submitted later never changes what an earlier job gets, so that the
     simulation itself shows when each job ends. `keeps_running`: in whole GPUs, what runs keeps its minimum.
     `settles_at_events`: it orders jobs by what they have left, where rounding tells equal ones apart, so that
-    work is summed up event by event, as in PCS' simulator.
+    work is summed up event by event, as in PCS' simulator. `at_events_only`: see `Policy`.
     """
 
     oracle: ClassVar[bool] = True  # it reads true sizes, as all of PCS' rivals but FIFO do
     arrivals_never_delay: ClassVar[bool] = False
     keeps_running: ClassVar[bool] = False
     settles_at_events: ClassVar[bool] = False
+    at_events_only: ClassVar[bool] = False
 
     def admit(self, job: ActiveJob) -> None:  # noqa: B027  (most fix nothing)
         """Fix what is decided once, at submission."""

@@ -61,6 +61,7 @@ class ElasticPolicy(Policy):
         self.oracle = rule.oracle and self.settings.sizes == "true"
         self.needs_estimates = rule.oracle and self.settings.sizes == "estimated"
         self.arrivals_never_delay = rule.arrivals_never_delay
+        self.at_events_only = rule.at_events_only
         self.begin_anew()
 
     @property

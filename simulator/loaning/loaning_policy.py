@@ -41,6 +41,7 @@ class LoaningPolicy(Policy):
         self.oracle = inner.oracle
         self.needs_estimates = inner.needs_estimates
         self.in_order = inner.in_order
+        self.at_events_only = inner.at_events_only
         self.round_s = inner.round_s
         costs = inner.costs
         self.costs = replace(

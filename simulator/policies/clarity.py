@@ -70,6 +70,7 @@ class Clarity(Policy):
     """Shortest expected service first; two jobs share GPUs when what that saves is worth what it costs."""
 
     needs_estimates = True
+    at_events_only = True  # jobs are measured, and shortages forgotten, in between
     Settings = ClaritySettings
 
     def __init__(self, settings: ClaritySettings | None = None) -> None:

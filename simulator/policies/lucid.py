@@ -35,6 +35,7 @@ class Lucid(Policy):
     """Space-aware profiling, indolent packing, shortest estimated service first; no preemption."""
 
     needs_estimates = True
+    at_events_only = True  # the profiler lets jobs go when GPUs turn up in their virtual cluster
     Settings = LucidSettings
 
     def __init__(self, settings: LucidSettings | None = None) -> None:

@@ -63,6 +63,7 @@ class Pollux(WorkerPolicy):
     Running jobs keep their fewest workers (Lyra, section 7.1: Pollux heeds minimum demands).
     """
 
+    at_events_only = True  # each search draws anew
     Settings = PolluxSettings
 
     def __init__(self, settings: PolluxSettings | None = None) -> None:

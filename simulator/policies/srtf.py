@@ -12,6 +12,7 @@ class Srtf(PreemptivePolicy):
     """The jobs with the least true remaining run time hold the GPUs."""
 
     oracle = True
+    at_events_only = True  # running jobs overtake waiting ones in between
     waiting_first = True
 
     def priority(self, job: JobView) -> float:

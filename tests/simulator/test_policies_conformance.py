@@ -1,15 +1,18 @@
 """Every registered policy keeps the rules, and the rules catch policies that do not."""
 
+from itertools import islice
+
 import pytest
 
 from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Preempt, Start
-from simulator.conformance import ConformanceError, check_policy, sample_workload
+from simulator.conformance import SHAPES, ConformanceError, check_policy, sample_workload
 from simulator.engine import PolicyError
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policies.sjf import Sjf
+from simulator.policy import Policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 
@@ -36,6 +39,62 @@ def test_a_policy_that_hides_its_oracle_is_caught():
 
     with pytest.raises(ConformanceError, match="knows the future"):
         list(check_policy(Hidden, "hidden"))
+
+
+class HighestResponseRatio(Policy):
+    """(wait + estimate) / estimate, highest first: it ages jobs, and says nothing of it."""
+
+    needs_estimates = True
+
+    def priority(self, job):
+        return job.index
+
+    def order(self, pool, now_s):
+        return sorted(pool.queue, key=lambda job: -(now_s - job.submit_time_s) / job.estimate_s)
+
+    def decide(self, snapshot):
+        starts = []
+        for pool in snapshot.changed:
+            plan = pool.plan()
+            for job in self.order(pool, snapshot.now_s):
+                placement = plan.place(job.gpus)
+                if placement is None:
+                    break
+                starts.append(Start(job, placement))
+        return starts
+
+
+class OutspokenResponseRatio(HighestResponseRatio):
+    """The same, asked again when the first of its queue is overtaken."""
+
+    def next_change_s(self, pool, now_s):
+        first, *others = self.order(pool, now_s) or [None]
+        overtakes_s = (
+            (job.submit_time_s * first.estimate_s - first.submit_time_s * job.estimate_s)
+            / (first.estimate_s - job.estimate_s)
+            for job in others
+            if job.estimate_s < first.estimate_s
+        )
+        return min((at_s + 1e-5 for at_s in overtakes_s if at_s + 1e-5 > now_s), default=None)
+
+
+def test_a_policy_that_ages_jobs_says_when_its_order_changes():
+    with pytest.raises(
+        ConformanceError, match=r"silent decides otherwise when it is asked in between: .*_s of"
+    ):
+        list(check_policy(HighestResponseRatio, "silent"))
+    passed = list(check_policy(OutspokenResponseRatio, "outspoken"))
+    assert [check for check in passed if check.endswith("when asked in between")] == [
+        f"{shape}: the same schedule when asked in between" for shape in SHAPES
+    ]
+
+
+def test_a_policy_that_decides_at_events_only_says_so():
+    class AtEvents(HighestResponseRatio):
+        at_events_only = True
+
+    of_two_shapes = islice(check_policy(AtEvents, "declared"), 6)
+    assert not [check for check in of_two_shapes if "in between" in check]
 
 
 class _StartsNobody(Fifo):

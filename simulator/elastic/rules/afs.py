@@ -10,6 +10,8 @@ from simulator.elastic.rules.afs_tournament import Player, play
 class AfsL(AllocationRule):
     """Shares by what a GPU more would gain; it knows the jobs' lengths."""
 
+    at_events_only = True  # what a GPU more would gain changes with every second of work
+
     def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
         """Hold a tournament for each GPU."""
         if sum(job.demand for job in jobs) <= pool.gpus:

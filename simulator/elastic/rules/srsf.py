@@ -11,6 +11,7 @@ class ShortestRemainingServiceFirst(AllocationRule):
     """Serves the job first that would need the fewest more seconds times GPUs on all that it makes use of."""
 
     settles_at_events = True
+    at_events_only = True  # running jobs overtake waiting ones in between
 
     def allocate(self, jobs: Sequence[ActiveJob], pool: Pool, now_s: float) -> list[float]:
         """Serve jobs by their remaining GPU time, equal ones in the order of submission."""
