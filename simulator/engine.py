@@ -104,7 +104,8 @@ class Simulation:
         self._loans = loan_recorder_of(scenario, self.pools, self.jobs, self.now_s)
         watching = [each for each in (recorder, self._fleet, self._loans) if each is not None]
         self._recorder = together(watching)
-        report_progress = progress or silent
+        # Not bound to self: a finished simulation goes at once, with all of its jobs.
+        report_progress, label, count = progress or silent, self.name, len(self.jobs)
         self._lifecycle = JobLifecycle(
             self.name,
             scenario,
@@ -113,7 +114,7 @@ class Simulation:
             self._agenda,
             unplaceable=self._unplaceable,
             recorder=self._recorder,
-            progress=lambda completed: report_progress(completed, len(self.jobs), self.name),
+            progress=lambda completed: report_progress(completed, count, label),
         )
         self._lifecycle.now_s = self.now_s
         self._taker = ActionTaker(self._lifecycle, policy.costs, self.cluster.gpus_per_node, placed_workers)

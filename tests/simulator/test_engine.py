@@ -1,9 +1,15 @@
 """The engine's order of events, and what it refuses."""
 
+import gc
+import weakref
+
 import pytest
 
 from simulator.cluster import ClusterSpec
+from simulator.conformance import sample_workload
+from simulator.engine import Simulation
 from simulator.job import Job
+from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
@@ -48,3 +54,18 @@ def test_virtual_clusters_do_not_wait_for_each_other():
     jobs = (*workload((0, 8, 100)).jobs, Job("other", "b", "u", 8, 1, 5, 5, order=1))
     result = simulate(Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1, "b": 1})), "fifo")
     assert starts(result) == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["fifo", "lucid", "pcs"])
+def test_a_finished_simulation_goes_at_once(name):
+    """With gigabytes of jobs, none may wait for the garbage collector."""
+    workload, cluster = sample_workload("quiet", seed=1, jobs=20)
+    gc.disable()
+    try:
+        simulation = Simulation(Scenario(workload, cluster), load_policy(name))
+        simulation.run()
+        gone = weakref.ref(simulation)
+        del simulation
+        assert gone() is None
+    finally:
+        gc.enable()
