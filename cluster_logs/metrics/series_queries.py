@@ -1,6 +1,6 @@
 """PromQL that an operator gives, a query a column: asked of a server, and what became of its answers.
 
-`$step` in a query stands for the time between two values, so that `rate(requests_total[$step])` is of a whole
+`$step` in a query stands for the time between two values, so that `rate(COUNTER[$step])` is of a whole
 step, and `last_over_time(metric[$step])` is nothing where the exporter was silent; a bare metric repeats its
 last value for five minutes.
 """

@@ -1,7 +1,7 @@
 """When jobs are submitted, and what each of them is.
 
 Work arrives in sweeps: a user submits a few jobs of one family, minutes apart, each with the next setting of
-the family (`resnet50_lr1`, `resnet50_lr2`, ...). A share of jobs is work that is done once and carries a name
+the family (`resnet50_lr1`, ...). A share of jobs is work that is done once and carries a name
 of its own. The rate follows the hour and the weekday, drifts from day to day, and families are busier in some
 weeks than in others. Each day has a random stream of its own, so a longer log begins with the shorter one.
 """

@@ -1,6 +1,6 @@
 """All models beside their rivals, on the public data and on a synthetic log: `lucid evaluate all`.
 
-The tables of docs/model_quality.md are made of what `measure` returns (model_quality_tables).
+The tables of docs/model_quality.md are made of what `measure` returns (tables.py).
 """
 
 import hashlib

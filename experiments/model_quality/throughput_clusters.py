@@ -64,7 +64,7 @@ def measured_clusters(data: Path) -> Iterator[MeasuredCluster]:
 
 
 def measure_clusters(data: Path, progress: Progress = silent) -> list[Row]:
-    """Rows {cluster, series, train_days, weights, mae, median, minus_ours, naive, black_box, ...}."""
+    """Rows {cluster, series, train_days, weights, mae, median, naive, ...}."""
     rows: list[Row] = []
     for cluster in measured_clusters(data):
         last = None

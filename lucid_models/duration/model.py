@@ -1,6 +1,6 @@
 """Workload Estimate Model: how long a job will run, from what jobs like it did.
 
-Two additive models (GA2M, Lucid section 3.5.3) over the causal statistics of duration_features. Names become
+Two additive models (GA2M, Lucid section 3.5.3) over the causal statistics of features.py. Names become
 families instead of one category each; users and names that are new fall back on coarser levels.
 
 A run time is known at the job's end. A log without start and end times (the derived Philly CSV) is read as if

@@ -1,6 +1,6 @@
 """Estimates run times of jobs with NumPy alone: what a live scheduler holds of the Workload Estimate Model.
 
-Two heads over the same features (duration_features): one learned on the logarithm of run time, which orders
+Two heads over the same features (features.py): one learned on the logarithm of run time, which orders
 jobs well, and one on run time itself, which adds up to GPU-hours. P50 and P90 come from the first head and
 from how far held-out jobs lay from it.
 """

@@ -1,7 +1,6 @@
 """What an evaluation measures: errors, order, CPU time, and whether a difference is more than chance.
 
-All of it works on arrays; the protocols are in throughput_evaluation, duration_evaluation and
-packing_evaluation.
+All of it works on arrays; the protocols are in throughput.py, duration.py and packing.py beside it.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Explanations of models as plain data; explanation_plots draws them.
+"""Explanations of models as plain data; plots.py draws them.
 
 A global explanation is
 

@@ -1,7 +1,7 @@
 """Throughput Predict Model: how many jobs, or GPUs, will be asked for in a bin to come.
 
 An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2, of multiples of the present
-level (throughput_features). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
+level (features.py). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
 cannot steer, weighted so that it counts jobs or GPUs; a bin counts half as much for every two months that it
 is older than the newest one. Validation bags are whole weeks. The newest part of the history chooses how far
 forecasts lean on naive ones instead (blend); since then the errors of the last day move that (following).
@@ -258,7 +258,7 @@ class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
         self, row: pd.Series | Mapping[str, float], weights: NDArray[np.float64] | None = None
     ) -> dict[str, Any]:
         """What each feature adds to one forecast, in jobs or GPUs a bin, and its `reason` in words
-        (throughput_reasons); `row` as in `features_of`, `weights` as in `weights_of` (None: as since
+        (reasons.py); `row` as in `features_of`, `weights` as in `weights_of` (None: as since
         training).
         """
         values = [float(row[name]) for name in self.scorer.features.names]

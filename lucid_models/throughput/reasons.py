@@ -22,7 +22,7 @@ class ForecastAccount:
     """A forecast as an account, in the series' unit (`unit`): `usual` plus all `parts` is `forecast`, unless
     the effects sum to less than nothing (`floored`).
 
-    `level`: geometric mean of 1 + count (throughput_features); `recent`: weighted mean count of about the
+    `level`: geometric mean of 1 + count (features.py); `recent`: weighted mean count of about the
     last hour; `days`, `weeks`: mean count at this time on the last days and in the last weeks; None: unknown.
     `weights`: what blend.PARTS weigh in it.
     """
