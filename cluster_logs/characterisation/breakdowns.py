@@ -107,7 +107,7 @@ def week_statistics(log: ObservedLog) -> dict[str, float]:
         return {}
     changes = (100 * (weeks / weeks.shift() - 1)).dropna()
     return {
-        "whole_weeks": float(len(weeks)),
+        "whole_weeks": len(weeks),
         "largest_rise_pct": float(changes.max()),
         "largest_fall_pct": float(changes.min()),
     }

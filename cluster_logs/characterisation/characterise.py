@@ -50,7 +50,7 @@ def characterise(log: ObservedLog, progress: Progress = silent) -> Characterisat
         measured = {} if reason else {name: x for name, x in group.measure(log).items() if isfinite(x)}
         if not measured:
             reasons[group.key] = reason or "too few rows to say"
-        numbers.update({f"{group.key}.{name}": float(value) for name, value in measured.items()})
+        numbers.update({f"{group.key}.{name}": value for name, value in measured.items()})
     dropped += [Dropped(f"numbers: {key}", reason) for key, reason in reasons.items()]
     implications = judge_implications(numbers)
     dropped += [

@@ -30,7 +30,7 @@ def size_statistics(log: ObservedLog) -> dict[str, float]:
     return {
         "mean_gpus": float(gpus.mean()),
         "median_gpus": float(np.median(gpus)),
-        "max_gpus": float(gpus.max()),
+        "max_gpus": int(gpus.max()),
         "single_gpu_jobs_pct": float(100 * (gpus == 1).mean()),
         "large_jobs_pct": float(100 * (gpus >= LARGE_GPUS).mean()),
     }

@@ -45,14 +45,14 @@ def submission_statistics(log: ObservedLog) -> dict[str, float]:
     """Submissions an hour: the mean, the busiest and the quietest hour of day and their ratio."""
     per_h = submissions_by_hour(log)["gpu_jobs_per_h"].to_numpy()
     return {
-        "gpu_jobs": float(per_h.sum() * log.window.days),
+        "gpu_jobs": round(per_h.sum() * log.window.days),
         "days": log.window.days,
         "gpu_jobs_per_day": float(per_h.sum()),
         "mean_per_h": float(per_h.mean()),
         "highest_per_h": float(per_h.max()),
         "lowest_per_h": float(per_h.min()),
-        "busiest_hour": float(per_h.argmax()),
-        "quietest_hour": float(per_h.argmin()),
+        "busiest_hour": int(per_h.argmax()),
+        "quietest_hour": int(per_h.argmin()),
         "highest_to_lowest": float(per_h.max() / per_h.min()) if per_h.min() else float("nan"),
     }
 

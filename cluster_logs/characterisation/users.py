@@ -59,7 +59,7 @@ def user_statistics(log: ObservedLog) -> dict[str, float]:
     """The Gini coefficient of GPU time over users, and what the top users hold."""
     held = gpu_time_of_users(log)
     return {
-        "users": float(len(held)),
+        "users": len(held),
         "gini_gpu_time": gini(held),
         **_held_by_tops(concentration_curve(held), "gpu_time"),
     }
@@ -86,8 +86,8 @@ def user_queuing_statistics(log: ObservedLog) -> dict[str, float]:
     return {
         "gini_queuing": gini(queued),
         **_held_by_tops(concentration_curve(queued), "queuing"),
-        "top_waiting_users": float(len(bearers)),
-        "top_waiting_among_ten_largest": float(bearers.isin(consumers).sum()),
+        "top_waiting_users": len(bearers),
+        "top_waiting_among_ten_largest": int(bearers.isin(consumers).sum()),
     }
 
 

@@ -140,11 +140,11 @@ def utilisation_statistics(log: ObservedLog) -> dict[str, float]:
     names = ("p01", "p05", "p25", "p50", "p75", "p95", "p99")
     sampled = used[held.busy > 0]
     return {
-        "minutes": float(len(used)),
+        "minutes": len(used),
         "mean_pct": float(used.mean()),
         "std_of_hourly_pct": float(hourly.std()) if len(hourly) > 1 else 0.0,
         **{f"{name}_pct": float(point) for name, point in zip(names, points, strict=True)},
-        "zero_minutes": float((held.busy == 0).sum()),
+        "zero_minutes": int((held.busy == 0).sum()),
         "mean_without_zeros_pct": float(sampled.mean()) if len(sampled) else 0.0,
         **({"night_dip_points": float(day.mean() - night.min())} if whole_day else {}),
     }

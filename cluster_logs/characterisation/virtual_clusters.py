@@ -77,7 +77,7 @@ def lorenz_of_virtual_clusters(log: ObservedLog) -> pd.DataFrame:
 def virtual_cluster_statistics(log: ObservedLog) -> dict[str, float]:
     """Their number among the jobs, and the Gini coefficient of GPU time over them."""
     held = _gpu_time(log)
-    return {"virtual_clusters": float(len(held)), "gini_gpu_time": gini(held)}
+    return {"virtual_clusters": len(held), "gini_gpu_time": gini(held)}
 
 
 def imbalance_statistics(log: ObservedLog) -> dict[str, float]:

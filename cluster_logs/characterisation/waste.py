@@ -128,8 +128,8 @@ class _IdleBesideWaiting:
     def row(self) -> dict[str, float]:
         waiting = len(self.idle)
         return {
-            "gpus": float(self.gpus),
-            "minutes_with_waiting": float(waiting),
+            "gpus": self.gpus,
+            "minutes_with_waiting": waiting,
             "waiting_pct": share_pct(waiting, self.minutes),
             "idle_gpu_hours": float(self.idle.sum() / 60),
             "idle_pct": share_pct(self.idle.sum(), waiting * self.gpus),

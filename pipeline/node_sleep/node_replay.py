@@ -81,13 +81,13 @@ def replay_nodes(
 def _is_better(point: Mapping[str, Any], figures: SleepFigures) -> bool:
     """Return whether a buffer has more nodes asleep at fewer wake-ups and fewer node-minutes short.
 
-    Where nodes wake at once, neither is short.
+    Where neither is short, or nodes do not boot, the minutes decide nothing.
     """
-    never_short = not point["node_minutes_short"] and not figures.node_minutes_short
+    short, ours = point["node_minutes_short"], figures.node_minutes_short
     return bool(
         point["asleep_mean"] > figures.asleep_mean
         and point["wake_ups_per_day"] < figures.wake_ups_per_day
-        and (never_short or point["node_minutes_short"] < figures.node_minutes_short)
+        and ((not ours and not short) or (short is not None and ours is not None and short < ours))
     )
 
 

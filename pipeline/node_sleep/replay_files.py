@@ -33,7 +33,7 @@ def write_replay(
     """Write the files and return them.
 
     A bin's nodes are those of its last step, running ones those of its highest. `forecast` has a value a bin,
-    None where there was none.
+    None where there was none; node_minutes_short is blank where nodes do not boot.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     steps = round(BIN_S / timeline.step_s)
@@ -41,8 +41,8 @@ def write_replay(
     def last(values: NDArray[np.int64]) -> NDArray[np.int64]:
         return values.reshape(-1, steps)[:, -1]
 
-    lacking = np.maximum(0.0, timeline.running - timeline.awake).reshape(-1, steps)
-    short = lacking.sum(axis=1) * timeline.step_s / 60
+    unserved = timeline.unserved
+    short = None if unserved is None else unserved.reshape(-1, steps).sum(axis=1) * timeline.step_s / 60
     running = window.bins.running[window.bins_before :]
     total = window.bins.total[window.bins_before :]
     rows = [
@@ -55,7 +55,7 @@ def write_replay(
             "forecast": "" if forecast[at] is None else forecast[at],
             "active": active,
             "booting": booting,
-            "node_minutes_short": float(short[at]),
+            "node_minutes_short": "" if short is None else float(short[at]),
         }
         for at, (active, booting) in enumerate(
             zip(last(timeline.awake).tolist(), last(timeline.booting).tolist(), strict=True)

@@ -14,6 +14,7 @@ from pipeline.node_sleep.replay_request import NodeReplaySettings
 from simulator.node_sleep.choice import WEEK_S, SettingsChoice, candidates, choose_settings
 from simulator.node_sleep.control import NodeForecaster
 from simulator.node_sleep.demand_window import DemandWindow, demand_window
+from simulator.node_sleep.naive_forecast import NaiveForecaster
 from simulator.node_sleep.series_forecast import RememberingForecaster, SeriesForecaster
 from simulator.node_sleep.series_replay import replay_bins, replay_minutes
 from simulator.node_sleep.settings import SleepSettings
@@ -68,7 +69,7 @@ class WindowReplays:
         name = {"causal": "forecast", "oracle": "forecast"}.get(settings.control, settings.control)
         stated = replace(settings.sleep or SleepSettings(), control=name, boot_s=settings.boot_s)
         if settings.control != "causal" or settings.sleep is not None:
-            return stated, None, "The settings are as given."
+            return stated, None, self._as_given()
         weeks = _past_weeks(self._window.start_s - self._series.start_s)
         published = self._forecasts.published
         if weeks < 1:
@@ -89,6 +90,16 @@ class WindowReplays:
             return stated, None, "The published forecast has no past weeks to choose on: it is used as given."
         choice = self._chosen(stated, past)
         return choice.settings, choice, choice.reason
+
+    def _as_given(self) -> str:
+        days = (self._window.start_s - self._series.start_s) / 86_400
+        learns = self._settings.control == "causal" and self._forecasts.published is None
+        if learns and days < LEAST_DAYS:
+            return (
+                f"The settings are as given. {days:.3g} days lie before the start and a model learns from "
+                f"{LEAST_DAYS}: of the naive forecasts, that which erred least so far is used."
+            )
+        return "The settings are as given."
 
     def _chosen(self, given: SleepSettings, past: DemandWindow) -> SettingsChoice:
         forecaster = self._forecasts.known_at_start(past, given)
@@ -113,12 +124,12 @@ class WindowReplays:
         if sleep.control != "forecast":
             return None
         forecaster = self._forecasts.known_at_start(self._window, sleep)
-        if forecaster is None:
+        if forecaster is None and self._forecasts.published is not None:
             raise BadInputError(
-                "There is no forecast: too few days lie before the start, or a published one lacks bins.",
-                remedy="Choose another --start, give --forecast FILE, or use --control buffer.",
+                "The published forecast lacks bins of the days that are replayed.",
+                remedy="Choose another --start and --end, leave --forecast out, or use --control buffer.",
             )
-        return forecaster
+        return forecaster or RememberingForecaster(NaiveForecaster(sleep.near_bins))
 
     def _future(self, sleep: SleepSettings) -> NodeForecaster:
         bins = self._window.bins

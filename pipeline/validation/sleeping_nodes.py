@@ -93,7 +93,7 @@ def evidence_of_counts(
     demand_min = float(window.running.sum()) * window.step_s / 60
     return SleepEvidence(
         wake_ups_per_day=figures.wake_ups_per_day,
-        short_pct=100.0 * figures.node_minutes_short / demand_min if demand_min > 0 else 0.0,
+        short_pct=100.0 * (figures.node_minutes_short or 0.0) / demand_min if demand_min > 0 else 0.0,
         coverage={}
         if scorer is None
         else coverage_of(scorer, window.bins, start.timestamp(), end.timestamp()),

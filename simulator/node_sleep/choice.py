@@ -33,12 +33,15 @@ class SleepLimits(CheckedSettings):
 
 @dataclass(frozen=True)
 class TriedSettings:
-    """Settings replayed on past weeks: nodes asleep on average, and what the median week costs, a day."""
+    """Settings replayed on past weeks: nodes asleep on average, and what the median week costs, a day.
+
+    `node_minutes_short_per_day` is None by bin rules, which know no boots: then wake-ups alone are limited.
+    """
 
     settings: SleepSettings
     asleep_mean: float
     wake_ups_per_day: float
-    node_minutes_short_per_day: float
+    node_minutes_short_per_day: float | None
     within_limits: bool
 
 
@@ -92,9 +95,10 @@ def choose_settings(
 def _with_excess(reason: str, tried: TriedSettings) -> str:
     if tried.within_limits:
         return reason
+    short = tried.node_minutes_short_per_day
     return (
         f"{reason} Nothing tried kept the limits: in the median week it cost {tried.wake_ups_per_day:.2f} "
-        f"wake-ups and {tried.node_minutes_short_per_day:.0f} node-minutes short a day."
+        f"wake-ups{'' if short is None else f' and {short:.0f} node-minutes short'} a day."
     )
 
 
@@ -117,13 +121,15 @@ def _weeks(timeline: SleepTimeline) -> list[SleepFigures]:
 def _judge(settings: SleepSettings, weeks: Sequence[SleepFigures], limits: SleepLimits) -> TriedSettings:
     days = sum(week.days for week in weeks)
     wake_ups = median(week.wake_ups_per_day for week in weeks)
-    short = median(week.node_minutes_short / week.days for week in weeks)
+    shorts = [week.node_minutes_short / week.days for week in weeks if week.node_minutes_short is not None]
+    short = median(shorts) if shorts else None
     return TriedSettings(
         settings,
         asleep_mean=sum(week.asleep_mean * week.days for week in weeks) / days,
         wake_ups_per_day=wake_ups,
         node_minutes_short_per_day=short,
-        within_limits=wake_ups <= limits.wake_ups_per_day and short <= limits.node_minutes_short_per_day,
+        within_limits=wake_ups <= limits.wake_ups_per_day
+        and (short is None or short <= limits.node_minutes_short_per_day),
     )
 
 
@@ -131,9 +137,8 @@ def _rank(tried: TriedSettings, limits: SleepLimits) -> tuple[bool, float, float
     """Return what orders settings: within the limits by nodes asleep, beyond them by how far, least first."""
     if tried.within_limits:
         return True, tried.asleep_mean, 0.0
-    excess = max(
-        (tried.wake_ups_per_day - limits.wake_ups_per_day) / (limits.wake_ups_per_day or 1.0),
-        (tried.node_minutes_short_per_day - limits.node_minutes_short_per_day)
-        / (limits.node_minutes_short_per_day or 1.0),
-    )
+    excess = (tried.wake_ups_per_day - limits.wake_ups_per_day) / (limits.wake_ups_per_day or 1.0)
+    if tried.node_minutes_short_per_day is not None:
+        most = limits.node_minutes_short_per_day
+        excess = max(excess, (tried.node_minutes_short_per_day - most) / (most or 1.0))
     return False, -excess, tried.asleep_mean

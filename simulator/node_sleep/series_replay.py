@@ -182,6 +182,7 @@ def replay_bins(
         short=lacking,
         woken=np.maximum(0, change),
         failed_boots=np.zeros(len(active), dtype=np.int64),
+        boots=False,
     )
 
 

@@ -1,6 +1,7 @@
 """What a replay of sleeping nodes comes to: nodes by step, wake-ups, and the figures of Helios' table 5."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ class SleepTimeline:
 
     `awake` are usable, `booting` are not yet; `short` is what demand lacked, before anything woke for it.
     `woken` are the nodes of a step's wake-up, 0 without one; `failed_boots` are those that did not come up.
+    Where nodes do not boot (`boots`), how long demand lacked them is unknown.
     """
 
     start_s: float
@@ -23,18 +25,19 @@ class SleepTimeline:
     short: NDArray[np.float64]
     woken: NDArray[np.int64]
     failed_boots: NDArray[np.int64]
+    boots: bool = True
 
     def part(self, first: int, last: int) -> "SleepTimeline":
         """Return the steps from `first` up to, without it, `last`."""
         steps = slice(first, last)
-        return SleepTimeline(
-            self.start_s + first * self.step_s,
-            self.step_s,
-            *(
-                getattr(self, name)[steps]
-                for name in ("running", "total", "awake", "booting", "short", "woken", "failed_boots")
-            ),
-        )
+        names = ("running", "total", "awake", "booting", "short", "woken", "failed_boots")
+        series: dict[str, Any] = {name: getattr(self, name)[steps] for name in names}
+        return replace(self, start_s=self.start_s + first * self.step_s, **series)
+
+    @property
+    def unserved(self) -> NDArray[np.float64] | None:
+        """Nodes that demand lacks while others boot, shape (steps,); None where nodes do not boot."""
+        return np.maximum(0.0, self.running - self.awake) if self.boots else None
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class SleepFigures:
     - `utilisation_before_pct`: the mean over time of busy over all nodes; `utilisation_after_pct`: of the
       busy nodes that are awake, over those that are powered (awake or booting).
     - `shortages`: stretches of time in which demand was above what was awake; `node_minutes_short`: by how
-      many nodes, times minutes. Nodes that wake at once (bin rules) leave no minute short.
+      many nodes, times minutes; None where nodes do not boot (bin rules).
     """
 
     asleep_mean: float
@@ -55,7 +58,7 @@ class SleepFigures:
     utilisation_before_pct: float
     utilisation_after_pct: float
     shortages: int
-    node_minutes_short: float
+    node_minutes_short: float | None
     failed_boots: int
     days: float
 
@@ -67,7 +70,7 @@ def figures_of(timeline: SleepTimeline) -> SleepFigures:
     woken = timeline.woken[timeline.woken > 0]
     days = len(powered) * timeline.step_s / 86_400
     is_short = timeline.short > 0
-    unserved = np.maximum(0.0, timeline.running - timeline.awake)
+    unserved = timeline.unserved
     return SleepFigures(
         asleep_mean=float((timeline.total - powered).mean()),
         wake_ups_per_day=len(woken) / days,
@@ -75,7 +78,7 @@ def figures_of(timeline: SleepTimeline) -> SleepFigures:
         utilisation_before_pct=_mean_ratio_pct(timeline.running, timeline.total),
         utilisation_after_pct=_mean_ratio_pct(served, powered),
         shortages=int((is_short & ~np.concatenate(([False], is_short[:-1]))).sum()),
-        node_minutes_short=float(unserved.sum() * timeline.step_s / 60),
+        node_minutes_short=None if unserved is None else float(unserved.sum() * timeline.step_s / 60),
         failed_boots=int(timeline.failed_boots.sum()),
         days=days,
     )

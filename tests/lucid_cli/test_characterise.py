@@ -45,6 +45,8 @@ def test_a_log_of_hostile_names(lucid: Lucid, hostile_log: Path, tmp_path: Path)
     assert len(document["summary"]) == 10
     for sentence in document["summary"]:
         assert set(sentence["keys"]) <= set(document["numbers"])
+    counts = ("submissions.gpu_jobs", "submissions.busiest_hour", "sizes.max_gpus")
+    assert all(type(document["numbers"][name]) is int for name in counts)
     assert json.loads((out / "report.json").read_text())["figures"] == document["figures"]
     page = (out / "index.html").read_text()
     assert "<script" not in page

@@ -116,6 +116,33 @@ def test_without_a_week_before_nothing_is_chosen(lucid, counts: Path, tmp_path: 
     assert "no past weeks" in given.json["why"]
 
 
+def test_too_few_days_for_a_model_have_the_best_naive_forecast(lucid, tmp_path: Path) -> None:
+    path = tmp_path / "day.csv"
+    path.write_text(HEADER + "".join(f"{at * BIN_S},{round(busy_at(at * 10))},80\n" for at in range(144)))
+    asked = ("nodes", "replay", "--series", path, "--control", "causal", "--buffer", 5)
+    said = lucid(*asked, "--out", tmp_path / "out", "--json")
+    assert said.code == 0, said.err
+    assert said.json["settings"]["control"] == "forecast"
+    assert "0 days lie before the start and a model learns from 7: of the naive forecasts" in said.json["why"]
+    rows = list(csv.DictReader((tmp_path / "out" / "bins.csv").open()))
+    assert all(row["forecast"] for row in rows)
+
+
+def test_rules_without_boots_do_not_say_for_how_long_nodes_were_short(
+    lucid, counts: Path, tmp_path: Path
+) -> None:
+    said = lucid(
+        "nodes", "replay", "--series", counts, "--start", "1970-01-15", "--rules", "bins", "--out",
+        tmp_path, "--json",
+    )  # fmt: skip
+    assert said.json["shortages"] > 0
+    assert said.json["node_minutes_short"] is said.json["oracle"]["node_minutes_short"] is None
+    assert said.json["choice"]["best_buffer"]["node_minutes_short_per_day"] is None
+    assert "node-minutes" not in said.json["why"]
+    rows = list(csv.DictReader((tmp_path / "bins.csv").open()))
+    assert {row["node_minutes_short"] for row in rows} == {""}
+
+
 def test_people_see_the_curve_and_the_oracle(lucid, counts: Path, tmp_path: Path) -> None:
     said = lucid(
         "nodes", "replay", "--series", counts, "--control", "oracle", "--setting", "past_threshold=0.5",
@@ -138,7 +165,7 @@ def test_the_artifact_replays_with_its_forecast_alone(lucid, counts: Path, tmp_p
         "zero",
         5,
     )
-    assert said.json["node_minutes_short"] == 0
+    assert said.json["node_minutes_short"] is None
 
     refused = lucid(*asked)
     assert refused.code == 1
@@ -158,7 +185,6 @@ def test_the_artifact_replays_with_its_forecast_alone(lucid, counts: Path, tmp_p
         (("--parameters", "pluto"), ("pluto", "philly")),
         (("--start", "1971-01-01"), ("no whole bin",)),
         (("--boot-failures", "1.5"), ("1.5",)),
-        (("--control", "causal", "--buffer", "5"), ("too few days", "--control buffer")),
         (("--control", "helios-artifact", "--rules", "minutes"), ("--rules bins",)),
     ],
 )
