@@ -260,7 +260,7 @@ def test_an_array_that_waits_is_one_record() -> None:
 def test_tasks_that_were_changed_alone_are_told_apart_by_a_line_a_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As Slurm 22.05 and 24.11 answer: one line for all ten, with --array one a task with its record's JobID."""
+    """As Slurm 22.05 and 24.11 answer: one line for all ten; with --array one a task, with its JobID."""
     apart = {"3": {"JobID": "13", "Nice": "50"}, "5": {"JobID": "14", "TimeLimit": "17:00"}}
     array = {"JobID": "12", "ArrayJobID": "12", "Nice": "7"}
     own = {"JobID": "15", "ArrayTaskID": "N/A", "ArrayJobID": "15"}
