@@ -64,13 +64,13 @@ _MEMORY = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)([KMGTP]?)[nc]?")
 # apart.
 OF_EACH_CORE_MIB = 2.0**31
 _MIB = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
-# The entries of a list; commas in brackets part the numbers of devices: `gpu:v100:2(IDX:0,2),shard:8`.
-_ENTRIES = re.compile(r"(?:[^,()]|\([^()]*\))+")
-_PARTS = re.compile(r"[:/=]")
+# An entry about GPUs; commas in brackets part the numbers of devices: `gres/gpu:v100=2`, `shard:8(IDX:0,2)`.
+_GPU_ENTRY = re.compile(
+    r"(?:^|,)\s*(?:gres[:/])?(gpu|shard|mps)((?:[:=](?:\(null\)|[^,()])*)?)(?:\(([^()]*)\))?(?=,|\s*$)"
+)
 _COUNT = re.compile(r"([0-9]{1,15})([KMG]?)")
 _THOUSANDS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _NODES = re.compile(r"(?:^|,)node=([^,]*)")
-_KINDS = frozenset({"gpu", "shard", "mps"})
 # A slice of a GPU is known by its profile, or by what a site took of it: `a100_1g.5gb`, `3g.40gb`, `1g`.
 _PROFILE = re.compile(r"(?:^|[^a-z0-9])([1-7])g(?:\.[0-9]+gb|$)", re.IGNORECASE)
 _SLICES_OF_A_GPU = 7
@@ -153,20 +153,18 @@ def gpu_words(text: str) -> Iterator[GpuWord]:
     (`gpu:a100:4(S:0-1),shard:8`) and what is in use there (`gpu:a100:2(IDX:0-1),mps:(null):1(IDX:0)`). A
     number alone is how many of any type; an amount that is none is NaN.
     """
-    for entry in _ENTRIES.findall(text):
-        words, _, detail = entry.strip().replace("(null)", "").partition("(")
-        _, *parts = _PARTS.split(words) if words.startswith("gres") else ("", *_PARTS.split(words))
-        if not parts or parts[0] not in _KINDS:
-            continue
-        kind, *rest = parts
+    for kind, entry, detail in _GPU_ENTRY.findall(text):
+        words = entry.strip()
         if "=" in words:
-            *types, last = rest
-            amount = _amount(last)
+            types, _, number = words.rpartition("=")
+            yield GpuWord(kind, types.lstrip(":="), _amount(number), detail, is_total=not types)
+            continue
+        types, _, number = words.replace("(null)", "").rpartition(":")
+        counted = _COUNT.fullmatch(number)
+        if counted is None:
+            yield GpuWord(kind, words.lstrip(":"), 1.0, detail)
         else:
-            counted = _COUNT.fullmatch(rest[-1]) if rest else None
-            types = rest if counted is None else rest[:-1]
-            amount = 1.0 if counted is None else float(counted[1]) * _THOUSANDS[counted[2]]
-        yield GpuWord(kind, ":".join(types), amount, detail.rstrip(")"), "=" in words and not any(types))
+            yield GpuWord(kind, types.lstrip(":"), float(counted[1]) * _THOUSANDS[counted[2]], detail)
 
 
 def gpus_held(words: Iterable[GpuWord], nodes: float = 1.0) -> HeldGpus:
