@@ -112,9 +112,16 @@ SLURM_STATES: Mapping[str, JobState] = {
     # This run was ended from outside; a requeued job runs again in a row of its own.
     "PREEMPTED": JobState.CANCELLED,
     "REQUEUED": JobState.CANCELLED,
+    "REQUEUE_FED": JobState.PENDING,
+    "REQUEUE_HOLD": JobState.PENDING,
     "RESIZING": JobState.RUNNING,
+    "RESV_DEL_HOLD": JobState.PENDING,
     "REVOKED": JobState.CANCELLED,
     "RUNNING": JobState.RUNNING,
+    "SIGNALING": JobState.RUNNING,
+    "SPECIAL_EXIT": JobState.PENDING,
+    "STAGE_OUT": JobState.RUNNING,
+    "STOPPED": JobState.RUNNING,
     "SUSPENDED": JobState.RUNNING,
     "TIMEOUT": JobState.FAILED,
 }

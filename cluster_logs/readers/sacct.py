@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
-from cluster_logs.job_table import WHOLE_CLUSTER
+from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RawChunk, RowChecker
@@ -130,6 +130,11 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     start = np.where(_never_started(checker, start, end, ran_s), NOT_A_TIME, start)
     ran_s = np.where(start != NOT_A_TIME, ran_s, np.nan)
     start, end = _in_the_second_hour(submit, start, end, ran_s)
+    # A requeued run without an end is one that waits to begin again.
+    waits = as_mask(pc.equal(checker.mapped("state", _bare_state, pa.string()), "REQUEUED")) & (
+        (end == NOT_A_TIME) | (start == NOT_A_TIME)
+    )
+    state = pc.if_else(pa.array(waits), JobState.PENDING.value, state)
     home = checker.optional_text("partition")
     if home is not None:
         homes = checker.mapped("partition", home_partition, pa.string())

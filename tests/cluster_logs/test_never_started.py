@@ -118,15 +118,30 @@ def test_a_job_cancelled_in_no_time_of_a_log_without_nodes_never_started(tmp_pat
         ("RUNNING", SUBMIT),
         ("SUSPENDED", SUBMIT),
         ("COMPLETING", SUBMIT),
+        ("REQUEUE_HOLD", ENDED),
+        ("SPECIAL_EXIT", ENDED),
     ],
 )
 def test_an_unfinished_job_has_no_end_whatever_its_row_holds(tmp_path: Path, state: str, start: str) -> None:
-    held = {} if state == "PENDING" else {"AllocTRES": HELD, "NodeList": "n1"}
+    waits = state in ("PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT")
+    held = {} if waits else {"AllocTRES": HELD, "NodeList": "n1"}
     for end in (ENDED, "2016-12-30T00:00:00", "Unknown"):  # before its submission, too
         jobs, report = read(tmp_path, {"State": state, "Start": start, "End": end, **held})
         assert report.rows_kept == 1
         assert jobs.loc[0, ["end_time", "duration_s", "service_s"]].isna().all()
-        assert pd.isna(jobs.loc[0, "start_time"]) == (state == "PENDING")
+        assert pd.isna(jobs.loc[0, "start_time"]) == waits
+
+
+def test_a_requeued_run_that_did_not_end_waits(tmp_path: Path) -> None:
+    held = {"AllocTRES": HELD, "NodeList": "n1", "Start": SUBMIT, "Elapsed": "10:22:33"}
+    ended, waits, nowhere = (
+        read(tmp_path, {"State": "REQUEUED", **row})[0].loc[0]
+        for row in (held, held | {"End": "Unknown"}, {"Start": "Unknown"})
+    )
+    assert (ended["state"], ended["duration_s"]) == ("CANCELLED", 37_353)
+    for job in (waits, nowhere):
+        assert job["state"] == "PENDING"
+        assert job[["start_time", "end_time", "duration_s"]].isna().all()
 
 
 @pytest.mark.parametrize(
