@@ -48,7 +48,9 @@ def ingest(
     file: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE", help="Samples: Parquet or a folder of it, a saved response, OpenMetrics text."
+            metavar="FILE",
+            help="Samples: Parquet or a folder of it, a saved response, OpenMetrics text, "
+            "what `promtool tsdb dump` wrote.",
         ),
     ] = None,
     at: Annotated[

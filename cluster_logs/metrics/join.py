@@ -2,8 +2,9 @@
 
 A sample speaks of the one job that holds its GPU at its time. It counts for as long as it holds: until the
 GPU's next sample, at most some scrape intervals (what lies beyond is a gap, and counts for nothing), and not
-beyond the moment when the GPU changes hands or the day (UTC) ends. Where two jobs hold a GPU its figures are
-of both and tell neither's: such samples are counted, not joined.
+beyond the moment when the GPU changes hands or the day (UTC) ends. A figure that the next sample does not say
+holds as if that sample had not come, so that all figures are of the same time. Where two jobs hold a GPU its
+figures are of both and tell neither's: such samples are counted, not joined.
 
 Each sample has one fate, so: samples = joined + warm_up + shared + idle + outside + silent + repeated.
 """
@@ -120,14 +121,17 @@ def join_samples(
     report = JoinReport(samples=len(gpu), interval_s=interval_s, **dict(zip(_FATES, counts, strict=True)))
     report.check()
     rows = np.flatnonzero(fate == _FATES.index("joined"))
-    until = _held_until(gpu, time_us, repeated, round(join_settings.hold_intervals * step_us), step_us)[rows]
-    until = np.minimum(until, segments.end[at[rows]])
-    until = np.minimum(until, (time_us[rows] // DAY_US + 1) * DAY_US)
+    hold_us = round(join_settings.hold_intervals * step_us)
+    latest = np.minimum(segments.end[at[rows]], (time_us[rows] // DAY_US + 1) * DAY_US)
+
+    def held_until(left_out: NDArray[np.bool_]) -> Ints:
+        return np.minimum(_held_until(gpu, time_us, left_out, hold_us, step_us)[rows], latest)
+
     seen = _Seen(
         run[rows],
         time_us[rows],
-        until,
-        {name: values[rows] for name, values in means.items()},
+        held_until(repeated),
+        {name: (values[rows], held_until(repeated | np.isnan(values))) for name, values in means.items()},
         memory[rows],
     )
     window = (int(time_us.min()), int(time_us.max()) + step_us) if len(gpu) else (0, 0)
@@ -267,19 +271,22 @@ def _segment_of(segments: _Segments, gpu: Ints, time_us: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The joined samples."""
+    """The joined samples, and until when each holds; `means` with until when their own figures do."""
 
     run: Ints
     time_us: Ints
     until: Ints
-    means: dict[str, Floats]
+    means: dict[str, tuple[Floats, Ints]]
     memory: Floats
 
 
-def _held_until(gpu: Ints, time_us: Ints, repeated: NDArray[np.bool_], hold_us: int, step_us: int) -> Ints:
-    """Until when each sample holds: the GPU's next one, where it comes soon enough, else `hold_us` on."""
+def _held_until(gpu: Ints, time_us: Ints, left_out: NDArray[np.bool_], hold_us: int, step_us: int) -> Ints:
+    """Until when each sample holds: the GPU's next one, where it comes soon enough, else `hold_us` on.
+
+    Those that are left out end none.
+    """
     until = time_us + step_us  # the last of a GPU
-    first = np.flatnonzero(~repeated)
+    first = np.flatnonzero(~left_out)
     following = np.diff(time_us[first])
     same = np.diff(gpu[first]) == 0
     until[first[:-1][same]] = time_us[first[:-1][same]] + np.minimum(following[same], hold_us)
@@ -293,10 +300,11 @@ def _by_job_and_day(seen: _Seen, runs: _Runs, window: tuple[int, int]) -> pd.Dat
     size = len(group_keys)
     held_s = (seen.until - seen.time_us) / 1e6
     columns: dict[str, Any] = {}
-    for name, values in seen.means.items():
+    for name, (values, until) in seen.means.items():
         has_value = ~np.isnan(values)
-        weight = np.bincount(group[has_value], held_s[has_value], size)
-        total = np.bincount(group[has_value], (held_s * values)[has_value], size)
+        lasted_s = ((until - seen.time_us) / 1e6)[has_value]
+        weight = np.bincount(group[has_value], lasted_s, size)
+        total = np.bincount(group[has_value], lasted_s * values[has_value], size)
         columns[name] = np.divide(total, weight, out=np.full(size, np.nan), where=weight > 0)
     most = np.full(size, -np.inf)
     np.maximum.at(most, group, np.where(np.isnan(seen.memory), -np.inf, seen.memory))

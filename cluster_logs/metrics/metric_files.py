@@ -1,7 +1,8 @@
 """Saved metrics: a response of Prometheus' HTTP API (JSON), and the text that exporters and promtool write.
 
-Text comes in two formats that look alike: in Prometheus' own a sample's time is in milliseconds, in
-OpenMetrics, which ends in `# EOF`, in seconds. A scrape has no times at all: the caller says when it was.
+Text comes in formats that look alike: in Prometheus' own a sample's time is in milliseconds, in OpenMetrics,
+which ends in `# EOF`, in seconds. `promtool tsdb dump` writes a metric's name among its labels, in braces. A
+scrape has no times at all: the caller says when it was.
 """
 
 import gzip
@@ -22,9 +23,10 @@ from foundation.input_files import read_input
 
 _LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
 _LINE = re.compile(
-    rf"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?P<labels>{_LABELS})?\s+(?P<value>[^\s{{]+)"
+    rf"(?:(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)\s*)?(?P<labels>{_LABELS})?\s+(?P<value>[^\s{{]+)"
     r"(?:\s+(?P<time>[^\s#]+))?(?:\s+#.*)?"
 )
+_JSON = re.compile(r'\s*(?:\[|\{\s*(?:["}]|$))')  # a dump's line begins with a label
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _ESCAPES = {"n": "\n", '"': '"', "\\": "\\"}
 
@@ -41,7 +43,7 @@ def read_samples_file(
     if name.endswith(".parquet"):
         return read_sample_table(uri)
     text = _read_text(uri)
-    if text.lstrip()[:1] in ("{", "["):
+    if _JSON.match(text):
         return _from_response(text, name, uri, rules)
     return _from_text(text, name, rules, scraped_at_s)
 
@@ -109,7 +111,7 @@ def _series_of_lines(
             continue
         match = _LINE.fullmatch(line.strip())
         try:
-            if match is None:
+            if match is None or not (match["name"] or match["labels"]):
                 raise ValueError(line)
             value = float(match["value"])
             time_s = float(match["time"]) * unit_s if match["time"] else scraped_at_s
@@ -122,7 +124,7 @@ def _series_of_lines(
                 f"{account.source_file}, line {number}: the sample does not say when it was taken.",
                 remedy="A scrape has no times: say when it was (--at TIME).",
             )
-        points.setdefault((match["name"], match["labels"] or ""), []).append((time_s, value, number))
+        points.setdefault((match["name"] or "", match["labels"] or ""), []).append((time_s, value, number))
     for (metric, labels), samples in points.items():
         table = np.array([point[:2] for point in samples], dtype=np.float64)
         rows = [point[2] for point in samples]
@@ -132,7 +134,8 @@ def _series_of_lines(
             for time_s, value, number in samples:
                 account.refuse(q.UNREADABLE_LINE, number, f"{metric}{labels} {value:g} {time_s:g}")
             continue
-        yield Series({"__name__": metric, **read}, table[:, 0], table[:, 1], rows=rows)
+        named = {"__name__": metric} if metric else {}
+        yield Series({**named, **read}, table[:, 0], table[:, 1], rows=rows)
 
 
 def _labels(text: str) -> Mapping[str, str] | None:

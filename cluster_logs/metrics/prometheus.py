@@ -5,6 +5,9 @@ A range is asked for in pieces, metric by metric (`/api/v1/query_range`), becaus
 each step: a bare metric repeats its last value for five minutes after a GPU went silent, and at a step longer
 than the scrape interval it drops samples. Utilisation and power are averaged over a step, memory is its
 highest. A step's figure carries the time of the step's beginning, and so holds over the time that it is of.
+Where one scrape of a step said nothing (NaN, or what DCGM writes for "blank"), the mean over time is nothing,
+too, and the highest may be the blank: such steps are read again scrape by scrape, and have the figure of the
+others.
 
 Secrets come from the environment alone: LUCID_PROMETHEUS_TOKEN (bearer), or LUCID_PROMETHEUS_USER and
 LUCID_PROMETHEUS_PASSWORD (basic).
@@ -19,9 +22,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 
 from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
-from cluster_logs.metrics.gpu_samples import SampleBatch, concat_batches
+from cluster_logs.metrics.gpu_samples import SampleBatch, concat_batches, plausible
 from cluster_logs.metrics.metric_files import series_of_response
 from cluster_logs.metrics.source_account import SourceAccount
 from foundation.bounded_http import AnswerLimits, AnswerTooLargeError, BoundedClient, refuse_readable_secret
@@ -29,6 +33,7 @@ from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableEr
 from foundation.progress import Progress, Work, silent
 
 MOST_POINTS = 11_000  # a series and query, by the server's own limit
+HIGHEST = ("gpu_mem_mib",)  # of a step the highest counts; of all else the mean
 TRIES = 4
 # At most 11,000 points of some 30 bytes a series: 800 GPUs, a hundred times more in a usual piece.
 MOST_BYTES = 256 * 1024 * 1024
@@ -81,13 +86,22 @@ class PrometheusQuery:
     @property
     def window(self) -> str:
         """A step as a duration of PromQL, less a millisecond: a sample on the border counts once."""
-        return f"{round(self.step_s * 1000) - 1}ms"
+        return f"{round(self.window_s * 1000)}ms"
+
+    @property
+    def window_s(self) -> float:
+        """The same in seconds."""
+        return (round(self.step_s * 1000) - 1) / 1000
+
+    def selector(self, column: str) -> str:
+        """The series of one metric."""
+        matchers = f"{{{self.matchers}}}" if self.matchers else ""
+        return f"{self.rules.metrics[column].name}{matchers}"
 
     def promql(self, column: str) -> str:
         """The query of one metric: what it was over a step."""
-        matchers = f"{{{self.matchers}}}" if self.matchers else ""
-        over = "max_over_time" if column == "gpu_mem_mib" else "avg_over_time"
-        return f"{over}({self.rules.metrics[column].name}{matchers}[{self.window}])"
+        over = "max_over_time" if column in HIGHEST else "avg_over_time"
+        return f"{over}({self.selector(column)}[{self.window}])"
 
 
 def read_prometheus(
@@ -115,7 +129,7 @@ def read_prometheus(
                 labels = {"__name__": query.rules.metrics[column].name}
                 series += [
                     replace(one, labels={**one.labels, **labels}, time_s=one.time_s - query.step_s)
-                    for one in range_series(client, query, query.promql(column), piece, sleep)
+                    for one in _steps(client, query, column, piece, sleep)
                 ]
             batches.append(
                 samples_from_series(
@@ -134,6 +148,64 @@ def read_prometheus(
             "since 4.9 do): --metric gpu_util_pct=NAME:FACTOR.",
         )
     return batch
+
+
+def _steps(
+    client: BoundedClient,
+    query: PrometheusQuery,
+    column: str,
+    piece: tuple[float, float],
+    sleep: Callable[[float], None],
+) -> list[Series]:
+    """What a metric was over every step of a piece, of the scrapes that said something."""
+    steps = range_series(client, query, query.promql(column), piece, sleep)
+    factor = query.rules.metrics[column].factor
+    spoilt = [~plausible(column, one.values * factor) for one in steps]
+    ends = [one.time_s[which] for one, which in zip(steps, spoilt, strict=True) if which.any()]
+    if not ends:
+        return steps
+    first, last = min(times.min() for times in ends) - query.window_s, max(times.max() for times in ends)
+    scrapes = {
+        _unnamed(one.labels): one
+        for one in _scrapes(client, query, query.selector(column), (float(first), float(last)), sleep)
+    }
+    combined = np.max if column in HIGHEST else np.mean
+    for number, which in enumerate(spoilt):
+        scraped = scrapes.get(_unnamed(steps[number].labels))
+        if scraped is None or not which.any():
+            continue
+        good = plausible(column, scraped.values * factor)
+        times, said = scraped.time_s[good], scraped.values[good]
+        values = steps[number].values.copy()
+        for at in np.flatnonzero(which).tolist():
+            end = float(steps[number].time_s[at])
+            # Times are whole milliseconds, and both ends of a range count.
+            begin = np.searchsorted(times, end - query.window_s - 1e-4)
+            until = np.searchsorted(times, end + 1e-4)
+            if until > begin:
+                values[at] = combined(said[begin:until])
+        steps[number] = replace(steps[number], values=values)
+    return steps
+
+
+def _unnamed(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in labels.items() if name != "__name__")
+
+
+def _scrapes(
+    client: BoundedClient,
+    query: PrometheusQuery,
+    selector: str,
+    between: tuple[float, float],
+    sleep: Callable[[float], None],
+) -> list[Series]:
+    """The samples themselves of all series from the first to the last moment (seconds since 1970)."""
+    first, last = between
+    asked = f"{selector}[{round((last - first) * 1000)}ms]"
+    where = f"{query.url}: {asked} at {_moment(last)}"
+    parameters = {"query": asked, "time": f"{last:.3f}", "timeout": f"{query.timeout_s:.0f}s"}
+    document = _answer(client, f"{query.url.rstrip('/')}/api/v1/query", parameters, where, sleep)
+    return list(series_of_response(document, where))
 
 
 def range_series(

@@ -76,8 +76,10 @@ def naive_join(
             since[job, gpu, t] = since.get((job, gpu, t - 1), t)
     ordered = sorted(samples, key=lambda row: (row[1], row[0]))
     by_gpu: dict[str, list[float]] = defaultdict(list)
-    for t, gpu, *_ in ordered:
+    utils: dict[tuple[str, float], float | None] = {}
+    for t, gpu, util, *_ in ordered:
         by_gpu[gpu].append(t)
+        utils.setdefault((gpu, t), util)
     done: set[tuple[str, float]] = set()
     named = {gpu for _, gpu, start, end in allocations if end is None or end > start}
     for t, gpu, util, mem_util, mem in ordered:
@@ -107,6 +109,14 @@ def naive_join(
         while last < until and holders.get((gpu, last), set()) == {job}:
             last += 1
         held = min(until, last) - t
+        # A figure holds until the next sample that says it.
+        told = [at for (other, at), figure in utils.items() if other == gpu and at > t and figure is not None]
+        util_until = min(min(told), t + interval_s * hold_intervals) if told else t + interval_s
+        util_until = min(util_until, ((EPOCH + t) // 86_400 + 1) * 86_400 - EPOCH)
+        last = int(t)
+        while last < util_until and holders.get((gpu, last), set()) == {job}:
+            last += 1
+        util_held = min(util_until, last) - t
         row = seen.setdefault(
             (job, int((EPOCH + t) // 86_400)),
             {"held": 0.0, "util": 0.0, "util_held": 0.0, "mem": None, "gpus": set(), "samples": 0},
@@ -115,8 +125,8 @@ def naive_join(
         row["samples"] += 1
         row["gpus"].add(gpu)
         if util is not None:
-            row["util"] += util * held
-            row["util_held"] += held
+            row["util"] += util * util_held
+            row["util_held"] += util_held
         if mem is not None:
             row["mem"] = mem if row["mem"] is None else max(row["mem"], mem)
     return seen, fates

@@ -2,22 +2,27 @@
 
 import base64
 import json
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
 import pytest
 
+from cluster_logs.metrics.allocations import allocations_from_labels
 from cluster_logs.metrics.dcgm import SeriesRules, read_metric_names
 from cluster_logs.metrics.join import JoinSettings, join_samples
+from cluster_logs.metrics.metric_files import read_samples_file
 from cluster_logs.metrics.prometheus import MOST_POINTS, PrometheusQuery, read_prometheus
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
-from tests.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
+from tests.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with, write_openmetrics
 
 START = datetime(2024, 3, 1, 10, tzinfo=UTC)
 T0 = START.timestamp()
@@ -26,6 +31,8 @@ UUIDS = [f"GPU-{number:08d}-0000-0000-0000-000000000000" for number in range(3)]
 # What each job does to its GPU: utilisation, memory utilisation, memory (MiB), power (W).
 JOBS = {"101": (72.0, 31.0, 9_000.0, 250.0), "102": (18.0, 4.0, 2_000.0, 110.0)}
 IDLE = (0.0, 0.0, 4.0, 60.0)
+UNWELL = "GPU-00000009-0000-0000-0000-000000000000"
+BLANK = float(0x7FFFFFF0)
 METRICS = (
     "DCGM_FI_DEV_GPU_UTIL",
     "DCGM_FI_DEV_MEM_COPY_UTIL",
@@ -56,6 +63,14 @@ def history() -> Iterator[SeriesPoints]:
                 yield metric, {**labels, "hpc_job": job}, points
     part = {"gpu": "2", "UUID": UUIDS[2], "Hostname": "node1", "GPU_I_ID": "1", "GPU_I_PROFILE": "1g.10gb"}
     yield METRICS[2], part, [(T0 + 7 + t, 100.0) for t in range(0, 600, 15)]
+    # Where a scrape said nothing: NaN and blanks, one of two in a step, and both of 60 s to 89 s.
+    labels = {"gpu": "4", "UUID": UNWELL, "Hostname": "node1", "hpc_job": "103"}
+    for metric, silence in zip(METRICS, (math.nan, BLANK, BLANK, math.nan), strict=True):
+        yield (
+            metric,
+            labels,
+            [(T0 + 7 + t, silence if t in (15, 60, 75, 105) else 40.0 + t / 15) for t in range(0, 240, 15)],
+        )
     broken = {"gpu": "3", "UUID": "GPU-9", "Hostname": "node1"}
     yield METRICS[0], broken, [(T0 + 7 + t, 250.0) for t in range(0, 150, 15)]
 
@@ -70,11 +85,11 @@ def test_the_jobs_utilisations_come_back(server: PrometheusServer) -> None:
     query = PrometheusQuery(server.url, START, START + timedelta(hours=2, minutes=10), STEP_S, piece_s=1_800)
     batch = read_prometheus(query, environment={})
     batch.accounting.check("Prometheus")
-    assert batch.accounting.skipped == {"mig_instance": 40}
+    assert batch.accounting.skipped == {"mig_instance": 40, "no_value": 16}
     assert batch.accounting.quarantined == {"implausible_metric": 10}
     assert batch.refused.num_rows == 10
     assert batch.refused.column("value").to_pylist()[0] == "250.0"
-    assert set(batch.samples.column("job_ids").to_pylist()) == {"101", "102"}
+    assert set(batch.samples.column("job_ids").to_pylist()) == {"101", "102", "103"}
     allocations = pd.DataFrame(
         {
             "job_id": ["101", "102", "102"],
@@ -129,6 +144,33 @@ def test_pieces_and_steps_do_not_change_what_is_read(server: PrometheusServer) -
     assert util[10] == pytest.approx(72.0), (
         "a step longer than the scrape interval averages, it does not drop"
     )
+
+
+def test_a_step_has_the_figure_of_its_good_scrapes(server: PrometheusServer, tmp_path: Path) -> None:
+    only = f'UUID="{UNWELL}"'
+    query = PrometheusQuery(server.url, START, START + timedelta(minutes=4), 30.0, only, piece_s=90.0)
+    rows = read_prometheus(query, environment={}).samples.to_pylist()
+    told = {(row["time"] - START).total_seconds(): row for row in rows}
+    # Step by step two scrapes, of 40 and 41, 42 and 43, ...; one of each of three pairs is silent.
+    util = {0: 40.0, 30: 42.5, 90: 46.0, 120: 48.5, 150: 50.5, 180: 52.5, 210: 54.5}
+    memory = {0: 40.0, 30: 43.0, 90: 46.0, 120: 49.0, 150: 51.0, 180: 53.0, 210: 55.0}
+    for name in ("gpu_util_pct", "gpu_mem_util_pct", "power_w"):
+        assert {at: row[name] for at, row in told.items()} == util, name
+    assert {at: row["gpu_mem_mib"] for at, row in told.items()} == memory
+    # The same scrapes as files: all figures of a job are of the same time, and are those of the server's.
+    path = tmp_path / "scrapes.om"
+    write_openmetrics(path, (one for one in history() if one[1]["UUID"] == UNWELL))
+    files = read_samples_file(str(path)).samples
+    scraped = read_prometheus(replace(query, step_s=STEP_S), environment={}).samples
+    jobs = pd.DataFrame({"job_id": ["103"], "submit_time": [pd.Timestamp(START)]})
+    settings = JoinSettings(warm_up_s=0)
+    seen = [
+        join_samples(one, allocations_from_labels(one, STEP_S, 2.0), jobs, settings)[0].iloc[0]
+        for one in (files, scraped)
+    ]
+    for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "power_w"):
+        assert seen[0][name] == seen[1][name], name
+    assert seen[0]["gpu_util_pct"] == seen[0]["gpu_mem_util_pct"] == seen[0]["power_w"]
 
 
 def test_a_range_beyond_the_servers_limit_is_asked_for_in_pieces(server: PrometheusServer) -> None:

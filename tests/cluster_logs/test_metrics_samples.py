@@ -80,6 +80,21 @@ def test_times_in_text_are_milliseconds_and_in_openmetrics_seconds(tmp_path: Pat
     assert plain.samples.column("time").to_pylist()[0].timestamp() == T0
 
 
+def test_what_promtool_dumps_is_read(tmp_path: Path) -> None:
+    """As promtool 2.42 writes it: labels in the order of their names, milliseconds."""
+    dump = (
+        f'{{Hostname="n1", UUID="{A}", __name__="DCGM_FI_DEV_GPU_UTIL", hpc_job="11"}} 30.5 {T0}000\n'
+        f'{{Hostname="n1", UUID="{A}", __name__="DCGM_FI_DEV_GPU_UTIL", hpc_job="11"}} NaN {T0 + 15}000\n'
+        f'{{Hostname="n1", UUID="{A}", __name__="up", job="a\\"b, c"}} 1 {T0 * 1000}\n'
+    )
+    batch = read_samples_file(write(tmp_path, "dump.txt", dump))
+    assert (batch.accounting.rows_in, batch.accounting.kept) == (3, 1)
+    assert counts(batch) == {"no_value": 1, "other_metric": 1}
+    (row,) = batch.samples.to_pylist()
+    assert (row["gpu_uuid"], row["job_ids"], row["gpu_util_pct"]) == (A, "11", 30.5)
+    assert row["time"].timestamp() == T0
+
+
 @pytest.mark.parametrize(
     ("labels", "rules", "job"),
     [
