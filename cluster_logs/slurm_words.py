@@ -161,12 +161,12 @@ def gpu_words(text: str) -> Iterator[GpuWord]:
     number alone is how many of any type; an amount that is none is NaN.
     """
     for kind, entry, detail in _GPU_ENTRY.findall(text):
-        words = entry.strip()
+        words = entry.strip().replace("(null)", "")
         if "=" in words:
             types, _, number = words.rpartition("=")
             yield GpuWord(kind, types.lstrip(":="), _amount(number), detail, is_total=not types)
             continue
-        types, _, number = words.replace("(null)", "").rpartition(":")
+        types, _, number = words.rpartition(":")
         counted = _COUNT.fullmatch(number)
         if counted is None:
             yield GpuWord(kind, words.lstrip(":"), 1.0, detail)
