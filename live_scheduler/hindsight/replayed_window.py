@@ -1,6 +1,7 @@
 """What the live order was worth: jobs that ended, played again in the simulator on the cluster's own nodes.
 
-The same jobs, submitted when they were, are served three times: first come, first served with backfilling by
+The same jobs, submitted when they were (or when they might start, where that was later: a begin time, a
+dependency, a hold), are served three times: first come, first served with backfilling by
 the time limits that users gave (what the cluster does by itself; Lifka's EASY, `simulator/policies/easy.py`),
 by the live policy with what was believed of each job when it was first ranked, and by the live policy with
 true run times. All three are simulated, so their differences are the policy's and not the simulator's; what
@@ -119,7 +120,10 @@ def lived_jobs(events: Iterable[JobEvent], sights: Mapping[tuple[str, float], Fi
             lived[key] = _lived(event, key, event.at_s, None, sights)
         elif event.kind is JobEventKind.ENDED and event.duration_s is not None:
             started.pop(event.job_id, None)
-            lived[key] = _lived(event, key, event.at_s - event.duration_s, event.at_s, sights)
+            ended = _lived(event, key, event.at_s - event.duration_s, event.at_s, sights)
+            if key in lived:  # only its start tells from when on it might have started
+                ended = replace(ended, submit_time_s=min(lived[key].submit_time_s, ended.start_time_s))
+            lived[key] = ended
         elif event.kind in (JobEventKind.REQUEUED, JobEventKind.WITHDRAWN):
             started.pop(event.job_id, None)
             if key in lived and lived[key].end_time_s is None:
@@ -223,13 +227,14 @@ def _lived(
 ) -> LivedJob:
     facts, sight = event.facts, sights.get(key)
     limit = facts.get("time_limit_s")
+    submit_s = float(facts.get("ready_time_s") or key[1])
     return LivedJob(
         event.job_id,
         str(facts.get("virtual_cluster") or ""),
         None if facts.get("user") is None else str(facts["user"]),
         int(facts.get("gpus") or 0),
-        key[1],
-        max(start_s, key[1]),
+        submit_s,
+        max(start_s, submit_s),
         end_s,
         None if limit is None else float(limit),
         None if sight is None else sight.estimated_duration_s,

@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +149,15 @@ def test_a_journal_becomes_jobs_with_what_was_believed() -> None:
     a, runs_on = lived_jobs(events, {("a", 100.0): sight})
     assert (a.start_time_s, a.end_time_s, a.estimated_duration_s) == (120.0, 150.0, 42.0)
     assert (runs_on.start_time_s, runs_on.end_time_s, runs_on.estimated_duration_s) == (150.0, None, None)
+
+
+def test_a_job_is_submitted_to_a_look_back_when_it_might_start() -> None:
+    begun = event(190, JobEventKind.STARTED, "a")
+    later = replace(begun, facts={**begun.facts, "ready_time_s": 170.0})
+    events = [event(100, JobEventKind.SUBMITTED, "a"), later, event(250, JobEventKind.ENDED, "a", 60.0)]
+    for seen in (events[:2], events):
+        (job,) = lived_jobs(seen, {})
+        assert (job.submit_time_s, job.start_time_s) == (170.0, 190.0)
 
 
 @settings(deadline=None, max_examples=25)

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
+from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.memory.journal import JobEvent, JobEventKind
+from live_scheduler.memory.tracking import JobTracker
 from live_scheduler.waits.recent_starts import RecentStarts, queue_facts
 from lucid_models.training_data import as_known_at
 from lucid_models.waits.features import WaitFeatures
@@ -114,3 +116,16 @@ def test_a_wait_begins_when_a_job_might_start() -> None:
     assert waited_days == {held: 1.0, plain: 3.0, unknown: 3.0}
     known = as_known_at(jobs, (FIRST_DAY + day).to_pydatetime())
     assert known["eligible_time"].notna().tolist() == [False, True, False, False]
+
+
+def test_a_live_wait_begins_when_the_job_might_start() -> None:
+    """Unless the begin time is this product's own: of a job with a mark, or of shares of GPUs."""
+    jobs = (
+        LiveJob("later", "vc1", "vc1", 1, 100.0, begin_time_s=170.0, start_time_s=190.0),
+        LiveJob("marked", "vc1", "vc1", 1, 100.0, begin_time_s=170.0, start_time_s=190.0, mark="lucid:..."),
+        LiveJob("shared", "vc1", "vc1", 1, 100.0, begin_time_s=170.0, start_time_s=190.0, shares_gpus=True),
+    )
+    recent = RecentStarts()
+    for happened in JobTracker().follow(ClusterState(200.0, jobs, ())):
+        recent.observe(happened)
+    assert [job["submit_s"] for job in recent.at(200.0)] == [170.0, 100.0, 100.0]
