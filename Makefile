@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-skipped lint format bench bench-live pictures golden reproduction predictability quality protobuf lock lock-zoo clean
+.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-skipped lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-zoo clean
 
 install: .venv/installed
 
@@ -72,6 +72,10 @@ bench-live: install  ## One job stream on a real Slurm under FIFO and under the 
 
 pictures: install  ## Write docs/images/pages anew: the main pages of a filled installation, in Chromium
 	$(BIN)/python -m tests.browser.pictures
+
+findings:  ## Run every script of findings/: does outside software still do what they state? (minutes, not in CI)
+	@status=0; for script in findings/*.sh; do echo "== $$script"; ./$$script; code=$$?; \
+	case $$code in 0) ;; 77) echo "skipped" ;; *) echo "FAILED: $$script (exit code $$code)"; status=1 ;; esac; done; exit $$status
 
 golden: install  ## Write the golden results anew; look at the diff before you commit it
 	$(BIN)/python tests/golden/bless.py
