@@ -7,7 +7,7 @@ process stops in between, readers refuse them until the same ingest has complete
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -67,6 +67,7 @@ class IngestSettings:
     - `mark_key`: whose marks on jobs are believed.
     - `load`: what is known of inference servers beside their file.
     - `trace_start`: the instant of second 0 of times that count from the trace's own start.
+    - `columns`: our column -> the file's, for a CSV of jobs that calls it otherwise.
     - `wait_s`: how long another writer of the cluster is waited for (default: ten minutes).
     """
 
@@ -79,6 +80,7 @@ class IngestSettings:
     mark_key: MarkKey | None = None
     load: LoadReading = field(default_factory=LoadReading)
     trace_start: datetime | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
     wait_s: float | None = None
 
 
@@ -113,6 +115,7 @@ def ingest_log(
         settings.mark_key,
         settings.load,
         settings.trace_start,
+        settings.columns,
     )
     limit = BadRowLimit(input_uri, reader, check_max_bad_share(settings.max_bad_share))
     report = progress or silent

@@ -130,6 +130,11 @@ with DAG(
                     "Of formats whose times are seconds from it. Empty: the format's own.",
                     form_fields.DAY_OR_TIME,
                 ),
+                "columns": form_fields.values(
+                    "Columns of a CSV",
+                    "Of jobs-csv: what the file calls columns of the job table.",
+                    '{"gpus": "num_gpus"}',
+                ),
                 "max_bad_share": form_fields.number(
                     "Most bad rows",
                     "Their share; with more nothing is written. 1: any number.",
@@ -161,6 +166,7 @@ with DAG(
             "seed",
             "max_bad_share",
             "trace_start",
+            "columns",
         ),
         staged_uris=read_accounting.output["uris"],
         trigger_rule="none_failed",

@@ -22,6 +22,7 @@ from lucid_cli.options import (
     parse_time,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, say, show, to_jsonable
+from lucid_cli.setting_pairs import named_texts
 
 
 def ingest(
@@ -69,6 +70,15 @@ def ingest(
             help="Most rows that may be bad, 0 to 1; with more nothing is written. 1: any number.",
         ),
     ] = MAX_BAD_SHARE,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="OURS=THEIRS",
+            help="jobs-csv: what the file calls a column of the job table, such as gpus=num_gpus; again for "
+            "each.",
+        ),
+    ] = None,
     mark_key: Annotated[
         Path | None,
         typer.Option(
@@ -118,6 +128,7 @@ def ingest(
                 bin_s=bin_s,
                 max_bad_share=max_bad_share,
                 load=LoadReading(servers, full_load, zeros_are_gaps, rates_column),
+                columns=named_texts(column, "--column", "gpus=num_gpus"),
                 wait_s=wait,
             ),
             progress=progress,

@@ -35,6 +35,11 @@ def named_values(pairs: Iterable[str] | None, option: str, example: str) -> dict
     return {name: _json_or_text(value) for name, value in _split(pairs, option, example)}
 
 
+def named_texts(pairs: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
+    """Read NAME=TEXT pairs. Raises BadInputError, which shows the example, for what is no such pair."""
+    return dict(_split(pairs, option, example))
+
+
 def value_lists(pairs: Iterable[str] | None, option: str, example: str) -> dict[str, list[Any]]:
     """Read NAME=V,V pairs; a setting that is named twice has all the values.
 

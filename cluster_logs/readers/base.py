@@ -6,7 +6,7 @@ checks that every job must pass, times, numbers, quarantine and accounting come 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -35,7 +35,8 @@ class ReadOptions:
 
     `mark_key` is that of the cluster's live scheduler; without it no mark on a job is believed. `load`:
     what is known of inference servers. `trace_start`: the instant of second 0 of times that count from the
-    trace's own start; None: the format's own.
+    trace's own start; None: the format's own. `columns`: our column -> the file's, where it is called
+    otherwise.
     """
 
     cluster: str
@@ -44,6 +45,7 @@ class ReadOptions:
     mark_key: MarkKey | None = None
     load: LoadReading = field(default_factory=LoadReading)
     trace_start: datetime | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Reader:
     machine, GPUs of one job there) of a chunk, for formats that name machines. `export` is the command that
     writes such a log, for the advice on one that was written otherwise. `trace_start` is second 0 of a format
     whose times may count from the trace's own start (naive: on the reader's clock); None: they never do.
-    `stated_zone` is the cluster's time zone as the file names it.
+    `stated_zone` is the cluster's time zone as the file names it. `maps_columns`: its files may call columns
+    otherwise.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Reader:
     export: str = ""
     trace_start: datetime | None = None
     stated_zone: Callable[[TextSource], str | None] = _no_zone
+    maps_columns: bool = False
 
     def clock(self, uri: str, time_zone: str | None) -> str:
         """The time zone of a log: the one that was given, else the file's own, else the format's."""
@@ -152,6 +156,11 @@ def read_chunks(
 
     `most_bytes`: only the rows in about so many first bytes, for a look at the file.
     """
+    if options.columns and not reader.maps_columns:
+        raise BadInputError(
+            f"Columns are named for a log of format {reader.name!r}, which has names of its own.",
+            remedy="Name none, or choose the format jobs-csv.",
+        )
     time_zone = options.time_zone or reader.time_zone
     load_zone(time_zone)
     second_0_s = reader.second_0(options)

@@ -31,6 +31,10 @@ _MOST_ABOVE_HEADER = 50
 _BLANK_LINE = re.compile(rb"(?m)^[ \t]*\n")
 
 
+class MissingColumnError(BadInputError):
+    """A file lacks a column that its format has."""
+
+
 def _unchanged(block: bytes) -> bytes:
     return block
 
@@ -152,7 +156,7 @@ class Layout:
             if not any(name in position_of for name in names.split("|")):
                 shown = ", ".join(header)
                 shown = shown if len(shown) <= 200 else f"{shown[:200]}..."
-                raise BadInputError(
+                raise MissingColumnError(
                     f"{source.place} has no column {' or '.join(map(repr, names.split('|')))}; "
                     f"its first line reads: {shown}.",
                     remedy=f"Check the format and that columns are separated by {self.delimiter!r}.",

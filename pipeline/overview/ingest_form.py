@@ -1,12 +1,14 @@
 """What a person who brings a log chooses from and is told: files, formats, what the cluster's name means."""
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster_logs.cluster_names import check_cluster_name
+from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.lake import Lake
+from cluster_logs.readers.jobs_csv import NAMED_COLUMNS
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS, load_reader
 from cluster_logs.slurm_words import EXPORT_COMMAND
@@ -39,7 +41,7 @@ class InputFile:
 @dataclass(frozen=True)
 class IngestChoices:
     """Where files may lie, some that lie there, the formats, the clusters that there are; what uploads may
-    be; how Slurm's accounting is exported.
+    be; how Slurm's accounting is exported; the columns of a CSV with a row a job, and what they mean.
     """
 
     roots: Sequence[str]
@@ -49,6 +51,9 @@ class IngestChoices:
     most_upload_bytes: int = MOST_BYTES
     uploads_kept_days: int = KEPT_DAYS
     sacct_command: str = EXPORT_COMMAND
+    job_columns: Mapping[str, str] = field(
+        default_factory=lambda: {fact.name: fact.meaning for fact in JOB_FACTS if fact.name in NAMED_COLUMNS}
+    )
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ rows pass the checks of `ingest_log`, so the account here is that of the ingest,
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -150,12 +151,13 @@ def preview_log(
     source_format: str | None = None,
     time_zone: str | None = None,
     cluster: str | None = None,
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> LogPreview:
     """Look at a file: in `source_format`, or in the format that keeps the most of its first rows.
 
-    `time_zone` and `cluster` are those of the ingest. Raises NotFoundError and BadInputError for what is no
-    file that can be read, UnknownNameError for an unknown format; a file of no known format is told, with
-    its columns.
+    `time_zone`, `cluster` and `columns` are those of the ingest. Raises NotFoundError and BadInputError for
+    what is no file that can be read, UnknownNameError for an unknown format; a file of no known format is
+    told, with its columns.
     """
     if source_format:
         load_reader(source_format)  # an unknown name is an error, another format than the file's is told
@@ -164,19 +166,22 @@ def preview_log(
     guesses = [
         FormatShare(name, load_reader(name).summary, round(100 * share, 1)) for name, share in shares.items()
     ]
-    columns = [] if "lake" in shares else _first_line(uri)
+    first_line = [] if "lake" in shares else _first_line(uri)
     name = source_format or next(iter(shares), None)
     read, problem = None, None
     if name is None:
         problem = (
             "None of the formats that are read fits this file. Choose the one that it should have been "
-            "exported in, to see what is missing."
-            if columns
+            "exported in, to see what is missing; of a CSV with a row a job choose jobs-csv, and name its "
+            "columns."
+            if first_line
             else "This file is no text, and none of the formats that are read."
         )
     else:
         try:
-            read = _read(load_reader(name), uri, ReadOptions(cluster or EVERY_CLUSTER, time_zone))
+            read = _read(
+                load_reader(name), uri, ReadOptions(cluster or EVERY_CLUSTER, time_zone, columns=columns)
+            )
         except LucidError as error:
             problem = str(error)
         else:
@@ -186,7 +191,7 @@ def preview_log(
         size_bytes,
         guesses,
         _certainty(shares, name),
-        columns,
+        first_line,
         name,
         problem,
         read,

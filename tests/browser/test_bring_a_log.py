@@ -71,3 +71,9 @@ def test_what_is_no_log_is_refused_with_its_columns_and_the_formats(
     expect(how).to_contain_text("when, <b>who</b>, cards")
     expect(how).to_contain_text("philly-csv")
     expect(page.get_by_role("button", name="Ingest")).to_be_disabled()
+
+    page.get_by_label("Format", exact=True).select_option("jobs-csv")
+    expect(how).to_contain_text("has no column 'job_id'")
+    for ours, theirs in (("job_id", "<b>who</b>"), ("submit_time", "when"), ("gpus", "cards")):
+        page.get_by_label(f"Column of the file for {ours}", exact=True).select_option(theirs)
+    expect(how).to_contain_text("1 row = 1 kept + 0 quarantined + 0 skipped")

@@ -80,6 +80,7 @@ class IngestLogsOperator(LucidOperator):
     staged_uris: Any = None
     max_bad_share: Any = MAX_BAD_SHARE
     trace_start: Any = None
+    columns: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Ingest; returns the accounting."""
@@ -106,6 +107,7 @@ class IngestLogsOperator(LucidOperator):
                 end=read_time(self.end or end),
                 max_bad_share=float(self.max_bad_share),
                 trace_start=read_time(self.trace_start),
+                columns=dict(self.columns or {}),
             ),
             progress=self.log_progress(),
         )

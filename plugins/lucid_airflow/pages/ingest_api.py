@@ -49,11 +49,15 @@ def router() -> Any:
         log_format: Annotated[str | None, Query(alias="format")] = None,
         time_zone: str | None = None,
         cluster: str | None = None,
+        column: Annotated[list[str] | None, Query(max_length=200)] = None,
     ) -> Any:
         with errors_in_words():
             file = admitted(place, "The log")
+            named = dict(pair.split("=", 1) for pair in column or () if "=" in pair)
             return to_jsonable(
-                preview_log(file, source_format=log_format, time_zone=time_zone, cluster=cluster)
+                preview_log(
+                    file, source_format=log_format, time_zone=time_zone, cluster=cluster, columns=named
+                )
             )
 
     @api.get("/nodes")

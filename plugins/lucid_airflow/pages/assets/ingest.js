@@ -8,10 +8,14 @@ import { sendFile, useLook } from "./reading.js";
 const { useState } = globalThis.React;
 const { Box, Button, Field, HStack, Heading, Input, NativeSelect, Text, VStack } = globalThis.ChakraUI;
 
+const OWN_COLUMNS = "jobs-csv"; // the format whose files may call columns otherwise
 const MOST_COUNTED = 200; // virtual clusters whose nodes are typed in; more are a file
 const mib = (bytes) => (bytes < 2 ** 20 ? `${figure(bytes / 1024)} KiB` : `${figure(bytes / 2 ** 20)} MiB`);
+// An array is a value that is given again and again.
 const query = (values) =>
-  new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value != null)).toString();
+  new URLSearchParams(
+    Object.entries(values).flatMap(([name, value]) => (Array.isArray(value) ? value : value === "" || value == null ? [] : [value]).map((each) => [name, each])),
+  ).toString();
 
 const Labelled = ({ label, help, problem, children }) =>
   h(
@@ -118,6 +122,30 @@ function FormatChoice({ seen, choices, format, onChange }) {
 }
 
 const day = (iso) => moment(iso).slice(0, 10);
+
+// What the file calls the columns of the job table, of a CSV that has names of its own.
+function ColumnNames({ seen, choices, columns, onChange }) {
+  const called = (name) => seen.columns.find((each) => each.toLowerCase() === name);
+  const named = (name, theirs) => onChange(Object.fromEntries(Object.entries({ ...columns, [name]: theirs }).filter(([, each]) => each)));
+  return h(
+    "details",
+    { open: Boolean(seen.problem) || Object.keys(columns).length > 0 },
+    h("summary", null, "What the file calls its columns"),
+    h(Rows, {
+      columns: ["Column of the job table", "In the file", ""],
+      rows: Object.entries(choices.job_columns).map(([name, meaning]) => [
+        name,
+        h(Select, {
+          label: `Column of the file for ${name}`,
+          value: columns[name] ?? "",
+          onChange: (theirs) => named(name, theirs),
+          options: [["", called(name) ?? "not in it"], ...seen.columns.filter((each) => each.toLowerCase() !== name).map((each) => [each, each])],
+        }),
+        meaning,
+      ]),
+    }),
+  );
+}
 
 function Contents({ seen }) {
   const { read } = seen;
@@ -276,13 +304,14 @@ const nodesFile = (nodes, read) =>
     ...read.sizes.map((size) => `${quoted(size.virtual_cluster)},${nodes.counts[size.virtual_cluster]},${gpusOfNode(nodes, size)}\n`),
   ]);
 
-async function ingest({ place, read, format, zone, cluster, nodes, loss }) {
+async function ingest({ place, read, format, zone, columns, cluster, nodes, loss }) {
   const typed = nodes.from === "counts" && (await sendFile(nodesFile(nodes, read), `${cluster}-nodes.csv`)).path;
   const conf = {
     source_format: format,
     input_uri: place,
     cluster,
     ...(zone && { time_zone: zone }),
+    ...(Object.keys(columns).length > 0 && { columns }),
     ...(nodes.from === "file" && { nodes_uri: nodes.uri, gpus_per_node: nodes.gpusPerNode || mostOfNode(read) }),
     ...(typed && { nodes_uri: typed }),
     ...(loss && { max_bad_share: 1 }),
@@ -297,16 +326,18 @@ export function Ingest() {
   const [zone, setZone] = useState("");
   const [cluster, setCluster] = useState("");
   const [loss, setLoss] = useState(false);
+  const [columns, setColumns] = useState({}); // of the job table -> of the file
   const [given, setGiven] = useState({ counts: {}, uri: "", gpusPerNode: "" });
 
   const ofCluster = format === "sacct" ? cluster : ""; // an accounting may hold the jobs of several
-  const look = useLook(place && `ingest/preview?${query({ input: place, format, time_zone: zone, cluster: ofCluster })}`);
+  const look = useLook(place && `ingest/preview?${query({ input: place, format, time_zone: zone, cluster: ofCluster, column: Object.entries(columns).map((pair) => pair.join("=")) })}`);
   const { value: target } = useLook(cluster && `ingest/cluster?${query({ name: cluster })}`);
   const file = useLook(given.from === "file" && given.uri && `ingest/nodes?${query({ input: given.uri, gpus_per_node: given.gpusPerNode || (look.value?.read ? mostOfNode(look.value.read) : "") })}`);
   const change = (part) => setGiven((before) => ({ ...before, ...part }));
   const choose = (path) => {
     setPlace(path);
     setFormat(null);
+    setColumns({});
     setLoss(false);
     change({ counts: {} });
   };
@@ -344,7 +375,8 @@ export function Ingest() {
       h(
         Card,
         { title: "2. How it will be read" },
-        h(FormatChoice, { seen, choices, format, onChange: setFormat }),
+        h(FormatChoice, { seen, choices, format, onChange: (name) => (setFormat(name), setColumns({})) }),
+        seen.format === OWN_COLUMNS && h(ColumnNames, { seen, choices, columns, onChange: setColumns }),
         h(
           Labelled,
           { label: "Time zone", help: `Of times that name none. Empty: ${read && !zone ? read.time_zone : "what the format says"}.` },
@@ -382,7 +414,7 @@ export function Ingest() {
         h(Act, {
           label: `Ingest ${seen.name}${cluster ? ` as ${cluster}` : ""}`,
           disabled: missing.length > 0 || look.busy,
-          act: () => ingest({ place, read, format: seen.format, zone, cluster, nodes, loss }),
+          act: () => ingest({ place, read, format: seen.format, zone, columns, cluster, nodes, loss }),
         }),
         muted("It starts ingest_logs and goes to its run; no row is lost without a reason. Days, profiles, throughput and more are fields of the ", h(Form, { dagId: "ingest_logs" }, "whole form"), "."),
       ),
