@@ -46,6 +46,7 @@ class LiveRelease:
     def describe(self) -> str:
         """One line for people."""
         word = "" if self.verdict_sha256 else ", not approved"
+        word += ", order only: no GPUs are shared" if self.manifest.orders_only else ""
         where = f"{self.alias}, cluster {self.manifest.cluster}{word}"
         return f"{self.manifest.name} version {self.version} ({where})"
 

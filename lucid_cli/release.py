@@ -24,6 +24,7 @@ from lucid_cli.output import (
     print_facts,
     print_lines,
     print_table,
+    say,
     show,
     to_jsonable,
 )
@@ -121,7 +122,8 @@ def build(
         bool,
         typer.Option(
             "--allow-simulated-profiles",
-            help="It may go live on a real log although its packing model learned from simulated profiles.",
+            help="Jobs may share GPUs on a real log although the packing model learned from simulated "
+            "profiles; without it they do not, until GPUs are measured.",
         ),
     ] = False,
     as_json: JsonFlag = False,
@@ -129,6 +131,7 @@ def build(
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.lifecycle import build_release
     from lucid_models.releases.optional_parts import PartSettings
+    from pipeline.release.order_only import decide_sharing
     from pipeline.release.release_settings import (
         allowing_simulated,
         check_inference_load,
@@ -163,15 +166,21 @@ def build(
     tracking, cluster = released.find()
     if loaning:
         check_inference_load(lake_uri, cluster)
+    stated = named_values(setting, "--setting", "sharing=apathetic")
+    sharing = decide_sharing(
+        allowing_simulated(pinned_settings(stated, policy), allow=allow_simulated_profiles),
+        policy,
+        tracking_uri=tracking,
+        cluster=cluster,
+        versions=versions,
+        stated=stated,
+    )
     release = build_release(
         tracking_uri=tracking,
         cluster=cluster,
         versions=versions or None,
         policy=policy,
-        settings=allowing_simulated(
-            pinned_settings(named_values(setting, "--setting", "sharing=apathetic"), policy),
-            allow=allow_simulated_profiles,
-        ),
+        settings=sharing.settings,
         parts=PartSettings(
             pinned_node_sleep(named_values(node_sleep, "--node-sleep", "control=forecast"))
             if node_sleep
@@ -182,6 +191,8 @@ def build(
         training_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
     record_held_out(tracking, release, hold_out_days)
+    if sharing.sentence:
+        say(sharing.sentence)
     _present(release, as_json)
 
 

@@ -9,7 +9,13 @@ from typing import Any
 from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.manifest import MANIFEST_FILE, MODEL_KINDS, PINNED_KINDS, ReleaseManifest
+from lucid_models.releases.manifest import (
+    MANIFEST_FILE,
+    MODEL_KINDS,
+    PINNED_KINDS,
+    Provenance,
+    ReleaseManifest,
+)
 from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS
 from lucid_models.releases.registry_page import release_description
 
@@ -101,6 +107,16 @@ def latest_training_end(chosen: Mapping[str, RegisteredVersion]) -> str | None:
     """When the model that learned last stopped learning; None when no model says."""
     ends = [model.tags["training_until"] for model in chosen.values() if "training_until" in model.tags]
     return max(ends, key=datetime.fromisoformat) if ends else None
+
+
+def provenance_of(chosen: Mapping[str, RegisteredVersion]) -> Provenance:
+    """What was not measured of that from which the models of a release learned."""
+    return Provenance(
+        simulated_profiles=chosen["packing"].tags.get("simulated_profiles") == "true",
+        synthetic_logs=any(
+            model.tags.get("synthetic_logs") == "true" for kind, model in chosen.items() if kind != "packing"
+        ),
+    )
 
 
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from lucid_models.releases.building import (
     json_values,
     latest_training_end,
     plain_settings,
+    provenance_of,
     register_release,
 )
 from lucid_models.releases.clusters import open_registry, release_clusters
@@ -42,7 +43,6 @@ from lucid_models.releases.manifest import (
     DEFAULT_POLICY,
     VERDICT_FILE,
     ModelPin,
-    Provenance,
     ReleaseManifest,
     Training,
     canonical_json,
@@ -150,14 +150,7 @@ def build_release(
             {kind: require_tag(model, "dataset_digest") for kind, model in versions_by_model.items()}
             | dict(origin.datasets),
         ),
-        provenance=Provenance(
-            simulated_profiles=versions_by_model["packing"].tags.get("simulated_profiles") == "true",
-            synthetic_logs=any(
-                versions_by_model[kind].tags.get("synthetic_logs") == "true"
-                for kind in versions_by_model
-                if kind != "packing"
-            ),
-        ),
+        provenance=provenance_of(versions_by_model),
         policy=policy,
         choice=None if origin.choice is None else plain_settings(origin.choice),
         node_sleep=None if parts.node_sleep is None else plain_settings(parts.node_sleep),

@@ -151,6 +151,11 @@ class Provenance:
     synthetic_logs: bool
 
 
+def orders_only(settings: Mapping[str, Any]) -> bool:
+    """Whether a release's settings let no job share GPUs (Lucid's `sharing`)."""
+    return settings.get("sharing") == "none"
+
+
 @dataclass(frozen=True)
 class ReleaseManifest:
     """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse.
@@ -172,6 +177,11 @@ class ReleaseManifest:
     node_sleep: Mapping[str, Any] | None = None
     loaning: Mapping[str, Any] | None = None
     waits: Mapping[str, Any] | None = None
+
+    @property
+    def orders_only(self) -> bool:
+        """Whether no job shares GPUs by it, so that its packing model decides nothing."""
+        return orders_only(self.settings)
 
     def to_data(self) -> dict[str, Any]:
         """The manifest as a JSON object."""

@@ -155,7 +155,9 @@ def _contents(manifest: ReleaseManifest) -> str:
         f"[{markdown_text(pin.name)} version {pin.version}](#/models/{pin.name}/versions/{pin.version})"
         for pin in manifest.models.values()
     ]
-    if manifest.provenance.simulated_profiles:
+    if manifest.orders_only:
+        rows.append("**It orders jobs and lets none share GPUs: its packing model decides nothing.**")
+    elif manifest.provenance.simulated_profiles:
         rows.append("**The packing model was trained on simulated profiles.**")
     if manifest.provenance.synthetic_logs:
         rows.append("**The logs are synthetic.**")

@@ -199,13 +199,16 @@ def check_not_rolled_back(release: RegisteredVersion) -> None:
 
 
 def check_provenance(manifest: ReleaseManifest, version: int) -> None:
-    """Raise ReleaseRefusedError for simulated profiles on a real cluster, unless the release allows them."""
+    """Raise ReleaseRefusedError for simulated profiles on a real cluster, unless the release allows them or
+    lets no job share GPUs, so that they decide nothing.
+    """
     provenance = manifest.provenance
-    allowed = manifest.settings.get(ALLOW_SIMULATED) is True
+    allowed = manifest.settings.get(ALLOW_SIMULATED) is True or manifest.orders_only
     if provenance.simulated_profiles and not provenance.synthetic_logs and not allowed:
         raise ReleaseRefusedError(
             f"The packing model of release {version} was trained on simulated profiles, but cluster "
             f"{manifest.cluster!r} is a real one.",
-            remedy="Train it on measured profiles, or allow simulated ones when it is built: in the form of "
-            "retrain_models or ingest_logs, or by `lucid release build --allow-simulated-profiles`.",
+            remedy="Train it on measured profiles, let no job share GPUs (the setting sharing=none), or "
+            "allow simulated ones when it is built: in the form of retrain_models or ingest_logs, or by "
+            "`lucid release build --allow-simulated-profiles`.",
         )

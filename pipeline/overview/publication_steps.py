@@ -69,8 +69,8 @@ def _of_profiles(simulated: bool | None) -> PublicationStep:
     elif simulated:
         state = StepState.ATTENTION
         sentence = (
-            "Some come from the simulated GPU: a release of a real log is refused for it, unless "
-            "'Simulated profiles may be published' is on."
+            "Some come from the simulated GPU: a release of a real log orders jobs and lets none share GPUs, "
+            "until its GPUs are measured or 'Simulated profiles may be published' is on."
         )
     else:
         state, sentence = StepState.DONE, "All were measured on GPUs."

@@ -12,7 +12,7 @@ from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION, PREVIOUS
 from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.decisions import Decision, read_rejection
-from lucid_models.releases.manifest import release_name
+from lucid_models.releases.manifest import orders_only, release_name
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.store import ReleaseInfo, describe_release
 from pipeline.overview.model_figures import PinnedModel, read_pinned_models
@@ -110,7 +110,9 @@ def _warnings(release: ReleaseInfo, stored: RegisteredVersion) -> list[str]:
     warnings = []
     if release.provenance.get("synthetic_logs"):
         warnings.append("The log that it learned from is synthetic: it says nothing of a real cluster.")
-    if release.provenance.get("simulated_profiles"):
+    if orders_only(release.settings):
+        warnings.append("It orders jobs and lets none share GPUs: its packing model decides nothing.")
+    elif release.provenance.get("simulated_profiles"):
         warnings.append("Its packing model learned from simulated GPUs, not from measured ones.")
     if "rolled_back" in stored.tags:
         warnings.append(f"It was rolled back on {stored.tags['rolled_back']}.")

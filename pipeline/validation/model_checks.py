@@ -51,11 +51,15 @@ def check_models(
         constraints.append(_estimates_beside_naive(beliefs["challenger"], naive, inputs, rules))
     if forecasts is not None:
         constraints += _forecasts(forecasts, inputs.window.start.timestamp(), rules)
-    return [*constraints, *_sharing_scores(release, inputs, rules)]
+    if not release.manifest.orders_only:
+        constraints += _sharing_scores(release, inputs, rules)
+    return constraints
 
 
 def check_profiles(manifest: ReleaseManifest, version: int) -> Constraint:
-    """Simulated profiles stand against a release of a real log unless it allows them, as at publication."""
+    """Simulated profiles stand against a release of a real log by which jobs share GPUs, unless it allows
+    them, as at publication.
+    """
     simulated, problem = manifest.provenance.simulated_profiles, None
     try:
         check_provenance(manifest, version)
@@ -63,6 +67,11 @@ def check_profiles(manifest: ReleaseManifest, version: int) -> Constraint:
         problem = str(error)
     if not simulated:
         sentence = "The packing model learned from measured profiles."
+    elif manifest.orders_only:
+        sentence = (
+            "The packing model learned from simulated profiles and decides nothing: the release orders jobs "
+            "and lets none share GPUs."
+        )
     elif manifest.provenance.synthetic_logs:
         sentence = "The packing model learned from simulated profiles, and the log is synthetic as well."
     else:

@@ -42,9 +42,12 @@ def assumptions_about(candidates: Candidates, window: HeldOutWindow) -> list[str
                 f"Release {candidate.version} runs {manifest.policy}, by its models' estimates of run times, "
                 f"not by the true ones{_as_chosen(manifest)}."
             )
+    if challenger.models.manifest.orders_only:
+        remarks.append(f"Release {challenger.version} orders jobs and lets none share GPUs.")
     provenance = challenger.models.manifest.provenance
     if provenance.simulated_profiles:
-        remarks.append("The packing model learned from profiles of the simulated GPU.")
+        decides = ", and decides nothing" if challenger.models.manifest.orders_only else ""
+        remarks.append(f"The packing model learned from profiles of the simulated GPU{decides}.")
     if provenance.synthetic_logs:
         remarks.append("The log is synthetic.")
     return remarks

@@ -334,8 +334,8 @@ def allow_simulated_profiles() -> Param:
     """Whether a release of a real log may go live on profiles that no GPU of the cluster gave."""
     return switch(
         "Simulated profiles may be published",
-        "Of a real log without measured profiles: its release may go live although its packing model learned "
-        "from the simulated GPU. Off: as the champion; else the gate refuses such a release.",
+        "Of a real log without measured profiles: jobs may share GPUs although the packing model learned "
+        "from the simulated GPU. Off: as the champion; else its release orders jobs and none share GPUs.",
     )
 
 

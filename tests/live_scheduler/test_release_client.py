@@ -205,6 +205,14 @@ def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, 
     assert "Worse." in (client.status().problem or "")
 
 
+def test_a_release_that_orders_only_says_so_wherever_it_is_named(shop: Any, tmp_path: Path) -> None:
+    shop.approved(1, settings={"sharing": "none"})
+    client = ReleaseClient(shop.uri, "challenger", tmp_path, cluster="small")
+    assert (
+        live(client.poll()).describe().endswith("(challenger, cluster small, order only: no GPUs are shared)")
+    )
+
+
 def test_a_challenger_without_a_verdict_is_looked_at_by_hand_only(shop: Any, tmp_path: Path) -> None:
     build_release(tracking_uri=shop.uri, cluster="small")
     client = ReleaseClient(shop.uri, "challenger", tmp_path, cluster="small")

@@ -12,6 +12,7 @@ from typing import Any
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release
+from lucid_models.releases.manifest import orders_only
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.release.current_release import find_current_release
 from pipeline.release.release_settings import allowing_simulated, pinned_settings
@@ -58,7 +59,8 @@ def build_picked_release(
         policy=POLICY,
         settings=allowing_simulated(
             pinned_settings({name: configuration[name] for name in FIELDS}, POLICY),
-            allow=base.settings.get(ALLOW_SIMULATED) is True,
+            # Its jobs share no GPUs, so that simulated profiles decide as little as in an order-only base.
+            allow=base.settings.get(ALLOW_SIMULATED) is True or orders_only(base.settings),
         ),
         training_until=training_window_end(lake_uri, cluster, held_out.days, held_out.as_of),
         origin=SettingsOrigin(choice, {SEARCH_DATASET: front.study}),

@@ -14,6 +14,7 @@ from typing import Any
 
 from foundation.errors import BadInputError, check_names
 from lucid_models.packing.tree import PackingSettings
+from lucid_models.releases.manifest import orders_only
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.loaning.settings import LEND
 from simulator.policies.lucid import LucidSettings
@@ -147,6 +148,8 @@ def search_space(
     most_nodes = int(of_policy.profiling_share_max * nodes) if isinstance(of_policy, LucidSettings) else 0
     parameters = []
     for name, tried in tuned.items():
+        if name == "sharing" and orders_only(settings):
+            tried = (current[name],)  # jobs share where a person says so, not since a replay gains by it
         values = {_like(current[name], name, value) for value in replaced.get(name) or tried}
         if name == "profiling_nodes":
             values = {value for value in values if int(value) <= most_nodes} or {

@@ -171,8 +171,9 @@ class IngestProfilesOperator(LucidOperator):
         )
         if report.simulated:
             sentence += (
-                " They come from the simulated GPU; the release will say so. The gate refuses it for a real "
-                "log, unless measured profiles are given or 'Simulated profiles may be published' is on."
+                " They come from the simulated GPU; the release will say so. Of a real log it orders jobs "
+                "and lets none share GPUs, until its GPUs are measured or 'Simulated profiles may be "
+                "published' is on."
             )
         tell(context, sentence, step=True)
         return asdict(report)

@@ -20,7 +20,8 @@ class BuildReleaseOperator(LucidOperator):
     """Pin three model versions and the settings in a new release: the challenger.
 
     A policy that a person picked for the champion is kept, and so are its settings of sleeping nodes and its
-    permission to learn from simulated profiles; `allow_simulated_profiles` gives it.
+    permission to learn from simulated profiles; `allow_simulated_profiles` gives it. Without it a release of
+    a real log that learned from such profiles lets no job share GPUs.
 
     `versions`: those that this run trained (None: a model that it did not train); `kept`: the others';
     `reasons`: why an optional model is in neither, by its name. `wait_answers` ("yes", "no", None: as the
@@ -48,6 +49,7 @@ class BuildReleaseOperator(LucidOperator):
         from lucid_models.releases.building import SettingsOrigin
         from lucid_models.releases.lifecycle import build_release
         from pipeline.release.current_release import kept_policy
+        from pipeline.release.order_only import decide_sharing
         from pipeline.release.release_settings import allowing_simulated
         from pipeline.release.wait_answers import WaitAnswersAsked, decide_wait_answers
         from pipeline.validation.held_out_days import record_held_out
@@ -64,12 +66,20 @@ class BuildReleaseOperator(LucidOperator):
             cluster=self.cluster,
             missing=(self.reasons or {}).get("waits"),
         )
+        versions = {**kept_versions, **trained}
+        sharing = decide_sharing(
+            allowing_simulated(kept_of.settings, allow=bool(self.allow_simulated_profiles)),
+            kept_of.policy,
+            tracking_uri=settings.tracking_uri(),
+            cluster=self.cluster,
+            versions=versions,
+        )
         release = build_release(
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
-            versions={**kept_versions, **trained},
+            versions=versions,
             policy=kept_of.policy,
-            settings=allowing_simulated(kept_of.settings, allow=bool(self.allow_simulated_profiles)),
+            settings=sharing.settings,
             origin=SettingsOrigin(kept_of.choice),
             parts=decided.parts,
             training_until=datetime.fromisoformat(self.training_until),
@@ -80,7 +90,8 @@ class BuildReleaseOperator(LucidOperator):
         tell(
             context,
             f"Release {release.version} of {release.cluster} was built: {release.policy} with models that "
-            f"learned until {self.training_until[:10]}. {decided.sentence} The gate judges it next.",
+            f"learned until {self.training_until[:10]}. {sharing.sentence and f'{sharing.sentence} '}"
+            f"{decided.sentence} The gate judges it next.",
             release=(release.cluster, release.version),
         )
         return {"name": release.name, "version": release.version}

@@ -12,7 +12,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from lucid_models.releases.manifest import Training
+from lucid_models.releases.manifest import Provenance, Training
 from pipeline.release.release_settings import GateSettings
 from pipeline.validation.held_out_days import HeldOutDays
 from simulator.gate.verdict import LATENCY, Verdict
@@ -196,6 +196,20 @@ def test_progress_names_every_contender(world: World, tmp_path: Path) -> None:
 def test_settings_out_of_range_are_named() -> None:
     with pytest.raises(BadInputError, match=r"warm_up_days is -1"):
         GateSettings(warm_up_days=-1)
+
+
+def test_a_release_that_orders_only_is_judged_without_its_packing_model(world: World, tmp_path: Path) -> None:
+    manifest = replace(
+        world.release.manifest,
+        settings={"sharing": "none", "profiling_nodes": 0, "borrowed_nodes_max": 0},
+        provenance=Provenance(simulated_profiles=True, synthetic_logs=False),
+    )
+    verdict = validate(world, tmp_path, replace(world.release, manifest=manifest))
+    assert verdict.approved, verdict.sentence
+    named = {each.name: each for each in verdict.constraints}
+    assert "decides nothing" in named["simulated_profiles"].sentence
+    assert [name for name in named if name.startswith("sharing_scores")] == []
+    assert "Release 2 orders jobs and lets none share GPUs." in verdict.assumptions
 
 
 def test_from_training_to_a_published_release_in_a_real_registry(
