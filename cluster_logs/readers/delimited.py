@@ -192,17 +192,17 @@ def _parse(
 ) -> RawChunk:
     malformed: list[MalformedRow] = []
     quotes = layout.quotes and b'"' in block
-    if quotes:
-        block = _rejoined(block, header, layout)
     rows_in = block.count(b"\n")
     numbers = np.arange(first_row, first_row + rows_in)
+    as_it_came = block
     if quotes:
         block, numbers, malformed = _without_unbalanced(block, numbers)
     table = _parse_csv(block, header, columns, layout.delimiter, quotes)
-    if table is None or table.num_rows != len(numbers):
-        whole = block if layout.quotes else _rejoined(block, header, layout)
-        if whole != block:
+    if malformed or table is None or table.num_rows != len(numbers):
+        whole = _rejoined(as_it_came, header, layout)
+        if whole != as_it_came:
             return _parse(whole, header, columns, first_row, layout)
+    if table is None or table.num_rows != len(numbers):
         lines = block.split(b"\n")[:-1]
         good = _readable(lines, header, columns, layout.delimiter, quotes)
         for index in np.flatnonzero(~good):
@@ -232,8 +232,9 @@ def _parse(
 
 
 def _rejoined(block: bytes, header: list[str], layout: Layout) -> bytes:
-    rows = layout.rows(header).rejoined(block.split(b"\n")[:-1])
-    return b"".join(row + b"\n" for row in rows)
+    lines = block.split(b"\n")[:-1]
+    rows = layout.rows(header).rejoined(lines)
+    return block if len(rows) == len(lines) else b"".join(row + b"\n" for row in rows)
 
 
 def _parse_csv(

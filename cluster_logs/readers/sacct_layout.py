@@ -56,19 +56,28 @@ _BESIDE_ID = re.compile(
 def layout_of(source: TextSource) -> Layout:
     """The layout of a file that sacct wrote.
 
-    Raises BadInputError for its table for people, and for lines without a header whose columns are not those
-    that are read then; the message names the command that exports all.
+    Raises BadInputError for its table for people, for a header that lacks a column that is needed, and for
+    lines without a header whose columns are not those that are read then; the message names the command that
+    exports all.
     """
     head = next(replace(source, progress=silent).blocks(_HEAD_BYTES), b"")
     lines = head.split(b"\n")[:-1]
-    separator = next(filter(None, map(_separator, lines[: _MOST_ABOVE_HEADER + 1])), None)
-    if separator is None:
+    header = next(filter(None, map(_header, lines[: _MOST_ABOVE_HEADER + 1])), None)
+    if header is None:
         return _without_header(lines, source)
+    separator, names = header
     if not separator.strip(b" "):
         raise BadInputError(
             f"{source.place} is the table that sacct prints for people: values are cut to the width of their "
             "column, and blanks stand between them.",
             remedy=f"Export it for programs:\n{EXPORT_COMMAND}\n",
+        )
+    missing = [column for column in _LAYOUT.required if not names.intersection(column.split("|"))]
+    if missing:
+        raise BadInputError(
+            f"{source.place} has no column {' and none '.join(missing).replace('|', ' or ')}; it has "
+            f"{', '.join(sorted(names - {''}))}.",
+            remedy=f"Export all that is read:\n{EXPORT_COMMAND}\n",
         )
     quoted = b'"' in separator
     separator = separator.strip(b'"')
@@ -78,14 +87,15 @@ def layout_of(source: TextSource) -> Layout:
     return replace(layout, delimiter=UNIT_SEPARATOR, clean=_separated_by(separator))
 
 
-def _separator(line: bytes) -> bytes | None:
-    """What separates the columns of a header; None for another line."""
+def _header(line: bytes) -> tuple[bytes, frozenset[str]] | None:
+    """What separates the columns of a header, and their names in lower case; None for another line."""
     for match in _BESIDE_ID.finditer(line):
         separator: bytes = match[1] or match[2]
         bare = separator.strip(b'"') if separator.strip(b" ") else None
-        names = {name.strip(b' "').lower() for name in line.split(bare)}
-        if b"state" in names and names & {b"jobid", b"jobidraw"}:
-            return separator
+        words = (name.strip(b' "').lower() for name in line.split(bare))
+        names = frozenset(word.decode(errors="backslashreplace") for word in words)
+        if "state" in names and names & _IDS:
+            return separator, names
     return None
 
 

@@ -32,7 +32,7 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("waiting.mean_s", "waiting.queued_jobs_pct", "waiting.p99_s"),
     ),
     (
-        "For {0:.1f} % of all queuing jobs could not start: they were to begin later, depended or were held.",
+        "In {0:.1f} % of all queuing time jobs could not start: they were to begin later, or were held back.",
         ("waiting.barred_pct",),
     ),
     (

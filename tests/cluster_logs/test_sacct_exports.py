@@ -108,6 +108,18 @@ def test_the_table_for_people_is_named_with_the_command_that_exports_right(tmp_p
     assert EXPORT_COMMAND in str(refused.value)
 
 
+def test_an_export_without_the_columns_that_are_needed_is_told_which_and_how(tmp_path: Path) -> None:
+    defaults = "JobID|JobName|Partition|Account|AllocCPUS|State|ExitCode"
+    with pytest.raises(BadInputError, match="no column submit and none start and none end") as refused:
+        read(tmp_path, defaults, "1|a|gpu|acc|8|COMPLETED|0:0")
+    assert EXPORT_COMMAND in str(refused.value)
+
+
+def test_parsable_rows_that_end_in_their_separator_are_read(tmp_path: Path) -> None:
+    jobs, report = read(tmp_path, header("|") + "|", row(1, "a", "|") + "|")
+    assert (list(jobs["name"]), report.reasons) == (["a"], {})
+
+
 def test_lines_of_other_fields_without_a_header_are_refused_by_their_cause(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"(?s)no header line that names JobID and State.* --parsable2 "):
         read(tmp_path, row(1, "a", "|"), row(2, "b", "|"))
