@@ -182,6 +182,7 @@ def show_front(
     from pipeline.search.pareto.presented import read_front
     from pipeline.search.pareto.report import newest_front
     from pipeline.search.pareto.steps import point_row
+    from simulator.elastic.pareto.evaluate import PREDICTED_BY
 
     where = named.find()
     if "study_uri" in where:
@@ -189,7 +190,12 @@ def show_front(
     else:
         front, _ = newest_front(**where)
     rows = [point_row(point) for point in front.points]
-    document = {"name": front.name, "preference": list(front.preference), "front": rows}
+    document = {
+        "name": front.name,
+        "preference": list(front.preference),
+        "predict_by": PREDICTED_BY,
+        "front": rows,
+    }
     show(document, as_json=as_json, people=lambda: _print_front(rows, front.preference))
 
 
@@ -268,7 +274,7 @@ def _print_front(rows: list[dict[str, Any]], preference: Any) -> None:
             }
             for row in rows
         ],
-        title="The front, on fresh samples",
+        title="The front, on fresh samples; ends predicted by true run times",
     )
 
 

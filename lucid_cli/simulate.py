@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, UnknownNameError
 from lucid_cli.loan_options import (
     WORKER_FORMAT,
     WORKER_RULES,
@@ -64,6 +64,7 @@ SHOWN_COLUMNS = (
 
 PREDICTION_COLUMNS = (
     "policy",
+    "predict_by",
     "predicted_jobs",
     "mean_pred_err_pct",
     "p90_pred_err_pct",
@@ -153,6 +154,14 @@ def simulate(
         bool,
         typer.Option("--predict", help="Predict each job's end at its submission, and say how far it was."),
     ] = False,
+    predict_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BY",
+            help="What ends are predicted by: estimates, known at submission (default), or truth: true run "
+            "times, as PCS' authors have it (default of pcs-artifact). Implies --predict.",
+        ),
+    ] = None,
     speed_ups: SpeedUpsOption = None,
     elastic: Annotated[
         int | None,
@@ -219,6 +228,7 @@ def simulate(
     from pipeline.replay.recordings import Watching
     from pipeline.replay.run_time_estimates import EstimateSource
     from pipeline.replay.simulation import simulate_log
+    from simulator.prediction import PREDICT_BY
     from simulator.recorders.waiting_text import in_words_by_cause
     from simulator.rule_sets import load_rules
 
@@ -239,6 +249,9 @@ def simulate(
     settings = with_loan_settings(
         by_policy(named_values(setting, "--setting", "lucid.sharing=apathetic")), policies, rule_set, switches
     )
+    if predict_by is not None and predict_by not in PREDICT_BY:
+        raise UnknownNameError("run times to predict by", predict_by, PREDICT_BY)
+    predict = predict or predict_by is not None
     if (singles is None) != (pairs is None):
         raise BadInputError("Colocation needs both measurements.", remedy="Give --singles and --pairs.")
     with progress_reporter() as progress:
@@ -281,6 +294,7 @@ def simulate(
             out,
             settings=settings,
             predict=predict,
+            predict_by=predict_by,
             watching=Watching(
                 plot=plot,
                 timeline=timeline or bool(timeline_from or timeline_until),

@@ -90,7 +90,8 @@ def queuing_cdf(results: Mapping[str, SimulationResult]) -> Figure:
 def pred_err_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the share of jobs (%) whose end was at most so far from what was predicted (Pred_err, %)."""
     errors = {name: finite_errors_pct(result.jobs) for name, result in results.items()}
-    return _linear_up_to_1(_cdf(errors, "prediction error (% of the predicted completion time)"))
+    label = f"prediction error (% of the predicted completion time{_by(results)})"
+    return _linear_up_to_1(_cdf(errors, label))
 
 
 def jct_against_pred_err(results: Mapping[str, SimulationResult]) -> Figure:
@@ -108,10 +109,18 @@ def jct_against_pred_err(results: Mapping[str, SimulationResult]) -> Figure:
         axes.set_yscale("symlog", linthresh=1.0)
         axes.set_ylim(bottom=-0.05)
         axes.set_xlabel("mean JCT (h)")
-        axes.set_ylabel(f"{label} prediction error (%)")
+        axes.set_ylabel(f"{label} prediction error (%{_by(results)})")
         axes.grid(visible=True, alpha=0.3)
         axes.margins(x=0.2, y=0.15)
     return figure
+
+
+def _by(results: Mapping[str, SimulationResult]) -> str:
+    """What ends were predicted by, where the results say it."""
+    said = sorted(
+        {str(each.summary["predict_by"]) for each in results.values() if "predict_by" in each.summary}
+    )
+    return f"; by {' and '.join(said)}" if said else ""
 
 
 def _cdf(values_of: Mapping[str, np.ndarray], label: str) -> Figure:

@@ -6,8 +6,8 @@ that will fail or come, nor which boots will fail, nor which jobs will be withdr
 of a moment; of what the play needs, only the jobs that run and wait are copied, once. Under a policy that
 lets no later job delay an earlier one the simulation itself is the play, unless nodes sleep.
 
-How long jobs run is known to the play, as to the paper's, or it is what their estimates say (`by`): an
-estimate that a job has outlived was too short and counts twice, as EASY takes it.
+How long jobs run is what was known then, their estimates: one that a job has outlived was too short and
+counts twice, as EASY takes it. By true run times (`by="truth"`) the play is that of PCS' authors.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,13 +15,12 @@ from copy import deepcopy
 from dataclasses import fields, replace
 from math import inf
 from time import process_time
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.elastic.elastic_policy import SIZES, Sizes
 from simulator.elastic.metrics import prediction_summary
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
@@ -32,6 +31,9 @@ from simulator.scenario import Scenario
 from simulator.workload import Workload
 
 NO_JOBS = Workload((), {})
+SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
+PredictBy = Literal["estimates", "truth"]
+PREDICT_BY: tuple[PredictBy, ...] = get_args(PredictBy)
 
 
 class PredictingSimulation(Simulation):
@@ -45,13 +47,13 @@ class PredictingSimulation(Simulation):
         scenario: Scenario,
         policy: Policy,
         *,
-        by: Sizes = "true",
+        by: PredictBy = "estimates",
         only: Collection[str] | None = None,
         **more: Any,
     ) -> None:
         """`only`: the ids of the jobs whose ends are predicted; None: of all."""
-        if by not in SIZES:
-            raise UnknownNameError("run times to predict by", by, SIZES)
+        if by not in PREDICT_BY:
+            raise UnknownNameError("run times to predict by", by, PREDICT_BY)
         self._by = by
         self._only = None if only is None else frozenset(only)
         self._ahead_policy = deepcopy(policy)  # before it has seen anything
@@ -66,7 +68,7 @@ class PredictingSimulation(Simulation):
         )
         self._is_the_play = (
             policy.arrivals_never_delay
-            and by == "true"
+            and by == "truth"
             and sleep is None
             and not scenario.changes
             and all(view.job.cancel_time_s is None for view in self.jobs)
@@ -121,7 +123,8 @@ class PredictingSimulation(Simulation):
             predicted_end_time_s=np.array(predicted, dtype=np.float64),
             fair_time_s=fair_times_s(self.jobs, gpus),
         )
-        return replace(schedule, jobs=jobs, summary={**schedule.summary, **prediction_summary(jobs)})
+        predicted_by = {"predict_by": self._by, **prediction_summary(jobs)}
+        return replace(schedule, jobs=jobs, summary={**schedule.summary, **predicted_by})
 
 
 class _OneTimeState(InitialState):
@@ -131,26 +134,26 @@ class _OneTimeState(InitialState):
         return {view: view for view in (*self.running, *self.waiting)}
 
 
-def _for_one_play(state: InitialState, *, by: Sizes) -> InitialState:
+def _for_one_play(state: InitialState, *, by: PredictBy) -> InitialState:
     """Forget what is not known yet: which jobs are withdrawn, and how long jobs run unless that is known."""
     for view in (*state.running, *state.waiting):
         if view.job.cancel_time_s is not None:
             view.job = replace(view.job, cancel_time_s=None)
-    if by == "estimated":
+    if by == "estimates":
         views = (*state.running, *state.waiting)
         return state.with_durations({view.job.job_id: _believed_s(view, state.at_s) for view in views})
     return _OneTimeState(**{part.name: getattr(state, part.name) for part in fields(state)})
 
 
 def _believed_s(view: JobView, now_s: float) -> float:
-    """How long a job is believed to run, now; raises BadInputError for one that has no estimate."""
+    """How long a job is believed to run, now, a second at least; BadInputError without an estimate."""
     estimate_s = view.estimated_duration_s
-    if estimate_s is None or not estimate_s > 0:
+    if estimate_s is None or not estimate_s >= 0:
         raise BadInputError(
             f"The end of job {view.job.job_id!r} cannot be predicted: its estimate is {estimate_s!r}.",
-            remedy="Give every job an estimate above 0, or predict by true run times.",
+            remedy="Give every job an estimate of 0 s or more, or predict by the true run times (truth).",
         )
-    return outlasting(estimate_s, view.job.duration_s - view.remaining_at(now_s))
+    return outlasting(max(SHORTEST_BELIEF_S, estimate_s), view.job.duration_s - view.remaining_at(now_s))
 
 
 def fair_times_s(jobs: Sequence[JobView], gpus: dict[str, int]) -> NDArray[np.float64]:

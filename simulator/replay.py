@@ -7,13 +7,13 @@ from typing import Any
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress
-from simulator.elastic.elastic_policy import Sizes
 from simulator.engine import Simulation
 from simulator.loaning.policy_beside_inference import policy_for
 from simulator.policy import Policy
-from simulator.prediction import PredictingSimulation
+from simulator.prediction import PredictBy, PredictingSimulation
 from simulator.recorder import Recorder
 from simulator.result import SimulationResult
+from simulator.rules import Rules
 from simulator.scenario import Scenario
 
 
@@ -23,7 +23,7 @@ def simulate(
     *,
     settings: Mapping[str, Any] | None = None,
     predict: bool | Collection[str] = False,
-    predict_by: Sizes = "true",
+    predict_by: PredictBy | None = None,
     recorder: Recorder | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
@@ -31,13 +31,13 @@ def simulate(
 
     A policy given by name runs with the rule set's settings for it, changed by `settings`, with `loaning` on
     servers of the inference service, too (`load_borrowing_policy`); a policy given as an object runs as it
-    is. `predict` predicts each job's end at its submission (or that of the jobs of these ids), by true run
-    times or, with `predict_by="estimated"`, by the jobs' estimates; in pools without nodes it is all of them
-    by true ones. `recorder` watches. Jobs that could never start are left out and counted in
-    `summary["skipped"]`. Raises PolicyError when the policy breaks the rules, BadInputError for a policy that
-    the rules do not know.
+    is. `predict` predicts each job's end at its submission (or that of the jobs of these ids), by
+    `run_times_to_predict_by`; in pools without nodes it is all of them. `recorder` watches. Jobs that could
+    never start are left out and counted in `summary["skipped"]`. Raises PolicyError when the policy breaks
+    the rules, BadInputError for a policy that the rules do not know.
     """
     rules = scenario.rules
+    by = run_times_to_predict_by(rules, predict_by)
     name: str | None = None
     if isinstance(policy, str):
         name = policy
@@ -53,7 +53,7 @@ def simulate(
     if prepass:
         scenario = replace(scenario, workload=prepass.workload, cluster=prepass.cluster)
     only = None if isinstance(predict, bool) else predict
-    make = partial(PredictingSimulation, by=predict_by, only=only) if predict else Simulation
+    make = partial(PredictingSimulation, by=by, only=only) if predict else Simulation
     simulation = make(scenario, policy, name=name, recorder=recorder, progress=progress)
     if prepass:
         prepass.mark(simulation.jobs)
@@ -61,3 +61,19 @@ def simulate(
     if progress is not None:
         progress(simulation.completed, len(simulation.jobs), simulation.name)
     return prepass.joined(simulation.result()) if prepass else simulation.result()
+
+
+def run_times_to_predict_by(rules: Rules, asked: PredictBy | None) -> PredictBy:
+    """Return what ends are predicted by: estimates, which were known, unless the truth is asked for.
+
+    In pools without nodes it is the truth, as in PCS' simulator; raises BadInputError where estimates are
+    asked for there.
+    """
+    if not rules.fractional:
+        return asked or "estimates"
+    if asked == "estimates":
+        raise BadInputError(
+            f"Under the rules {rules.name} ends are predicted by true run times, as PCS' simulator does.",
+            remedy="Predict by the truth, or use the default rules.",
+        )
+    return "truth"

@@ -73,6 +73,7 @@ def replay_in_pools(
         "oracle": policy.oracle,
         **schedule_summary(jobs, total_gpus=total_gpus, held_gpu_s=sum(job.held_gpu_s for job in ended)),
         "resizes": sum(job.resizes for job in ended),
+        **({"predict_by": "truth"} if predict else {}),
         **prediction_summary(jobs),
         "skipped": {rule: count for rule, count in workload.skipped.items() if count},
         "cpu_s": cpu_s,

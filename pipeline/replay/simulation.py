@@ -10,7 +10,8 @@ from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from pipeline.replay.recordings import RunWatch, Watching
 from simulator.node_sleep.added_queuing import added_queuing
 from simulator.policies.registry import policy_class
-from simulator.replay import simulate
+from simulator.prediction import PredictBy
+from simulator.replay import run_times_to_predict_by, simulate
 from simulator.report import write_results
 from simulator.result import SimulationResult
 
@@ -35,22 +36,24 @@ def simulate_log(
     *,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     predict: bool = False,
+    predict_by: PredictBy | None = None,
     watching: Watching | None = None,
     progress: Progress = silent,
 ) -> SimulationReport:
     """Replay a log file under each policy; write `jobs_POLICY.csv`, `summary.json` and plots to `out_dir`.
 
     `settings` are by policy, `watching` says what is kept of each run, `predict` predicts each job's end at
-    its submission. Raises BadInputError for an input that cannot be used, UnknownNameError for a format,
-    policy or setting.
+    its submission, by `predict_by` (`simulator.replay.run_times_to_predict_by`). Raises BadInputError for an
+    input that cannot be used, UnknownNameError for a format, policy or setting.
     """
     classes = [
         policy_class(policy, request.rules) for policy in policies
     ]  # an unknown name is an error before long work
+    by = run_times_to_predict_by(request.rules, predict_by)
     settings, watching = settings or {}, watching or Watching()
     logged = read_scenario(
         request,
-        needs_estimates=any(policy.needs_estimates for policy in classes),
+        needs_estimates=any(policy.needs_estimates for policy in classes) or (predict and by == "estimates"),
         needs_pairs=any(values.get("packing_rule") == "pairs" for values in settings.values()),
         progress=progress,
     )
@@ -77,6 +80,7 @@ def simulate_log(
                 policy,
                 settings=settings.get(policy),
                 predict=predict,
+                predict_by=by,
                 recorder=watch.recorder,
                 progress=reported,
             )

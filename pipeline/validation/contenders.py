@@ -21,9 +21,9 @@ from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
 from simulator.colocation import BelievedPairs
-from simulator.elastic.elastic_policy import Sizes
 from simulator.forecast import ThroughputForecast
 from simulator.job import JobProfile
+from simulator.prediction import PredictBy
 from simulator.recorder import Recorder
 from simulator.replay import simulate
 from simulator.result import SimulationResult
@@ -138,7 +138,7 @@ def replay_contender(
     progress: Progress | None = None,
     recorder: Recorder | None = None,
     predict: Collection[str] = (),
-    predict_by: Sizes = "estimated",
+    predict_by: PredictBy = "estimates",
 ) -> SimulationResult:
     """Simulate one contender on the warm-up and the window; `recorder` watches.
 

@@ -154,7 +154,7 @@ def replay_all(
             progress=within,
             # Of releases alone: no other ends are compared.
             predict=predicted if contender.name in ("challenger", "champion") else (),
-            predict_by=rules.foretold_by,
+            predict_by="truth" if rules.foretold_by == "true" else "estimates",
         )
     return results
 

@@ -166,6 +166,53 @@ def test_the_jobs_of_another_log_may_be_elastic(lucid, tmp_path):
     assert ends("--elastic", "1") == pytest.approx({"a": 150.0, "b": 100.0, "c": 110.0})
 
 
+def test_ends_are_predicted_by_what_was_known_and_every_output_says_so(lucid, tmp_path):
+    (tmp_path / "log.csv").write_text(
+        "job_id,virtual_cluster,gpus,submit_time,duration_s,estimated_duration_s\n"
+        "a,x,4,2024-01-01 00:00:00,100,300\nb,x,4,2024-01-01 00:00:10,100,50\n"
+        "c,x,4,2024-01-01 00:00:20,0,0\n"
+    )
+
+    def replayed(*more):
+        done = lucid(
+            *(
+                "simulate",
+                "--jobs",
+                "log.csv",
+                "--format",
+                "reference-csv",
+                "--gpus",
+                "4",
+                "--gpus-per-node",
+                "4",
+            ),
+            *("--policy", "fifo", "--out", "out", "--no-plot", *more),
+        )
+        assert done.code == 0, done.err
+        rows = rows_of(tmp_path / "out" / "jobs_fifo.csv")
+        (summary,) = json.loads((tmp_path / "out" / "summary.json").read_text())
+        ends = {job: float(row["predicted_end_time_s"]) for job, row in rows.items()}
+        return ends, summary["predict_by"], done.out
+
+    ends, by, said = replayed("--predict")
+    # When c is submitted, a is believed to last 300 s, b 50 s and c a second.
+    assert (ends, by) == ({"a": 300.0, "b": 350.0, "c": 351.0}, "estimates")
+    assert "predict_by" in said.replace(" ", "_")
+    assert "estimates" in said
+    ends, by, said = replayed("--predict-by", "truth")
+    assert (ends, by) == ({"a": 100.0, "b": 200.0, "c": 200.0}, "truth")
+    assert "truth" in said
+
+
+def test_pools_without_nodes_predict_by_the_truth_alone(simulate):
+    assert {row["predict_by"] for row in simulate("--json").json} == {"truth"}
+    refused = simulate("--predict-by", "estimates")
+    assert refused.code == 1
+    assert "Under the rules pcs-artifact ends are predicted by true run times" in refused.err
+    unknown = simulate("--predict-by", "guesses")
+    assert "estimates, truth" in unknown.err
+
+
 @pytest.mark.reference
 def test_the_published_trace_needs_no_further_option(lucid, tmp_path):
     folder = os.environ.get("LUCID_REFERENCE_DATA")

@@ -23,7 +23,7 @@ def workload(*jobs: tuple[float, float, float | None]) -> Workload:
     return Workload(made, {})
 
 
-def predicted(found: Workload, policy: str = "fifo", by: str = "estimated") -> list[float]:
+def predicted(found: Workload, policy: str = "fifo", by: str = "estimates") -> list[float]:
     result = simulate(Scenario(found, ONE_GPU), policy, predict=True, predict_by=by)  # type: ignore[arg-type]
     table: pd.DataFrame = result.jobs
     return table.sort_values("job_id")["predicted_end_time_s"].tolist()
@@ -31,7 +31,7 @@ def predicted(found: Workload, policy: str = "fifo", by: str = "estimated") -> l
 
 def test_what_waits_and_runs_is_played_by_its_estimates() -> None:
     jobs = workload((0, 100, 50), (10, 100, 30), (20, 10, 10))
-    assert predicted(jobs, by="true") == [100, 200, 210]
+    assert predicted(jobs, by="truth") == [100, 200, 210]
     assert predicted(jobs) == [50, 80, 90]
 
 
@@ -47,12 +47,12 @@ def test_right_estimates_predict_what_true_run_times_do() -> None:
     run = rng.integers(10, 400, 60).astype(float)
     jobs = workload(*((s, r, r) for s, r in zip(submit, run, strict=True)))
     for policy in ("fifo", "qssf"):
-        assert predicted(jobs, policy) == predicted(jobs, policy, by="true")
+        assert predicted(jobs, policy) == predicted(jobs, policy, by="truth")
 
 
 def test_only_the_jobs_that_are_asked_for_are_predicted() -> None:
     jobs = workload((0, 100, 50), (10, 100, 30), (20, 10, 10))
-    for by, expected in (("estimated", 80.0), ("true", 200.0)):
+    for by, expected in (("estimates", 80.0), ("truth", 200.0)):
         result = simulate(Scenario(jobs, ONE_GPU), "fifo", predict={"j1"}, predict_by=by)  # type: ignore[arg-type]
         predicted_ends = result.jobs.set_index("job_id")["predicted_end_time_s"].dropna()
         assert predicted_ends.to_dict() == {"j1": expected}

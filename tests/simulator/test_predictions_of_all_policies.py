@@ -53,7 +53,7 @@ def test_predictions_equal_naive_forward_runs_and_change_nothing(name, shape, se
     workload, cluster = sample_workload(shape, seed, jobs=50)
     changes = sample_changes(shape, seed, cluster)
     scenario = Scenario(workload, cluster, changes=changes, colocation=SummedUtilisation())
-    predicting = PredictingSimulation(scenario, load_policy(name), name=name)
+    predicting = PredictingSimulation(scenario, load_policy(name), name=name, by="truth")
     predicting.run()
     assert "predicted_end_time_s" in predicting.result().jobs
     plain = Simulation(scenario, load_policy(name), name=name)
@@ -71,7 +71,9 @@ def test_where_arrivals_never_delay_the_true_end_is_what_a_forward_run_shows(nam
     workload, cluster = sample_workload(shape, seed, jobs=50)
     workload = replace(workload, jobs=tuple(replace(job, cancel_time_s=None) for job in workload.jobs))
     assert load_policy(name).arrivals_never_delay
-    table = simulate(Scenario(workload, cluster), name, predict=True).jobs.set_index("job_id")
+    table = simulate(Scenario(workload, cluster), name, predict=True, predict_by="truth").jobs.set_index(
+        "job_id"
+    )
     assert table["predicted_end_time_s"].tolist() == table["end_time_s"].tolist()
     naive = naively(name, workload, cluster, (), moments=3)
     assert table["end_time_s"][list(naive)].tolist() == list(naive.values())
@@ -79,7 +81,9 @@ def test_where_arrivals_never_delay_the_true_end_is_what_a_forward_run_shows(nam
 
 def test_easy_lets_later_jobs_delay_earlier_ones_and_says_so():
     assert not load_policy("easy").arrivals_never_delay
-    summary = simulate(Scenario(*sample_workload("gangs", 2, jobs=60)), "easy", predict=True).summary
+    summary = simulate(
+        Scenario(*sample_workload("gangs", 2, jobs=60)), "easy", predict=True, predict_by="truth"
+    ).summary
     assert summary["later_than_predicted_pct"] > 0
 
 
@@ -91,7 +95,9 @@ def test_what_cannot_be_known_does_not_count():
         Job("second", "a", "u", 4, 5.0, 50.0, 50.0, 1),
         Job("third", "a", "u", 4, 20.0, 10.0, 10.0, 2),
     ]
-    table = simulate(Scenario(Workload(tuple(jobs), {}), cluster), "fifo", predict=True).jobs
+    table = simulate(
+        Scenario(Workload(tuple(jobs), {}), cluster), "fifo", predict=True, predict_by="truth"
+    ).jobs
     assert table["predicted_end_time_s"].tolist() == [100.0, 150.0, 70.0]
     assert table["end_time_s"].tolist() == [10.0, 60.0, 70.0]
 

@@ -84,6 +84,7 @@ def evaluate_pcs(
         {
             "data": ", ".join(f"{trace.file} ({len(trace.workload):,} jobs)" for trace in traces),
             "rules": f"pcs-artifact, one pool of {asked.gpus} GPUs for each trace",
+            "ends predicted by": "truth (the run times are known, as to PCS' authors)",
             "searches": ", ".join(
                 f"{search.front.evaluations} configurations on {name}" for name, search in searches.items()
             )

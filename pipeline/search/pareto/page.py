@@ -15,6 +15,7 @@ from pipeline.search.pareto.rounds import (
     within_3pct,
 )
 from pipeline.search.pareto.study import ParetoSearch
+from simulator.elastic.pareto.evaluate import PREDICTED_BY
 from simulator.elastic.pareto.objectives import Objective
 from simulator.elastic.rules.wfq import WfqConfig
 
@@ -54,6 +55,7 @@ def front_page(study: ParetoSearch, front: Front) -> str:
         "front.html",
         title=f"Pareto front of {study.name}",
         front=front,
+        predicted_by=PREDICTED_BY,
         plot=drawn,
         head=head,
         rows=rows,

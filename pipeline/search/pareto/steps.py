@@ -21,6 +21,7 @@ from pipeline.search.pareto.report import newest_front, record_search, write_rep
 from pipeline.search.pareto.study import SearchSpec, load_study, plan_study
 from pipeline.training.windows import read_as_of, training_window_end
 from simulator.elastic.configurations import configuration_to_json
+from simulator.elastic.pareto.evaluate import PREDICTED_BY
 
 HOLD_OUT_DAYS = 14
 
@@ -119,6 +120,7 @@ def finish_search(*, study_uri: str, tracking_uri: str | None = None) -> dict[st
         run_id, path = record_search(study, front, tracking_uri=tracking_uri)
     return {
         "preference": list(front.preference),
+        "predict_by": PREDICTED_BY,
         "evaluations": front.evaluations,
         "simulations": front.simulations,
         "front": [point_row(point) for point in front.points],
@@ -166,5 +168,6 @@ def pick_configuration(
         "study": front.study,
         "name": front.name,
         "preference": list(front.preference),
+        "predict_by": PREDICTED_BY,
         "run_id": run_id,
     }

@@ -8,6 +8,8 @@ from simulator.elastic.pareto.objectives import STANDARD, Objective, metric_valu
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 from simulator.workload import Workload
 
+PREDICTED_BY = "truth"  # by true run times, as PCS' authors search
+
 
 def evaluate(
     config: WfqConfig, sample: Workload, pool: Pool, objectives: Iterable[Objective] = ()

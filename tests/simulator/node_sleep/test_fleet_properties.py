@@ -169,14 +169,14 @@ def test_predictions_know_of_boots_and_not_which_will_fail():
     workload, cluster = sample_workload("quiet", seed=2, jobs=60)
     sure = NodeSleep(SleepSettings(buffer_nodes=0, keep_bins=0))
     scenario = Scenario(workload, cluster, node_sleep=sure)
-    simulation = PredictingSimulation(scenario, load_policy("fifo"))
+    simulation = PredictingSimulation(scenario, load_policy("fifo"), by="truth")
     simulation.run()
     result = simulation.result()
     waited = result.jobs["queuing_delay_s"] == sure.settings.boot_s
     assert waited.any()
     assert (result.jobs["predicted_end_time_s"] == result.jobs["end_time_s"])[waited].mean() > 0.8
     failing = PredictingSimulation(
-        replace(scenario, node_sleep=replace(sure, boot_failure_share=0.5)), load_policy("fifo")
+        replace(scenario, node_sleep=replace(sure, boot_failure_share=0.5)), load_policy("fifo"), by="truth"
     )
     failing.run()
     late = failing.result().jobs
