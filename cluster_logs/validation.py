@@ -96,6 +96,8 @@ def validate_lake(
     quarantined: dict[str, int] = {}
     for table in dict.fromkeys(tables):
         suite = find_suite(table)
+        if not lake.dates(cluster, table):
+            _read(lake, cluster, table, suite)  # raises, and leaves no folder of a cluster that is not there
         # No other writer may change the rows between the check and the move.
         with lake.writing(cluster, f"validation of {table}", (table, "quarantine")):
             frame = _read(lake, cluster, table, suite)

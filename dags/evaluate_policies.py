@@ -26,9 +26,7 @@ with DAG(
     # Its runs share nothing: what-ifs of people do not wait for a long sweep.
     **every_dag("simulator", hours=24, most_runs=4),
     params={
-        "cluster": form_fields.another_cluster(
-            "Cluster", "Its name in the lake; for a file, the results' name. Empty: the lake's only one."
-        ),
+        "cluster": form_fields.the_cluster("Its name in the lake; for a file, the results' name."),
         "policies": form_fields.policies(
             "Each replays the jobs. sjf and srtf know the true run times: bounds, not schedulers.",
             default=["fifo", "sjf", "qssf", "srtf", "tiresias", "lucid"],

@@ -13,9 +13,9 @@ it is announced by itself, and `forecast_inference_load` starts.
 `sinfo` for the nodes. With `LUCID_SLURM_CLUSTER` set it is the default, every hour
 (`LUCID_INGEST_SCHEDULE`); a run by the clock announces nothing, so that models are not trained every hour.
 
-**Try it without any data**: choose a `synthetic:` source. **Profiles**: without files those that were
-measured for the cluster stay (`profile_workloads`); where there are none, the workload zoo is measured on the
-simulated GPU, and the release says so.
+**Try it without any data**: choose a `synthetic:` source, and a name for the made cluster. **Profiles**:
+without files those that were measured for the cluster stay (`profile_workloads`); where there are none, the
+workload zoo is measured on the simulated GPU, and the release says so.
 """
 
 from airflow.sdk import DAG
@@ -45,10 +45,8 @@ with DAG(
     catchup=False,
     **every_dag("logs", hours=6),
     params={
-        "source_format": form_fields.log_source("slurm" if slurm_cluster() else "synthetic:helios-venus"),
-        "cluster": form_fields.cluster(
-            "Its name in the lake from now on.", slurm_cluster() or "synthetic-venus"
-        ),
+        "source_format": form_fields.log_source("slurm" if slurm_cluster() else "sacct"),
+        "cluster": form_fields.cluster("Its name in the lake from now on.", slurm_cluster()),
         "input_uri": form_fields.place(
             "Log", "A path or URI; may end in .gz. Empty for a live Slurm and a made log."
         ),

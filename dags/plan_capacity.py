@@ -23,9 +23,7 @@ with DAG(
     schedule=None,
     **every_dag("simulator", hours=12),
     params={
-        "cluster": form_fields.another_cluster(
-            "Cluster", "Its name in the lake; for a file, the plan's name. Empty: the lake's only one."
-        ),
+        "cluster": form_fields.the_cluster("Its name in the lake; for a file, the plan's name."),
         "metric": form_fields.option(
             "Of all waits",
             "What is kept under the limit.",

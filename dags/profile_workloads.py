@@ -44,9 +44,7 @@ with DAG(
     schedule=None,
     **every_dag("profiles", hours=7 * 24),
     params={
-        "cluster": form_fields.another_cluster(
-            "Cluster", "GPUs of one kind to a cluster. Empty: the lake's only one."
-        ),
+        "cluster": form_fields.the_cluster("GPUs of one kind to a cluster."),
         "devices": Param(
             gpu_devices(),
             type="array",

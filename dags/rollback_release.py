@@ -20,8 +20,8 @@ with DAG(
     schedule=None,
     **every_dag("release", hours=0.5),
     params={
-        "cluster": form_fields.another_cluster(
-            "Cluster", "Whose champion is left. Empty: the only one that has a release."
+        "cluster": form_fields.the_cluster(
+            "Whose champion is left.", when_empty="the only one that has a release"
         ),
         "reason": Param(
             type="string",

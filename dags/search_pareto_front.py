@@ -47,10 +47,7 @@ with DAG(
     schedule=None,
     **every_dag("simulator", "release", hours=24, approved=True),
     params={
-        "cluster": form_fields.another_cluster(
-            "Cluster",
-            "To build a release of a point, it must have one already. Empty: the lake's only one.",
-        ),
+        "cluster": form_fields.the_cluster("To build a release of a point, it must have one already."),
         "preference": form_fields.choices(
             "Preference",
             "What is to be small, two at least: completion times (JCT), errors of their predictions "

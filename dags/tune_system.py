@@ -35,9 +35,7 @@ with DAG(
     schedule=None,
     **every_dag("simulator", "release", hours=24),
     params={
-        "cluster": form_fields.another_cluster(
-            "Cluster", "It must have a release to tune. Empty: the lake's only one."
-        ),
+        "cluster": form_fields.the_cluster("It must have a release to tune."),
         "objective": form_fields.option(
             "Objective",
             "What is to be lower; as in the gate.",

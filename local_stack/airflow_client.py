@@ -97,6 +97,12 @@ class AirflowClient:
         ]
         return runs
 
+    def runs_under_way(self) -> list[dict[str, Any]]:
+        """Return the runs of all DAGs that are queued or running, oldest first."""
+        query = {"state": ["queued", "running"], "limit": PAGE, "order_by": "run_after"}
+        runs: list[dict[str, Any]] = self._get("/dags/~/dagRuns", **query)["dag_runs"]
+        return runs
+
     def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Return one run."""
         run: dict[str, Any] = self._get(f"/dags/{dag_id}/dagRuns/{run_id}")
@@ -111,10 +117,17 @@ class AirflowClient:
 
     def causes(self, dag_id: str, run_id: str) -> set[tuple[str, str]]:
         """Return (dag id, run id) of the runs whose asset events started this one."""
-        events = self._get(f"/dags/{dag_id}/dagRuns/{run_id}/upstreamAssetEvents")["asset_events"]
         return {
-            (event["source_dag_id"], event["source_run_id"]) for event in events if event.get("source_run_id")
+            (event["source_dag_id"], event["source_run_id"])
+            for event in self.asset_events(dag_id, run_id)
+            if event.get("source_run_id")
         }
+
+    def asset_events(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """Return the asset events that started a run; `extra` of each is what was announced."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/upstreamAssetEvents"
+        events: list[dict[str, Any]] = self._get(path)["asset_events"]
+        return events
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
         """Return a value that a task handed over, or None when it left none."""
@@ -123,6 +136,14 @@ class AirflowClient:
             return self._get(path, deserialize=False)["value"]
         except NotFoundError:
             return None
+
+    def questions(self, dag_id: str) -> list[dict[str, Any]]:
+        """Return what a DAG's runs ask of a person and is not answered, oldest first."""
+        query = {"response_received": False, "limit": PAGE, "order_by": "created_at"}
+        asked: list[dict[str, Any]] = self._get(f"/dags/{dag_id}/dagRuns/~/hitlDetails", **query)[
+            "hitl_details"
+        ]
+        return asked
 
     def answers(self, dag_id: str, run_id: str, task_id: str) -> list[str]:
         """Return what a task that waits for a person offers to answer."""

@@ -25,6 +25,7 @@ import psutil
 from foundation.bounded_http import BoundedClient
 from foundation.environment import read_switch
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
+from foundation.exit_codes import ERROR, NOT_REACHED
 from foundation.private_files import PRIVATE_UMASK, private_database, private_folder
 from foundation.process_lock import ProcessLock
 from foundation.screen_text import on_screen
@@ -383,8 +384,8 @@ def main(argv: list[str] | None = None) -> int:
         else:
             document = status(config.state_dir)
             print(json.dumps(document, indent=2))
-            return 0 if document["running"] else 3
+            return 0 if document["running"] else NOT_REACHED
     except LucidError as error:
         print(f"error: {on_screen(str(error))}", file=sys.stderr)
-        return 1
+        return ERROR
     return 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import LucidError, NotFoundError, ServiceUnavailableError
+from foundation.exit_codes import ERROR, REFUSED
 from foundation.screen_text import on_screen
 from local_stack.airflow_client import AirflowClient
 from local_stack.stack import add_stack_options, config_from, connect, login_lines, say, up
@@ -22,7 +23,6 @@ from local_stack.stack_config import StackConfig, running_stack
 
 CHAIN = ("ingest_logs", "retrain_models", "validate_release", "publish_release")
 OVER = ("success", "failed")
-EXIT_FAILED, EXIT_REFUSED = 1, 2
 POLL_S = 2.0
 # After a DAG has handed over, the scheduler makes the next run within seconds.
 HANDOVER_TIMEOUT_S = 90.0
@@ -216,7 +216,7 @@ def main(argv: list[str] | None = None) -> int:
             print_outcome(airflow, outcome, config)
     except LucidError as error:
         print(f"error: {on_screen(str(error))}", file=sys.stderr)
-        return EXIT_FAILED
+        return ERROR
     for line in login_lines(config):
         print(line)
     if not outcome.published:
@@ -224,7 +224,7 @@ def main(argv: list[str] | None = None) -> int:
             "The release is not published; its verdict, or the person that was asked, says why.",
             file=sys.stderr,
         )
-        return EXIT_REFUSED
+        return REFUSED
     return 0
 
 

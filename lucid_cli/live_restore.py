@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from foundation.exit_codes import NOT_REACHED
 from lucid_cli.live_run import ClusterOption, SettingsOption
 from lucid_cli.output import JsonFlag, say, show
 
 if TYPE_CHECKING:
     from live_scheduler.live_settings import LiveSettings
-
-EXIT_NOT_BACK = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -91,7 +90,7 @@ def restore(
     show(document, as_json=as_json, people=people)
     all_back = result.complete and done.nodes.complete and done.loans.complete
     if not all_back or (wait and done.unsettled):
-        raise typer.Exit(EXIT_NOT_BACK)
+        raise typer.Exit(NOT_REACHED)
 
 
 def watch(cluster: ClusterOption = None, settings_file: SettingsOption = None) -> None:

@@ -16,10 +16,12 @@ from lucid_cli.options import (
     LakeOption,
     RatesColumnOption,
     ServersOption,
+    TrackingOption,
     WaitOption,
     ZerosAreGapsOption,
     lake_or_default,
     parse_time,
+    tracking_or_default,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, say, show, to_jsonable
 from lucid_cli.setting_pairs import named_texts
@@ -215,11 +217,16 @@ def remove_cluster(
     cluster: ClusterOption,
     lake: LakeOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove; without it, only say what would go.")] = False,
+    tracking_uri: TrackingOption = None,
     wait: WaitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Remove a cluster from the lake: its rows, profiles and studies. Other clusters are left alone."""
+    """Remove a cluster from the lake: its rows, profiles and studies. Other clusters are left alone.
+
+    Its releases stay, and schedulers go on with the one that is live; the cluster is no longer shown.
+    """
     from cluster_logs import removal
+    from lucid_models.releases.clusters import note_removal
 
     lake_uri = lake_or_default(lake)
     if not yes:
@@ -228,6 +235,7 @@ def remove_cluster(
             f"Nothing was removed. Of cluster {cluster!r} the lake {lake_uri} holds {held.in_words()}.",
             remedy="Add --yes to remove all of it.",
         )
+    note_removal(tracking_or_default(tracking_uri), cluster)
     with progress_reporter() as progress:
         gone = removal.remove_cluster(lake_uri, cluster, wait_s=wait, progress=progress)
     facts = {"cluster": cluster, "rows": gone.rows, "files": sum(gone.files.values()), "folders": gone.files}

@@ -3,12 +3,15 @@
 import logging
 import os
 import sys
-from typing import Annotated
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
+from typer import rich_utils
 
 from foundation.disk_errors import disk_error
-from foundation.errors import LucidError
+from foundation.errors import LucidError, ReleaseRefusedError
+from foundation.exit_codes import ERROR, INTERRUPTED, REFUSED
 from foundation.extras import missing_extra
 from foundation.screen_text import ScreenFormatter
 from lucid_cli import (
@@ -26,6 +29,7 @@ from lucid_cli import (
     profile,
     release,
     simulate,
+    status,
     sweep,
     train,
     tune,
@@ -33,6 +37,8 @@ from lucid_cli import (
 from lucid_cli.experiments import register_experiments
 from lucid_cli.output import say
 
+# A command line that cannot be read: typer gives the base of such errors no name.
+UsageError: Any = typer.BadParameter.__base__
 app = typer.Typer(
     name="lucid",
     help=__doc__,
@@ -57,14 +63,22 @@ app.add_typer(inference.app, name="inference")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")
 monitor.register(app)
+status.register(app)
 register_experiments(app)
 
-EXIT_ERROR = 1
-EXIT_INTERRUPTED = 130
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"lucid {version('lucid-mlops')}")
+        raise typer.Exit
 
 
 @app.callback()
 def options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Say which version this is.", callback=_say_version, is_eager=True),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and library logs.")] = False,
 ) -> None:
     """Apply what holds for every command."""
@@ -81,15 +95,18 @@ def options(
 
 
 def main() -> None:
-    """Run the program; an error is one line on standard error and exit code 1."""
+    """Run the program; an error is one line on standard error. Its exit codes: foundation/exit_codes.py."""
     try:
-        app()
-    except KeyboardInterrupt:
+        code = typer.main.get_command(app)(standalone_mode=False)
+    except UsageError as error:
+        rich_utils.rich_format_error(error)
+        raise SystemExit(ERROR) from None
+    except (KeyboardInterrupt, typer.Abort):
         say("Interrupted.")
-        raise SystemExit(EXIT_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output went away
-        raise SystemExit(EXIT_ERROR) from None
+        raise SystemExit(ERROR) from None
     except Exception as error:
         if os.environ.get("LUCID_DEBUG"):
             raise
@@ -99,7 +116,8 @@ def main() -> None:
         else:
             first_line = (str(error).strip().splitlines() or [""])[0]
             say(f"Error: {type(error).__name__}: {first_line} (unexpected: see `lucid --debug`)")
-        raise SystemExit(EXIT_ERROR) from None
+        raise SystemExit(REFUSED if isinstance(error, ReleaseRefusedError) else ERROR) from None
+    raise SystemExit(code)
 
 
 if __name__ == "__main__":

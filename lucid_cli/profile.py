@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from foundation.exit_codes import NOT_REACHED
 from lucid_cli.option_groups import with_options
 from lucid_cli.output import JsonFlag, print_lines, progress_reporter, say, show
 from pipeline.profiling.orders import PairOrder, ranking_of
@@ -170,7 +171,7 @@ def compare(
 ) -> None:
     """Say how well two measurements agree; exit code 3 when they do not."""
     from profiler_jobs.commands import compare_tables
-    from profiler_jobs.comparison import EXIT_DISAGREES, comparison_lines
+    from profiler_jobs.comparison import comparison_lines
 
     comparison = compare_tables(str(first), None if second is None else str(second))
     show(
@@ -179,7 +180,7 @@ def compare(
         people=lambda: print_lines(comparison_lines(comparison)),
     )
     if not comparison.agrees:
-        raise typer.Exit(EXIT_DISAGREES)
+        raise typer.Exit(NOT_REACHED)
 
 
 def _measure(

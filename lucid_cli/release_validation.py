@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foundation.errors import ReleaseRefusedError
+from foundation.exit_codes import REFUSED
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
@@ -20,8 +21,6 @@ from lucid_cli.setting_pairs import named_values
 
 if TYPE_CHECKING:
     from pipeline.validation.release_validation import Validation
-
-EXIT_REFUSED = 2
 
 
 @with_options(ReleasedCluster)
@@ -86,7 +85,7 @@ def validate(
     document = _judged(tracking, cluster, validation) if as_json else None
     show(document, as_json=as_json, people=people)
     if not verdict.approved:
-        raise typer.Exit(EXIT_REFUSED)
+        raise typer.Exit(REFUSED)
 
 
 def _judged(tracking_uri: str, cluster: str, validation: "Validation") -> dict[str, Any]:

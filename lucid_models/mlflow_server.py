@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from foundation.bounded_http import refuse_readable_secret, without_proxies
 from foundation.errors import LucidError, NotFoundError, ServiceRefusedError, ServiceUnavailableError
-from foundation.private_files import private_database
+from foundation.private_files import private_database, private_folder
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ def is_unwritten(tracking_uri: str) -> bool:
     if not tracking_uri.startswith(SQLITE):
         return False
     file = Path(tracking_uri.removeprefix(SQLITE).partition("?")[0])
-    return file.parent.is_dir() and not (file.exists() and file.stat().st_size)
+    return not (file.exists() and file.stat().st_size)
 
 
 class MlflowServer:
@@ -58,8 +58,11 @@ class MlflowServer:
         secret = any(os.environ.get(name) for name in _SECRETS)
         if tracking_uri.startswith("http"):
             refuse_readable_secret(tracking_uri, "LUCID_TRACKING_URI", secret=secret)
-        if tracking_uri.startswith(SQLITE) and Path(tracking_uri.removeprefix(SQLITE)).parent.is_dir():
-            private_database(Path(tracking_uri.removeprefix(SQLITE)))
+        if tracking_uri.startswith(SQLITE):
+            database = Path(tracking_uri.removeprefix(SQLITE).partition("?")[0])
+            with suppress(OSError):  # then SQLite says why
+                private_folder(database.parent, tighten=False)
+                private_database(database)
         from mlflow import MlflowClient
 
         self.tracking_uri = tracking_uri

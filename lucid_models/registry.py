@@ -176,8 +176,8 @@ class Registry(MlflowServer):
             remedy="Delete that prompt (MLflow's page Prompts), and do this again.",
         )
 
-    def models_named(self, prefix: str) -> dict[str, dict[str, int]]:
-        """The registered models whose names begin so, each with its aliases and their versions."""
+    def models_named(self, prefix: str, *, without_tag: str) -> dict[str, dict[str, int]]:
+        """The registered models whose names begin so, without those of a tag: aliases and their versions."""
         models: dict[str, dict[str, int]] = {}
         token: str | None = None
         while True:
@@ -186,7 +186,7 @@ class Registry(MlflowServer):
                     f"name LIKE '{prefix}%'", max_results=100, page_token=token
                 )
             )
-            models |= {str(model.name): _aliases(model) for model in page}
+            models |= {str(model.name): _aliases(model) for model in page if without_tag not in model.tags}
             token = page.token
             if not token:
                 return models

@@ -43,6 +43,10 @@ class OpenRun:
         params = [Param(key, str(value)[:MAX_TAG]) for key, value in values.items()]
         self.server.call(lambda: self._client.log_batch(self.run_id, params=params))
 
+    def params(self) -> dict[str, str]:
+        """The parameters that the run has by now."""
+        return dict(self.server.call(lambda: self._client.get_run(self.run_id)).data.params)
+
     def log_metrics(self, values: Mapping[str, float]) -> None:
         """Metrics, to six digits, which people read; whole numbers as they are.
 

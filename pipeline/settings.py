@@ -2,7 +2,6 @@
 
 import os
 
-from foundation.private_files import private_database, private_folder
 from local_stack.stack_config import running_tracking_uri, state_dir
 
 __all__ = ["lake_uri", "server_uri", "state_dir", "tracking_uri"]
@@ -16,12 +15,13 @@ def lake_uri() -> str:
 
 
 def tracking_uri() -> str:
-    """Return MLflow's address: LUCID_TRACKING_URI, else the running stack, else a local SQLite store."""
+    """Return MLflow's address: LUCID_TRACKING_URI, else the running stack, else a local SQLite store, which
+    the first that writes makes.
+    """
     server = _server_uri()
     if server:
         return server
-    store = private_folder(state_dir() / "mlflow-local")
-    return f"sqlite:///{private_database(store / 'mlflow.db')}"
+    return f"sqlite:///{state_dir() / 'mlflow-local' / 'mlflow.db'}"
 
 
 def server_uri() -> str:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from foundation.errors import LucidError
+from foundation.exit_codes import ERROR, INTERRUPTED, NOT_REACHED
 from foundation.progress import reporting
 from foundation.screen_text import on_screen
 from profiler_jobs.commands import (
@@ -24,11 +25,9 @@ from profiler_jobs.commands import (
     summary_lines,
     write_summary,
 )
-from profiler_jobs.comparison import EXIT_DISAGREES, comparison_lines
+from profiler_jobs.comparison import comparison_lines
 from profiler_jobs.session import stopped_by_signals
 from profiler_jobs.session_report import report_lines
-
-EXIT_ERROR, EXIT_INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run(options)
     except LucidError as error:
         _say(f"Error: {error}")
-        return EXIT_ERROR
+        return ERROR
     except KeyboardInterrupt:
         _say(f"Interrupted. What was measured is in the table; go on with: {options.again}")
-        return EXIT_INTERRUPTED
+        return INTERRUPTED
 
 
 def _measure(options: argparse.Namespace) -> int:
@@ -76,7 +75,7 @@ def _summary(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     comparison = compare_tables(options.first, options.second)
     _print(options, comparison.document(), comparison_lines(comparison))
-    return 0 if comparison.agrees else EXIT_DISAGREES
+    return 0 if comparison.agrees else NOT_REACHED
 
 
 def _parser() -> argparse.ArgumentParser:

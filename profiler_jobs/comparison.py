@@ -16,7 +16,6 @@ from profiler_jobs.profile_table import ProfileSet
 UTILISATION_RANK_MIN = 0.95
 SPEED_DIFFERENCE_MAX = 0.03
 SELF_PAIR_DIFFERENCE_MAX = 0.02
-EXIT_DISAGREES = 3  # what a command says with its exit code
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
 from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.layout import REMOVED_TAG
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
     MODEL_KINDS,
@@ -140,6 +141,7 @@ def register_release(registry: Registry, manifest: ReleaseManifest, files: Mappi
     """The version that holds exactly this; an identical one is used again."""
     content = manifest.content_sha256()
     registry.ensure_model(manifest.name, _DESCRIPTION.format(cluster=manifest.cluster))
+    registry.delete_model_tag(manifest.name, REMOVED_TAG)
     for registered in registry.versions(manifest.name):
         if registered.tags.get("content_sha256") == content:
             return registered.version

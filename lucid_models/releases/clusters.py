@@ -1,8 +1,10 @@
 """Which clusters have releases in a registry, and which one is meant where none is named."""
 
+from datetime import UTC, datetime
+
 from lucid_models.mlflow_server import is_unwritten
 from lucid_models.registry import Registry
-from lucid_models.releases.layout import MIGRATED_TAG, no_release, old_layout, the_only
+from lucid_models.releases.layout import MIGRATED_TAG, REMOVED_TAG, no_release, old_layout, the_only
 from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX, cluster_of, release_name
 
 
@@ -15,12 +17,24 @@ def open_registry(tracking_uri: str) -> Registry:
 
 
 def release_clusters(registry: Registry) -> list[str]:
-    """The clusters that have a release, by name."""
+    """The clusters that have a release and were not removed, by name."""
     return sorted(
         cluster
-        for name, aliases in registry.models_named(RELEASE_PREFIX).items()
+        for name, aliases in registry.models_named(RELEASE_PREFIX, without_tag=REMOVED_TAG).items()
         if aliases and (cluster := cluster_of(name)) is not None
     )
+
+
+def note_removal(tracking_uri: str, cluster: str) -> None:
+    """Leave a cluster out of what is shown and found by itself, until a release of it is built again.
+
+    Its releases stay, and schedulers that follow them go on.
+    """
+    if is_unwritten(tracking_uri):
+        return
+    registry, name = open_registry(tracking_uri), release_name(cluster)
+    if registry.aliases(name):
+        registry.set_model_tag(name, REMOVED_TAG, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def which_cluster(tracking_uri: str, named: str | None) -> str:

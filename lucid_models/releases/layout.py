@@ -9,6 +9,7 @@ from foundation.errors import BadInputError, NotFoundError
 from lucid_models.releases.manifest import OLD_RELEASE_NAME
 
 MIGRATED_TAG = "migrated"  # of the old registered model: when its releases were copied
+REMOVED_TAG = "removed"  # of a cluster's registered model: when the cluster was taken out of the lake
 
 
 def old_layout(tracking_uri: str) -> BadInputError:

@@ -50,7 +50,13 @@ from lucid_models.releases.manifest import (
 )
 from lucid_models.releases.obstacles import publication_obstacles
 from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
-from lucid_models.releases.registry_page import RUN_NOTE, release_metrics, tell_on_its_page
+from lucid_models.releases.registry_page import (
+    RUN_NOTE,
+    WINDOW,
+    judged_window,
+    release_metrics,
+    tell_on_its_page,
+)
 from lucid_models.releases.store import (
     ALLOW_SIMULATED,
     ReleaseInfo,
@@ -211,6 +217,8 @@ def store_verdict(
         {"cluster": judged.cluster, "release_version": str(judged.version), "verdict": word},
     ) as run:
         log_document(run, VERDICT_FILE, document, artifacts_dir)
+        if window := judged_window(verdict):
+            run.log_params({WINDOW: window})
         run.log_metrics(release_metrics(verdict))
         run.set_tag(RUN_NOTE, markdown_text(verdict.get("sentence", "")))
         page = run.ui_path()

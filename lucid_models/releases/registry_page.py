@@ -1,7 +1,8 @@
 """What MLflow's pages say of a release: a description in Markdown, and metrics by which releases compare.
 
-MLflow's *Compare* shows the metrics of the runs that versions come from: they are logged there as well as in
-the verdict's own run. Times are in hours, which people read; the exact seconds are in `verdict.json`.
+MLflow's *Compare* shows the parameters and metrics of the runs that versions come from: they are logged there
+as well as in the verdict's own run, the held-out window as a parameter, so that releases which were judged on
+different days are seen to be. Times are in hours, which people read; the exact seconds are in `verdict.json`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from lucid_models.releases.store import identity_of, read_manifest
 from lucid_models.tracking_run import OpenRun
 
 LONGEST = 5_000  # characters that MLflow's databases keep of a description
+WINDOW = "held_out_window"  # parameter of a run: the days that its metrics are of
 RUN_NOTE = "mlflow.note.content"  # MLflow shows it as the description of a run
 _HOUR_S = 3_600.0
 # Figures of a policy's replay, as metrics: name -> the verdict's column, and what one unit of the metric is.
@@ -75,6 +77,13 @@ def _metrics(verdict: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     yield "constraints_that_block", float(len(_blocking(verdict)))
 
 
+def judged_window(verdict: Mapping[str, Any]) -> str | None:
+    """The held-out days that a verdict is about, as `2017-12-06 to 2017-12-13`; None where it names none."""
+    subject = verdict.get("subject") or {}
+    days = [_day(subject[key]) for key in ("window_start", "window_end") if subject.get(key)]
+    return " to ".join(days) if len(days) == 2 else None
+
+
 def release_description(
     manifest: ReleaseManifest | None,
     identity: tuple[str, int],
@@ -106,8 +115,21 @@ def tell_on_its_page(
     registry.describe_version(release.name, release.version, description)
     with suppress(LucidError):  # somebody deleted the run: there is nothing to compare by
         run = OpenRun(registry, release.run_id)
+        _log_window(run, judged_window(verdict))
         run.log_metrics(release_metrics(verdict))
         run.set_tag(RUN_NOTE, description)
+
+
+def _log_window(run: OpenRun, window: str | None) -> None:
+    """Add the window as `held_out_window`; where the release was judged on another one before, as
+    `held_out_window_2` and so on, since a parameter is written once. The metrics are of the last.
+    """
+    if window is None:
+        return
+    before = {name: value for name, value in run.params().items() if name.startswith(WINDOW)}
+    names = [WINDOW, *(f"{WINDOW}_{number}" for number in range(2, len(before) + 2))]
+    if not before or before.get(names[len(before) - 1]) != window:
+        run.log_params({names[len(before)]: window})
 
 
 def _verdict_in_words(verdict: Mapping[str, Any] | None) -> str:
@@ -141,10 +163,11 @@ def _figures(verdict: Mapping[str, Any]) -> str:
         rows.append(row)
     if not rows:
         return ""
-    subject = verdict.get("subject") or {}
-    days = [_day(subject[key]) for key in ("window_start", "window_end") if subject.get(key)]
-    window = f" from {days[0]} to {days[1]}" if len(days) == 2 else ""
-    return f"**On the held-out days{window}, {own.get('jobs', 0):,} jobs**\n\n" + "\n".join(rows)
+    window = judged_window(verdict)
+    return (
+        f"**On the held-out days{f' from {window}' if window else ''}, {own.get('jobs', 0):,} jobs**\n\n"
+        + "\n".join(rows)
+    )
 
 
 def _contents(manifest: ReleaseManifest) -> str:

@@ -92,7 +92,10 @@ class Overview:
 
 
 def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> Overview:
-    """Read every cluster that has jobs or a release; what does not answer is said, and the rest is shown."""
+    """Read every cluster that has jobs, or a release and was not removed.
+
+    What does not answer is said, and the rest is shown.
+    """
     registry: Registry | None = None
     with_release: list[str] = []
     problem = None
@@ -104,8 +107,7 @@ def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> 
     lake = Lake(lake_uri)
     names = sorted({*with_release, *lake.clusters()})
     passes = read_passes(monitoring_dir)
-    registries = dict.fromkeys(with_release, registry)
-    clusters = [cluster_at_a_glance(name, registries.get(name), lake, passes.get(name)) for name in names]
+    clusters = [cluster_at_a_glance(name, registry, lake, passes.get(name)) for name in names]
     return Overview(clusters, datetime.now(UTC).isoformat(timespec="seconds"), problem)
 
 

@@ -171,9 +171,22 @@ def answers(dag: DAG, *names: str) -> dict[str, Any]:
     return {name: dag.param(name) for name in names}
 
 
-def cluster(description: str, default: str = "synthetic-venus") -> Param:
-    """A cluster's name in the lake, new or one that is there."""
-    return text("Cluster", description, CLUSTER, default=default, examples=_clusters())
+def cluster(description: str, default: str | None = None) -> Param:
+    """A cluster's name in the lake, new or one that is there; without a default it must be given."""
+    if default is not None:
+        return text("Cluster", description, CLUSTER, default=default, examples=_clusters())
+    asked = text("Cluster", description, CLUSTER, examples=_clusters())
+    return Param(description=asked.description, **(asked.schema | {"type": "string"}))
+
+
+def the_cluster(description: str, *, when_empty: str = "the lake's only one") -> Param:
+    """The cluster that a run by hand is about; where the lake has several, one must be named.
+
+    For DAGs without a schedule: Airflow starts no run by itself of a form that must be filled.
+    """
+    if len(_clusters()) > 1:
+        return cluster(description)
+    return another_cluster("Cluster", f"{description} Empty: {when_empty}.")
 
 
 def another_cluster(title: str, description: str) -> Param:

@@ -3,7 +3,7 @@
 | what | environment |
 | --- | --- |
 | cluster (its name in the lake) whose accounting is read | LUCID_SLURM_CLUSTER (unset: none) |
-| when it is read | LUCID_INGEST_SCHEDULE (default: @hourly with a cluster; `none`: by hand only) |
+| when it is read | LUCID_INGEST_SCHEDULE (default: @hourly; `none`, and without a cluster: by hand only) |
 | partition to measure in | LUCID_SLURM_PARTITION (unset: no Slurm is configured) |
 | how | LUCID_SLURM_SETTINGS, a JSON object of `live_scheduler.slurm.measurement_job.SlurmSite`'s fields |
 | the cluster | SLURM_CONF, and Slurm's programs on PATH, for workers and triggerers alike |
@@ -32,9 +32,9 @@ def slurm_cluster() -> str | None:
 def ingest_schedule() -> Any:
     """Return when `ingest_logs` runs by itself, None for never; a run is about the time since the last one.
 
-    Reads no database.
+    Without a Slurm to read there is nothing that a clock could ingest. Reads no database.
     """
-    clock = settings.schedule("LUCID_INGEST_SCHEDULE", "@hourly" if slurm_cluster() else None)
+    clock = settings.schedule("LUCID_INGEST_SCHEDULE", "@hourly") if slurm_cluster() else None
     if clock is None:
         return None
     from airflow.sdk import CronDataIntervalTimetable

@@ -32,7 +32,10 @@ ON_NOTHING = {
     "validate_release": NO_RELEASE,
 }
 # Fields without which the form does not start a run at all, and says so.
-REQUIRED = {"rollback_release": {"reason": "a test"}}
+REQUIRED = {
+    "ingest_logs": {"cluster": "synthetic-venus", "source_format": "synthetic:helios-venus"},
+    "rollback_release": {"reason": "a test"},
+}
 # How much is done, for a test's patience; what it is about is left as the form has it.
 SIZES: dict[str, dict[str, Any]] = {
     "profile_workloads": {"workloads": "ResNet50/ImageNet/64/*,PPO", "most_pairs": 1},
@@ -92,7 +95,7 @@ def test_a_made_log_is_ingested_and_each_task_tells_what_it_did(
 ) -> None:
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
-    run = dag_bag.dags["ingest_logs"].test(run_conf={"days": 2})
+    run = dag_bag.dags["ingest_logs"].test(run_conf={**REQUIRED["ingest_logs"], "days": 2})
     states = states_of(run)
     assert set().union(*states.values()) == {"success", "skipped"}, (states, note_of(run))
     assert silent_tasks(run) == set()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.exceptions import ParamValidationError
 from airflow.sdk.exceptions import AirflowFailException
 
 from lucid_airflow import form_fields
@@ -106,7 +107,6 @@ RULED = {
 
 def test_what_a_rule_refuses_is_refused_in_the_words_that_the_form_states(dag_bag: Any) -> None:
     """By Airflow's server, which knows the form as it was stored."""
-    from airflow.exceptions import ParamValidationError
     from airflow.serialization.serialized_objects import DagSerialization
 
     tried = set()
@@ -139,6 +139,30 @@ def test_a_form_suggests_the_clusters_of_a_lake_on_this_machine(
     for elsewhere in ("s3://lucid-lake", str(tmp_path / "nothing")):
         monkeypatch.setenv("LUCID_LAKE_URI", elsewhere)
         assert "examples" not in form_fields.another_cluster("Cluster", "Which.").schema
+
+
+def test_a_form_asks_for_the_cluster_where_there_are_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path))
+    (tmp_path / "jobs" / "cluster=one").mkdir(parents=True)
+    only = form_fields.the_cluster("Which.")
+    assert only.resolve() is None
+    assert "Empty: the lake's only one." in only.description
+    (tmp_path / "jobs" / "cluster=two").mkdir()
+    asked = form_fields.the_cluster("Which.")
+    assert not asked.has_value
+    assert asked.schema["examples"] == ["one", "two"]
+    assert "Empty" not in asked.description
+    with pytest.raises(ParamValidationError):
+        asked.resolve()
+    assert asked.resolve("two") == "two"
+
+
+def test_the_form_of_ingest_names_no_made_cluster(dag_bag: Any) -> None:
+    params = dag_bag.dags["ingest_logs"].params
+    assert not params.get_param("cluster").has_value
+    assert params["source_format"] == "sacct"
 
 
 def places(dag_bag: Any) -> list[tuple[str, str]]:

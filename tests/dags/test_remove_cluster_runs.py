@@ -11,6 +11,12 @@ from tests.dags.run_facts import note_of, states_of
 pytestmark = pytest.mark.usefixtures("metadata_database")
 
 
+@pytest.fixture(autouse=True)
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in which nothing was ever registered."""
+    monkeypatch.setenv("LUCID_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+
 def remove(dag_bag: Any, **form: str) -> Any:
     return dag_bag.dags["remove_cluster"].test(run_conf={"cluster": "small", **form})
 

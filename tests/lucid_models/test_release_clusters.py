@@ -11,7 +11,7 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.followed_cluster import followed_cluster
 from live_scheduler.release import FallbackRelease, LiveRelease
 from lucid_models.registry import Registry
-from lucid_models.releases.clusters import which_cluster
+from lucid_models.releases.clusters import note_removal, which_cluster
 from lucid_models.releases.lifecycle import (
     list_releases,
     publish_release,
@@ -19,6 +19,18 @@ from lucid_models.releases.lifecycle import (
     show_release,
 )
 from lucid_models.releases.manifest import release_name
+
+
+def test_a_removed_cluster_is_found_by_itself_again_once_a_release_of_it_is_built(shop: Any) -> None:
+    kept, version = shop.approved(1), shop.approved(1, cluster="large")
+    publish_release(tracking_uri=shop.uri, cluster="large", version=version)
+    note_removal(shop.uri, "large")
+    assert which_cluster(shop.uri, None) == "small"
+    assert {release.version for release in list_releases(tracking_uri=shop.uri)} == {kept}
+    assert show_release(tracking_uri=shop.uri, cluster="large").version == version, "schedulers follow it"
+    shop.approved(2, cluster="large")
+    with pytest.raises(BadInputError, match="large, small"):
+        which_cluster(shop.uri, None)
 
 
 def champions(uri: str) -> dict[str, int]:

@@ -112,6 +112,19 @@ def test_a_release_in_mlflow_tells_its_verdict_and_its_run_has_the_metrics(shop:
     assert "(#/models/lucid-duration/versions/2)" in stored.description
     assert registry.run_metrics(built.run_id)["jct/mean_h"] == 3.24993
     assert registry.client.get_run(built.run_id).data.tags["mlflow.note.content"] == stored.description
+    # Judged on other days since: every window that it was judged on stands in Compare, the last one last.
+    windows = {"held_out_window": "2017-12-06 to 2017-12-13"}
+    assert registry.client.get_run(built.run_id).data.params.items() >= windows.items()
+    assert registry.client.get_run(page.split("/")[3].split("?")[0]).data.params == windows
+    for end in ("2017-12-20", "2017-12-20", "2017-12-13"):
+        again = refused() | {"subject": {**refused()["subject"], "window_end": f"{end}T00:00:00+00:00"}}
+        record_verdict(tracking_uri=shop.uri, cluster="small", version=built.version, verdict=again)
+    windows |= {
+        "held_out_window_2": "2017-12-06 to 2017-12-20",
+        "held_out_window_3": "2017-12-06 to 2017-12-13",
+    }
+    params = registry.client.get_run(built.run_id).data.params
+    assert {name: value for name, value in params.items() if name.startswith("held_out_window")} == windows
     # Somebody deleted the run: the verdict is kept all the same.
     registry.client.delete_run(built.run_id)
     record_verdict(tracking_uri=shop.uri, cluster="small", version=built.version, verdict={"approved": True})

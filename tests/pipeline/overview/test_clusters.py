@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from cluster_logs.lake import Lake
+from cluster_logs.removal import remove_cluster
+from lucid_models.releases.clusters import note_removal
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, rollback_release
 from pipeline.overview.clusters import ClusterAtAGlance, Overview, read_overview
 
@@ -34,6 +36,15 @@ def only(seen: Overview) -> ClusterAtAGlance:
     (cluster,) = seen.clusters
     assert cluster.name == "small"
     return cluster
+
+
+def test_a_removed_cluster_leaves_nothing(look: Any, shop: Any, tmp_path: Path) -> None:
+    version = shop.approved(1)
+    publish_release(tracking_uri=shop.uri, cluster="small", version=version)
+    note_removal(shop.uri, "small")
+    assert only(look()).live, "it has jobs: it was brought back"
+    remove_cluster(str(tmp_path / "lake"), "small")
+    assert look().clusters == []
 
 
 def test_a_cluster_says_what_it_lacks_and_which_form_brings_it(look: Any) -> None:

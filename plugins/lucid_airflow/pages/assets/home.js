@@ -10,7 +10,9 @@ const { HStack, Text } = globalThis.ChakraUI;
 
 globalThis["Lucid at a glance"] = function LucidAtAGlance() {
   const { value, problem } = useReading("overview");
-  const { value: waiting } = useWaiting();
+  const { value: asked } = useWaiting();
+  // What is asked about a cluster that was removed leads nowhere from here.
+  const waiting = asked?.filter((each) => !value || value.problem || value.clusters.some((cluster) => cluster.name === each.cluster));
   return h(
     Card,
     { title: "Lucid", aside: h(Go, { to: "/plugin/lucid" }, "All clusters") },
