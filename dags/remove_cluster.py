@@ -2,7 +2,8 @@
 
 By hand only. Removes all that the lake holds of one cluster: its jobs, throughput, nodes, profiles,
 quarantine, studies. Other clusters are left alone; so are its releases in MLflow, by which schedulers go on,
-and the pages of past runs.
+and the pages of past runs. The cluster is no longer shown, nor found where none is named, until a release of
+it is built again.
 
 With the field *Its name again* empty nothing is removed: the run says what would be. A removal that was
 interrupted goes on when it is run again.

@@ -78,7 +78,7 @@ def packing(
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Keep the measurements in this cluster's lake, where the gate reads them."
+            metavar="NAME", help="Whose GPUs these are: its lake keeps the measurements, its model learns."
         ),
     ] = None,
     lake: LakeOption = None,
@@ -107,6 +107,7 @@ def packing(
             solo=measured.solo,
             pairs=measured.pairs,
             tracking_uri=tracking_or_default(tracking_uri),
+            cluster=cluster,
             seed=seed,
             settings=settings,
             progress=progress,

@@ -176,7 +176,7 @@ class Registry(MlflowServer):
             remedy="Delete that prompt (MLflow's page Prompts), and do this again.",
         )
 
-    def models_named(self, prefix: str, *, without_tag: str) -> dict[str, dict[str, int]]:
+    def models_named(self, prefix: str, *, without_tag: str | None = None) -> dict[str, dict[str, int]]:
         """The registered models whose names begin so, without those of a tag: aliases and their versions."""
         models: dict[str, dict[str, int]] = {}
         token: str | None = None

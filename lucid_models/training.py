@@ -62,12 +62,13 @@ def train_packing(
     solo: pd.DataFrame,
     pairs: pd.DataFrame,
     tracking_uri: str,
+    cluster: str | None = None,
     seed: int = 0,
     settings: PackingSettings | None = None,
     progress: Progress = silent,
 ) -> TrainReport:
     """Train and register the Packing Analyze Model from solo and pair profiles: the tree, and with the
-    settings' kind "pairwise" the model of pairs beside it.
+    settings' kind "pairwise" the model of pairs beside it. `cluster`: whose GPUs they are of, if any's.
 
     Measured by leaving out one configuration at a time, and every configuration of one model at a time (the
     model of pairs by the latter alone). Its metrics are named PROTOCOL_..., of pairs: pairwise_PROTOCOL_...
@@ -138,7 +139,10 @@ def train_packing(
         example=example,
         explained={"": model.explain_global(), **model.explain_pairs()},
         local=local,
-        tags={"simulated_profiles": str(simulated).lower()},
+        tags={
+            "simulated_profiles": str(simulated).lower(),
+            **({} if cluster is None else {"cluster": cluster}),
+        },
     )
     return register_model(trained, tracking_uri, seed)
 

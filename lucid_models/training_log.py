@@ -15,7 +15,7 @@ from lucid_models.explanation.model_card import CardFacts, build_model_card, sum
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.model_format import save_model
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import model_name
 from lucid_models.tracking_run import LoggedDataset
 from lucid_models.training_data import TrainingTable
 
@@ -64,7 +64,7 @@ def register_model(trained: TrainedModel, tracking_uri: str, seed: int) -> Train
     Raises ServiceUnavailableError when MLflow does not answer.
     """
     registry = Registry(tracking_uri)
-    name = MODEL_NAMES[trained.kind]
+    name = model_name(trained.kind, trained.tags.get("cluster"))
     card = build_model_card(trained.card)
     with scratch_folder("model") as folder_name:
         folder = Path(folder_name)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,7 +22,8 @@ from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS
 from lucid_models.releases.registry_page import release_description
 
 RELEASE_EXPERIMENT = "lucid-release"
-# The utilisation model is registered beside a release, not in it (docs/decisions/0017).
+# What belongs to no cluster, and what versions of Lucid before kept of all of them (docs/decisions/0097). The
+# utilisation model is registered beside a release, not in it (docs/decisions/0017).
 MODEL_NAMES: Mapping[str, str] = {
     kind: f"lucid-{kind.replace('_', '-')}" for kind in (*PINNED_KINDS, "utilisation")
 }
@@ -46,6 +48,33 @@ class SettingsOrigin:
 SET_BY_DEFAULT = SettingsOrigin()
 
 
+def model_name(kind: str, cluster: str | None) -> str:
+    """The registered model of a kind that holds a cluster's versions."""
+    return MODEL_NAMES[kind] if cluster is None else f"{MODEL_NAMES[kind]}-{cluster}"
+
+
+def model_versions(registry: Registry, kind: str, cluster: str | None) -> list[RegisteredVersion]:
+    """The versions of a kind that fit a cluster (None: of all clusters), the newest first.
+
+    They are those of the cluster's own registered model, and of the one that clusters share.
+    """
+    if cluster is None:
+        names = list(registry.models_named(f"{MODEL_NAMES[kind]}-"))
+    else:
+        names = [model_name(kind, cluster)]
+    own = [version for name in names for version in registry.versions(name)]
+    shared = [version for version in registry.versions(MODEL_NAMES[kind]) if _fits(version, cluster)]
+    return sorted([*own, *shared], key=lambda version: -version.created_ms)
+
+
+def find_model_version(registry: Registry, kind: str, cluster: str | None, version: int) -> RegisteredVersion:
+    """A version of a cluster's registered model, else of the one that clusters share; or NotFoundError."""
+    for name in dict.fromkeys((model_name(kind, cluster), MODEL_NAMES[kind])):
+        with suppress(NotFoundError):
+            return registry.version(name, version)
+    return registry.version(model_name(kind, cluster), version)
+
+
 def choose_versions(
     registry: Registry, cluster: str, wanted: Mapping[str, int], *, forecasts: Sequence[str] = ()
 ) -> dict[str, RegisteredVersion]:
@@ -61,21 +90,20 @@ def choose_versions(
         )
     versions_by_model: dict[str, RegisteredVersion] = {}
     for kind in (*MODEL_KINDS, *forecasts):
-        name = MODEL_NAMES[kind]
         if kind in wanted:
-            model = registry.version(name, wanted[kind])
+            model = find_model_version(registry, kind, cluster, wanted[kind])
             if not _fits(model, cluster):
                 raise BadInputError(
-                    f"{name} version {model.version} was trained on cluster {model.tags.get('cluster')!r}, "
-                    f"not on {cluster!r}.",
+                    f"{model.name} version {model.version} was trained on cluster "
+                    f"{model.tags.get('cluster')!r}, not on {cluster!r}.",
                     remedy=f"Choose another version, or train one: {_trained_by(kind)} --cluster {cluster}.",
                 )
             versions_by_model[kind] = model
             continue
-        fitting = [model for model in registry.versions(name) if _fits(model, cluster)]
+        fitting = model_versions(registry, kind, cluster)
         if not fitting:
             raise NotFoundError(
-                f"There is no {name} for cluster {cluster!r} on {registry.tracking_uri}.",
+                f"There is no {MODEL_NAMES[kind]} for cluster {cluster!r} on {registry.tracking_uri}.",
                 remedy=f"Train one: {_trained_by(kind)} ...",
             )
         versions_by_model[kind] = fitting[0]
@@ -86,9 +114,9 @@ def _trained_by(kind: str) -> str:
     return f"lucid train {next((part.command for part in OPTIONAL_PARTS if part.kind == kind), kind)}"
 
 
-def _fits(model: RegisteredVersion, cluster: str) -> bool:
-    """A packing model belongs to GPUs, not to a cluster: it names none."""
-    return model.tags.get("cluster", cluster) == cluster
+def _fits(model: RegisteredVersion, cluster: str | None) -> bool:
+    """Whether a version may be a cluster's: a packing model of GPUs that are no cluster's names none."""
+    return cluster is None or model.tags.get("cluster", cluster) == cluster
 
 
 def check_training_end(model: RegisteredVersion, training_until: datetime | None) -> None:

@@ -2,8 +2,8 @@
 
     {"format_version": 6, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
      "cluster": "venus",
-     "models": {"packing": {"name": "lucid-packing", "version": 3, "file": "packing.json", "sha256": "...",
-                            "bytes": 812},
+     "models": {"packing": {"name": "lucid-packing-venus", "version": 3, "file": "packing.json",
+                            "sha256": "...", "bytes": 812},
                 "throughput": {...}, "duration": {...}, "node_demand": {...}, "inference_load": {...},
                 "waits": {...}},
      "policy": "lucid", "settings": {...}, "choice": {...} or null,

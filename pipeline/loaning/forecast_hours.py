@@ -13,7 +13,7 @@ from foundation.png_figures import save_figure
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import parse_model
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import find_model_version
 from lucid_models.releases.lifecycle import show_release
 from lucid_models.releases.optional_parts import LOAD_KIND
 from pipeline.loaning.lending_replay import load_of
@@ -77,7 +77,7 @@ def forecast_hours(
     registry = Registry(tracking_uri)
     loans, whose = _loans(tracking_uri, cluster)
     outlook = load_outlook(
-        _scorer(registry, version),
+        _scorer(registry, cluster, version),
         series.usage,
         series.gap,
         series.last_bin_start_s,
@@ -107,9 +107,10 @@ def forecast_hours(
     return HoursAhead(cluster, version, outlook, sentence, page)
 
 
-def _scorer(registry: Registry, version: int) -> InferenceLoadScorer:
+def _scorer(registry: Registry, cluster: str, version: int) -> InferenceLoadScorer:
     file = f"{LOAD_KIND}.json"
-    payload = registry.read_version_file(MODEL_NAMES[LOAD_KIND], version, f"artifacts/{file}")
+    name = find_model_version(registry, LOAD_KIND, cluster, version).name
+    payload = registry.read_version_file(name, version, f"artifacts/{file}")
     return InferenceLoadScorer.from_data(parse_model(payload, kind=LOAD_KIND, source=file))
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import model_versions
 from lucid_models.releases.optional_parts import LOAD_KIND
 from pipeline.training.training_plan import version_learned_until
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, training_window_end
@@ -91,8 +91,8 @@ def _until(
 
 def _newest(registry: Registry, cluster: str, until: datetime) -> tuple[int, datetime] | None:
     """Return the cluster's newest version that learned nothing after `until`, and until when it learned."""
-    for version in registry.versions(MODEL_NAMES[LOAD_KIND]):
+    for version in model_versions(registry, LOAD_KIND, cluster):
         learned_until = version_learned_until(version)
-        if version.tags.get("cluster") == cluster and learned_until is not None and learned_until <= until:
+        if learned_until is not None and learned_until <= until:
             return version.version, learned_until
     return None

@@ -19,10 +19,11 @@ from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, PREDICTED
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, Work, silent
+from lucid_models.mlflow_server import is_unwritten
 from lucid_models.model_format import parse_model
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import MODEL_NAMES, model_versions
 from lucid_models.scoring import PackingScorer, scorer_from_document
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.model import UtilisationModel
@@ -109,25 +110,25 @@ def registered_predictor(tracking_uri: str, version: int | None = None) -> Graph
 
     Raises NotFoundError when no utilisation model is registered.
     """
-    registry, name = Registry(tracking_uri), MODEL_NAMES[KIND]
-    versions = registry.versions(name)
+    name = MODEL_NAMES[KIND]
+    versions = [] if is_unwritten(tracking_uri) else Registry(tracking_uri).versions(name)
     if version is None and not versions:
         raise NotFoundError(
             "No utilisation model is registered.",
             remedy="Run `lucid train utilisation`, or name profiles: --singles FILE, --cluster NAME, "
             "--simulated.",
         )
+    registry = Registry(tracking_uri)
     registered = registry.version(name, version) if version is not None else versions[0]
     demand = UtilisationScorer.from_data(_document(registry, name, registered.version, KIND))
     remarks = []
     if demand.training.get("simulated"):
         remarks.append("The model learned from the simulated GPU, not from a real one.")
     packing: PackingScorer | None = None
-    fitting = registry.versions(MODEL_NAMES["packing"])
+    fitting = model_versions(registry, "packing", None)
     if fitting:
-        scorer = scorer_from_document(
-            _document(registry, MODEL_NAMES["packing"], fitting[0].version, "packing")
-        )
+        newest = fitting[0]
+        scorer = scorer_from_document(_document(registry, newest.name, newest.version, "packing"))
         packing = scorer if isinstance(scorer, PackingScorer) else None
     return GraphPredictor(demand, packing, f"{name} version {registered.version}", tuple(remarks))
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from foundation.errors import UnknownNameError
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import model_versions
 from lucid_models.releases.optional_parts import WAITS_KIND, PartSettings
 from pipeline.release.release_settings import pinned_waits
 
@@ -62,8 +62,7 @@ def decide_wait_answers(
 
 
 def _has_model(tracking_uri: str, cluster: str) -> bool:
-    versions = Registry(tracking_uri).versions(MODEL_NAMES[WAITS_KIND])
-    return any(version.tags.get("cluster") == cluster for version in versions)
+    return bool(model_versions(Registry(tracking_uri), WAITS_KIND, cluster))
 
 
 def _settings(champions: Mapping[str, Any], least_jobs: int | None) -> dict[str, Any]:

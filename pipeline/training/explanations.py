@@ -22,12 +22,14 @@ from lucid_models.duration.scorer import DurationScorer
 from lucid_models.explanation.plots import draw_explanations, draw_prediction
 from lucid_models.inference_load.model import InferenceLoadModel
 from lucid_models.known_profiles import with_known_profiles
+from lucid_models.mlflow_server import is_unwritten
 from lucid_models.model_format import parse_model
 from lucid_models.node_demand.model import NodeDemandModel
 from lucid_models.packing.model import FEATURES, PackingAnalyzeModel
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import find_model_version, model_versions
 from lucid_models.releases.clusters import which_cluster
+from lucid_models.releases.layout import no_release
 from lucid_models.releases.manifest import MODEL_KINDS
 from lucid_models.releases.optional_parts import WAITS_KIND
 from lucid_models.releases.store import find_by_alias, read_manifest
@@ -82,23 +84,21 @@ def load_registered_model(
     Raises UnknownNameError for an unknown kind, NotFoundError when there is no such version or release.
     """
     load_catalogue_entry(kind)
-    registry, name = Registry(tracking_uri), MODEL_NAMES[kind]
-    if version is None and kind not in MODEL_KINDS:
+    if is_unwritten(tracking_uri):
+        raise no_release(tracking_uri)
+    registry = Registry(tracking_uri)
+    if version is not None:
+        name = find_model_version(registry, kind, cluster, version).name
+    elif kind not in MODEL_KINDS:
         # A model that learned from a cluster's log is that cluster's; one of devices names none.
-        versions = [
-            version
-            for version in registry.versions(name)
-            if cluster is None or version.tags.get("cluster", cluster) == cluster
-        ]
+        versions = model_versions(registry, kind, cluster)
         if not versions:
-            raise NotFoundError(f"No version of {name} is registered.", remedy=f"Run `lucid train {kind}`.")
-        version = versions[0].version
-    if version is None:
-        version = (
-            read_manifest(registry, find_by_alias(registry, which_cluster(tracking_uri, cluster), release))
-            .models[kind]
-            .version
-        )
+            raise NotFoundError(f"No {kind} model is registered.", remedy=f"Run `lucid train {kind}`.")
+        name, version = versions[0].name, versions[0].version
+    else:
+        champion = find_by_alias(registry, which_cluster(tracking_uri, cluster), release)
+        pin = read_manifest(registry, champion).models[kind]
+        name, version = pin.name, pin.version
     document = parse_model(registry.read_version_file(name, version, f"artifacts/{kind}.json"), kind=kind)
     return RegisteredModel(kind, name, version, model_parts(kind, document))
 

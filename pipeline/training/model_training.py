@@ -100,6 +100,7 @@ def _train_packing(task: TrainingTask, options: TrainingOptions) -> object:
         solo=profiles.solo,
         pairs=profiles.pairs,
         tracking_uri=task.tracking_uri,
+        cluster=task.cluster,
         seed=options.seed,
         settings=settings,
         progress=task.progress,

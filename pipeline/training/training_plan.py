@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from cluster_logs.lake import Lake
 from foundation.errors import check_names
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import model_versions
 from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIND
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import stored_profile_set
@@ -110,14 +110,14 @@ def _too_few_days(model: str, lake_uri: str, cluster: str, until: datetime) -> s
 def _newest(registry: Registry, model: str, lake_uri: str, cluster: str) -> RegisteredVersion | None:
     """The newest version of a model that belongs to the cluster."""
     if model == "packing":
-        # A packing model belongs to GPUs and names no cluster: the profiles tell which one is the cluster's.
+        # A packing model of GPUs may name no cluster: the profiles tell which one is the cluster's.
         profiles = stored_profile_set(lake_uri, cluster)
         if profiles is None:
             return None
         tag, value = "dataset_digest", profile_dataset(profiles.solo, profiles.pairs).digest
     else:
         tag, value = "cluster", cluster
-    versions = registry.versions(MODEL_NAMES[model])
+    versions = model_versions(registry, model, cluster)
     return next((version for version in versions if version.tags.get(tag) == value), None)
 
 

@@ -16,7 +16,7 @@ from tests.pipeline.loaning.inference_days import inference_days
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
 
-MODEL = "lucid-inference-load"
+MODEL = "lucid-inference-load-small"
 ALL_WELL = {
     "resolve_inputs": {"success"},
     "train_inference_load": {"success"},

@@ -123,7 +123,8 @@ def test_what_a_rule_refuses_is_refused_in_the_words_that_the_form_states(dag_ba
                 if rule == expected.words:
                     tried.add(value)
                     assert expected.sentence in field.description
-                    given = {name: [value, value] if several else value}
+                    named = {"cluster": "small"} if "cluster" in dag.params else {}
+                    given = named | {name: [value, value] if several else value}
                     with pytest.raises(ParamValidationError) as refused:
                         stored.deep_merge(given).validate()
                     first_line = str(refused.value).splitlines()[0]

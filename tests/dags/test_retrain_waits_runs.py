@@ -23,7 +23,7 @@ from tests.lucid_models.queue_logs import FAST_WAITS
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
 
-MODEL = "lucid-waits"
+MODEL = "lucid-waits-small"
 FORM = {"cluster": "small", "models": ["waits"], "hold_out_days": 1}
 
 

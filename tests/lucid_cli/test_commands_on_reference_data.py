@@ -195,7 +195,7 @@ COMMANDS = {
         "job_id partition waited_s p50_s p90_s",
         rows="waits",
         needs=("train waits",),
-        check=lambda document, _: "learned wait model lucid-waits version" in document["said_by"],
+        check=lambda document, _: "learned wait model lucid-waits-graham version" in document["said_by"],
     ),
     "pareto search": Command(
         ("pareto", "search", "--format", "pcs-csv", "--jobs", PCS_TRACE, "--gpus", "64", "--evaluations", "4",

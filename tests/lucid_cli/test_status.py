@@ -21,6 +21,7 @@ READS = (
     ("validate", "--cluster", "mine"),
     ("plan", "--cluster", "mine"),
     ("explain", "--model", "duration"),
+    ("explain", "--model", "waits"),
     ("monitor", "--cluster", "mine"),
     ("remove-cluster", "--cluster", "mine", "--yes"),
 )

@@ -66,12 +66,12 @@ def test_a_version_is_registered_with_its_rivals_and_pictures(lake: str, own_mlf
     until = datetime(2020, 4, 20, 0, 5, tzinfo=UTC)
     common = {"lake_uri": lake, "cluster": "small", "tracking_uri": uri, "settings": FAST}
     report: TrainReport = train_node_demand(**common, train_until=until)  # type: ignore[arg-type]
-    assert (report.name, report.version, report.reused) == ("lucid-node-demand", 1, False)
+    assert (report.name, report.version, report.reused) == ("lucid-node-demand-small", 1, False)
     assert report.metrics["near_mean_mae"] < report.baselines["last_value"]["near_mean_mae"]
     assert set(report.metrics) == {"near_mean_mae", "far_mean_mae"} | {
         f"coverage_p{quantile}" for quantile in (50, 80, 90, 95)
     }
-    version = Registry(uri).version("lucid-node-demand", 1)
+    version = Registry(uri).version("lucid-node-demand-small", 1)
     assert version.tags["cluster"] == "small"
     assert version.tags["training_until"] == until.isoformat()
     # What comes after the window changes no byte, and the same data are registered once.

@@ -50,7 +50,7 @@ def nodes_shop(shop: ReleaseShop, tmp_path: Path, node_bins: NodeSeries) -> Iter
     Lake(lake).write_node_states("small", counts[counts["time"] < pd.Timestamp("2020-04-12", tz="UTC")])
     train_node_demand(lake_uri=lake, cluster="small", tracking_uri=shop.uri, settings=FAST)
     yield shop
-    MlflowClient(shop.uri).delete_registered_model("lucid-node-demand")
+    MlflowClient(shop.uri).delete_registered_model("lucid-node-demand-small")
 
 
 def approve(shop: ReleaseShop, version: int) -> None:

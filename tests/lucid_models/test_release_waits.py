@@ -52,7 +52,7 @@ def wait_model(stocked_server: MlflowServer, queue_lake: Path) -> Iterator[None]
         settings=FAST_WAITS,
     )
     yield
-    MlflowClient(stocked_server.uri).delete_registered_model("lucid-waits")
+    MlflowClient(stocked_server.uri).delete_registered_model("lucid-waits-small")
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_release_pins_the_wait_model_and_a_scheduler_takes_it_over(waits_shop:
     without = build_release(**common)
     assert (without.waits, "waits" in without.models) == (None, False)
     built = build_release(**common, parts=PartSettings(waits=WAITS))
-    assert built.models["waits"]["name"] == "lucid-waits"
+    assert built.models["waits"]["name"] == "lucid-waits-small"
     assert any(part.title == "Answers about waits" for part in release_parts(built))
     verdict: dict[str, Any] = {"approved": True, "sentence": "No loss was found.", "objective": {}}
     record_verdict(**common, version=built.version, verdict=verdict)

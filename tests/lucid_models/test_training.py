@@ -152,15 +152,15 @@ def test_the_served_model_is_our_scorer(trained: dict[str, TrainReport], own_mlf
     from lucid_models.scoring import DurationScorer, scorer_from_document
 
     registry = Registry(own_mlflow_server.uri)
-    document = json.loads(registry.read_version_file("lucid-duration", 1, "artifacts/duration.json"))
+    document = json.loads(registry.read_version_file("lucid-duration-small", 1, "artifacts/duration.json"))
     scorer = scorer_from_document(document)
     assert isinstance(scorer, DurationScorer)
     jobs = [{"job_id": "a", "gpus": 2, "submit_time_s": UNTIL.timestamp(), "user": "u3", "name": "train_u3"}]
     mlflow.set_tracking_uri(own_mlflow_server.uri)
-    served = mlflow.pyfunc.load_model("models:/lucid-duration/1").predict(pd.DataFrame(jobs))
+    served = mlflow.pyfunc.load_model("models:/lucid-duration-small/1").predict(pd.DataFrame(jobs))
     assert served["p50_s"].tolist() == scorer.predict(jobs).tolist()
     assert "u3" in served["reason"][0]
-    signature = mlflow.models.get_model_info("models:/lucid-throughput/1").signature
+    signature = mlflow.models.get_model_info("models:/lucid-throughput-small/1").signature
     assert signature.inputs.input_names() == ["bin_start_s", "submitted_gpu_jobs", "submitted_gpus"]
 
 

@@ -19,11 +19,11 @@ def test_a_version_is_registered_beside_medians_and_is_the_same_twice(
     uri = own_mlflow_server.uri
     common: Any = {"log": queue_log, "source": "jobs.csv", "cluster": "small", "settings": FAST_WAITS}
     report = train_waits(**common, tracking_uri=uri)
-    assert (report.name, report.version, report.reused) == ("lucid-waits", 1, False)
+    assert (report.name, report.version, report.reused) == ("lucid-waits-small", 1, False)
     assert report.metrics["mse_log10"] < report.baselines["partition_median"]["mse_log10"]
     assert set(report.metrics) == set(report.baselines["partition_median"])
     registry = Registry(uri)
-    version = registry.version("lucid-waits", 1)
+    version = registry.version("lucid-waits-small", 1)
     assert version.tags["cluster"] == "small"
     card = registry.read_run_file(report.run_id, "model_card.md").decode()
     assert "jobs.csv" in card
