@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from foundation.errors import BadInputError, DiskError, LucidError, NotFoundError
+from foundation.errors import BadInputError, DiskError, LucidError, NotFoundError, ServiceRefusedError
 
-_STATUS = {NotFoundError: 404, BadInputError: 422, DiskError: 507}
+_STATUS = {NotFoundError: 404, ServiceRefusedError: 409, BadInputError: 422, DiskError: 507}
 
 
 @contextmanager
 def errors_in_words() -> Iterator[None]:
-    """Answer an error of ours by its sentence: 404, 422 for bad input, 507 for a full disk, else 503."""
+    """Answer an error of ours by its sentence.
+
+    404; 409 for what MLflow refuses, 422 for bad input, 507 for a full disk; else 503.
+    """
     from fastapi import HTTPException
 
     try:
