@@ -32,6 +32,7 @@ from pipeline.ingest.cluster_size import (
     on_shared_machines,
     shown_sizes,
 )
+from pipeline.ingest.ingestion import remarks_on_kept_jobs
 
 # What is read of a file at most: in a fraction of a second, and 100 MiB of memory.
 MOST_BYTES = 16 * 1024 * 1024
@@ -102,8 +103,8 @@ class RowsRead:
 
     `whole`: it was the whole file. `first_submit` and `last_submit`, `jobs`, `users`, `gpu_jobs` and `sizes`
     (by virtual cluster, the one with the most jobs first) are of jobs alone. `shared_machines`: that virtual
-    clusters share machines, a sentence. `too_many_bad`: why an ingest of
-    these rows would be refused.
+    clusters share machines, a sentence. `too_many_bad`: why an ingest of these rows would be refused.
+    `remarks`: what is to be said of rows that are kept, such as values that cannot be used.
     """
 
     whole: bool
@@ -125,6 +126,7 @@ class RowsRead:
     shared_machines: str = ""
     stated: StatedSize | None = None
     too_many_bad: str | None = None
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -269,6 +271,7 @@ def _read(reader: Reader, uri: str, options: ReadOptions) -> RowsRead:
         time_zone=reader.clock(uri, options.time_zone),
         counts_from_zero=reader.counts_from_zero,
         too_many_bad=_too_many_bad(uri, reader, account, limit),
+        remarks=remarks_on_kept_jobs(account.noted, account.unknown_values),
         **(_job_facts(reader, uri, rows, options.gpus_per_node) if jobs else {}),
     )
 

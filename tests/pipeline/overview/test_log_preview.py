@@ -45,6 +45,15 @@ def test_a_table_without_jobs_says_where_it_belongs(name: str) -> None:
     assert "holds no jobs" in seen.problem
 
 
+def test_it_says_which_values_would_be_unknown(tmp_path: Path) -> None:
+    text = "job_id,submit_time,gpus,time_limit_s\n1,2026-07-01,4,soon\n2,2026-07-01,4,60\n"
+    seen = preview_log(written(tmp_path / "jobs.csv", text), source_format="jobs-csv")
+    assert seen.read is not None
+    assert (seen.read.kept, seen.read.reasons) == (2, [])
+    (remark,) = seen.read.remarks
+    assert remark.endswith("1 of time limit.")
+
+
 def test_the_likeliest_format_is_chosen_and_how_sure_that_is_said(tmp_path: Path) -> None:
     place = written(tmp_path / "log.csv", PHILLY + "2017-09-04 00:00:00,60,8,480,vc1\n" * 1)
     seen = preview_log(place)

@@ -385,6 +385,7 @@ export function Ingest() {
         seen.problem && h(Problem, null, seen.problem),
         read && h(Contents, { seen }),
         read?.rows.length > 0 && h(Box, null, h(Heading, { as: "h3", size: "sm", mb: 1 }, "The first rows, times in UTC"), h(Rows, read)),
+        read?.remarks.map((remark) => h(Text, { key: remark }, remark)),
         read?.reasons.length > 0 && h(Box, null, h(Heading, { as: "h3", size: "sm", mb: 1 }, "Rows that would not be kept"), h(LeftOut, read)),
         read?.too_many_bad && h(Problem, null, read.too_many_bad),
         read?.too_many_bad &&
