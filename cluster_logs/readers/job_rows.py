@@ -46,7 +46,8 @@ def build_jobs(
 
     Run time is end - start where both are known (published durations are not always that), else what the
     source states. A job that waits or runs has no end and no run time, whatever its row holds, and one that
-    waits no start; of a source that tells starts, a job without one waited for none and ran for no time.
+    waits no start; of a source that tells starts, a job without one waited for none, and a run time of 0 that is
+    read there is none.
     """
     derived = derived or {}
     source = {fact.name: checker.first_of(columns.get(fact.name, fact.name)) for fact in JOB_FACTS}
@@ -72,7 +73,7 @@ def build_jobs(
 
     wall_s = _elapsed_s(start, end)
     stated_s = np.full(size, np.nan) if values["duration_s"] is None else values["duration_s"]
-    if tells_starts:  # a run time of none is that of a job that never ran
+    if tells_starts and "duration_s" not in derived:  # a run time of none is that of a job that never ran
         stated_s = np.where((start == NOT_A_TIME) & (stated_s == 0), np.nan, stated_s)
     duration_s = np.where(unfinished, np.nan, np.where(np.isnan(wall_s), stated_s, wall_s))
     stated_s = (

@@ -164,6 +164,14 @@ def test_a_job_of_swf_cancelled_before_it_ran_never_started(tmp_path: Path, row:
     assert jobs["gpus"].tolist() == [8, 8]
 
 
+def test_a_job_of_swf_whose_wait_is_unknown_keeps_its_run_time_of_none(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("1 0 -1 0 8 -1 -1 8 -1 -1 -1 1 1 1 -1 1 -1 -1\n")
+    jobs, _ = read_jobs_file(str(path), "swf")
+    assert jobs["duration_s"].tolist() == [0.0]
+    assert jobs["start_time"].isna().all()
+
+
 def test_a_wait_that_a_source_states_of_a_job_without_a_start_is_none(tmp_path: Path) -> None:
     path = tmp_path / "cluster_log.csv"
     path.write_text(
