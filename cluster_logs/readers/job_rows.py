@@ -46,8 +46,8 @@ def build_jobs(
 
     Run time is end - start where both are known (published durations are not always that), else what the
     source states. A job that waits or runs has no end and no run time, whatever its row holds, and one that
-    waits no start; of a source that tells starts, a job without one waited for none, and a run time of 0 that is
-    read there is none.
+    waits no start; of a source that tells starts, a job without one waited for none, and its run time of 0 is
+    none unless a reader made it.
     """
     derived = derived or {}
     source = {fact.name: checker.first_of(columns.get(fact.name, fact.name)) for fact in JOB_FACTS}
