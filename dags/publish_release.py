@@ -5,6 +5,9 @@ reason, and the rest is skipped. An approved one waits for a person when approva
 (LUCID_REQUIRE_APPROVAL, on unless the installation switches it off; answer under *Required Actions*), and
 then `champion` of its cluster moves to it and the former champion becomes `previous`. The cluster's live
 schedulers pull it at their next poll.
+
+The request is to replace the release that is live when it is made. When another one goes live meanwhile it
+has expired: `publish_release` says so and changes nothing.
 """
 
 from airflow.sdk import DAG
@@ -28,6 +31,12 @@ with DAG(
             "Cluster", "Empty: the one whose release was judged, or the only one."
         ),
         "version": form_fields.release("Empty: the one that was judged."),
+        "replaces": form_fields.count(
+            "In place of release",
+            "The one that is live as you see it (0: none); nothing is published if another one is. Empty: "
+            "whichever is live when the run starts.",
+            default=None,
+        ),
         "approval_required": form_fields.approval_required(),
         "reason": form_fields.reason(),
     },
@@ -35,7 +44,7 @@ with DAG(
     check_verdict = CheckVerdictOperator(
         task_id="check_verdict",
         asset=RELEASE_VERDICT,
-        **form_fields.answers(dag, "cluster", "version"),
+        **form_fields.answers(dag, "cluster", "version", "replaces"),
     )
     request_approval = RequestApprovalOperator(
         task_id="request_approval",
@@ -52,6 +61,7 @@ with DAG(
         task_id="publish_release",
         cluster=check_verdict.output["cluster"],
         version=check_verdict.output["version"],
+        replaces=check_verdict.output["live"],
         named=check_verdict.output["named"],
         approval=request_approval.output,
         reason=dag.param("reason"),

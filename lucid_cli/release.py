@@ -190,7 +190,7 @@ def build(
         ),
         training_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
-    record_held_out(tracking, release, hold_out_days)
+    record_held_out(tracking, release, hold_out_days, lake_uri=lake_uri)
     if sharing.sentence:
         say(sharing.sentence)
     _present(release, as_json)
@@ -256,6 +256,14 @@ release_validation.register(app)
 def publish(
     released: ReleasedCluster,
     version: ReleaseVersionOption = None,
+    replaces: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="The release that is live as you know it (0: none); nothing is published if another one is.",
+        ),
+    ] = None,
     reason: ReasonOption = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -264,7 +272,12 @@ def publish(
 
     tracking, cluster = released.find()
     release = publish_release(
-        tracking_uri=tracking, cluster=cluster, version=version, by=getuser(), because=reason
+        tracking_uri=tracking,
+        cluster=cluster,
+        version=version,
+        replaces=replaces,
+        by=getuser(),
+        because=reason,
     )
     _present(release, as_json)
 

@@ -109,7 +109,8 @@ def tune(
     if tracking is not None:
         record_study(study, proposal, tracking_uri=tracking)
         if proposal.proposed:
-            document["release"] = to_jsonable(build_challenger(study, proposal, tracking_uri=tracking))
+            built = build_challenger(study, proposal, tracking_uri=tracking, lake_uri=arguments["lake_uri"])
+            document["release"] = to_jsonable(built)
 
     def people() -> None:
         facts = ("study", "trials", "executed", "proposed", "files")

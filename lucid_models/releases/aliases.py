@@ -12,10 +12,12 @@ Whoever moves next looks at the tag first (`settle`): when `champion` already is
 are made up for; else nothing had happened yet and the tag is dropped. A scheduler reads one alias and
 fetches one immutable version, so at no step can it see a mixture.
 
-Two publishers at once: MLflow has no compare-and-set, so the later write of an alias wins, and the loser
-learns of it: each step checks that the tag is still its own and gives up when it is not. `champion` is at
-every moment one whole, approved release. `previous` may in the worst interleaving name a release that was
-champion before the last one; the Airflow DAG allows one run at a time, which excludes it.
+A move is decided for the release that is live then, and holds for that one alone: when another one went live
+since, nothing moves (compare-and-set). Two publishers at once: MLflow has no such call, so the later write of
+an alias wins, and the loser learns of it: each step checks that the tag is still its own and gives up when it
+is not. `champion` is at every moment one whole, approved release. `previous` may in the worst interleaving
+name a release that was champion before the last one; the Airflow DAG allows one run at a time, which excludes
+it.
 """
 
 import json
@@ -79,13 +81,19 @@ def settle(registry: Registry, model: str) -> Transition | None:
 
 
 def move_champion(registry: Registry, model: str, *, kind: str, champion: int, previous: int | None) -> None:
-    """Make `champion` the champion and `previous` the one to go back to; see the module's text.
+    """Make `champion` the champion in place of `previous`, to which a rollback goes back; see the module's
+    text.
 
-    Raises ReleaseRefusedError when another move began in between; the other one then holds.
+    Raises ReleaseRefusedError when `previous` is no longer live, or another move began in between; the other
+    one then holds.
     """
     own = Transition(kind, champion, previous, uuid.uuid4().hex)
     registry.set_model_tag(model, TRANSITION_TAG, own.to_text())
     _still(registry, model, own)
+    live = registry.aliases(model).get(CHAMPION)
+    if live != previous:
+        registry.delete_model_tag(model, TRANSITION_TAG)
+        raise _overtaken(own, live)
     registry.set_alias(model, CHAMPION, champion)
     if previous is not None:
         _still(registry, model, own)
@@ -96,7 +104,12 @@ def move_champion(registry: Registry, model: str, *, kind: str, champion: int, p
 
 def _still(registry: Registry, model: str, own: Transition) -> None:
     if pending_transition(registry, model) != own:
-        raise ReleaseRefusedError(
-            f"Another publication or rollback began while version {own.champion} was being made champion.",
-            remedy="See `lucid release list`, and try again if the other one is not what you want.",
-        )
+        raise _overtaken(own, registry.aliases(model).get(CHAMPION))
+
+
+def _overtaken(own: Transition, live: int | None) -> ReleaseRefusedError:
+    return ReleaseRefusedError(
+        f"Another publication or rollback began while version {own.champion} was being made champion; "
+        f"{'nothing' if live is None else f'release {live}'} is live.",
+        remedy="See `lucid release list`, and try again if that is not what you want.",
+    )

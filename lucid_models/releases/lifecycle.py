@@ -48,7 +48,7 @@ from lucid_models.releases.manifest import (
     canonical_json,
     release_name,
 )
-from lucid_models.releases.obstacles import publication_obstacles
+from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
 from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
 from lucid_models.releases.registry_page import (
     RUN_NOTE,
@@ -239,6 +239,7 @@ def publish_release(
     tracking_uri: str,
     cluster: str,
     version: int | None = None,
+    replaces: int | None = None,
     named: bool = True,
     by: str = "",
     because: str = "",
@@ -246,10 +247,13 @@ def publish_release(
     """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
     that it replaces.
 
-    Publishing the champion again changes nothing. `named`: a person named this very version; otherwise one
-    that was rolled back stays so. `by` and `because` are kept with the release: who published it, and why.
+    Publishing the champion again changes nothing. `replaces`: the version that was live when this was asked
+    for (0: none was): the request expires when another one went live since. `named`: a person named this very
+    version; otherwise one that was rolled back stays so. `by` and `because` are kept with the release: who
+    published it, and why.
 
-    Raises NotFoundError when there is no such release, and the first of its `publication_obstacles`.
+    Raises NotFoundError when there is no such release, the first of its `publication_obstacles`, and
+    ReleaseRefusedError when the request has expired.
     """
     registry, name = open_registry(tracking_uri), release_name(cluster)
     if version is None:
@@ -261,6 +265,8 @@ def publish_release(
     settle(registry, name)
     before = registry.aliases(name).get(CHAMPION)
     if before != release.version:
+        if replaces is not None:
+            check_not_expired(cluster, release.version, replaces=replaces, live=before)
         record_decision(
             registry, name, release.version, kind="publish", by=by, because=because, before=before
         )

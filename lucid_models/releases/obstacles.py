@@ -25,6 +25,23 @@ def publication_obstacles(registry: Registry, release: RegisteredVersion, *, nam
     return [problem for check in checks if (problem := _problem(check)) is not None]
 
 
+def check_not_expired(cluster: str, version: int, *, replaces: int, live: int | None) -> None:
+    """Raise ReleaseRefusedError when another release is live than the one that a request to publish was to
+    replace (0: none): whoever asked, or approved, weighed `version` against that one.
+    """
+    if replaces == (live or 0):
+        return
+    was = f"in place of release {replaces}" if replaces else "when none was"
+    now = "nothing is" if live is None else f"release {live} is"
+    command = f"lucid release publish --cluster {cluster} --version {version} --replaces {live or 0}"
+    raise ReleaseRefusedError(
+        f"The request to publish release {version} of {cluster} has expired: it was to go live {was}, and "
+        f"{now} live now.",
+        remedy="Weigh it against what is live and ask again: on the page Lucid, in the form of "
+        f"publish_release or by `{command}`.",
+    )
+
+
 def _problem(check: Callable[[], None]) -> LucidError | None:
     try:
         check()

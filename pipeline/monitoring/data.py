@@ -16,6 +16,7 @@ from lucid_models.known_profiles import with_known_profiles
 from lucid_models.training_data import as_known_at, read_training_jobs, without_those_that_never_ran
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from pipeline.training.windows import submission_span
+from pipeline.validation.held_out_days import UnjudgedDays
 
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
@@ -91,14 +92,22 @@ def monitored_window(
     trained_until: datetime,
     window_days: float,
     as_of: datetime | None,
+    unjudged: UnjudgedDays | None = None,
 ) -> MonitoredWindow:
     """The last `window_days` before `as_of` (default: the log's end), never before `trained_until`.
 
-    Raises NotFoundError when the lake has no jobs.
+    Without `as_of` the `unjudged` days are left out: the window ends before them, or, once newer jobs came,
+    begins behind them. Raises NotFoundError when the lake has no jobs.
     """
     first, last = submission_span(lake_uri, cluster, as_of)
     end = as_of if as_of is not None else last + TICK
-    start = max(trained_until, end - timedelta(days=window_days))
+    earliest = trained_until
+    if as_of is None and unjudged is not None:
+        if last > unjudged.end:
+            earliest = max(trained_until, unjudged.end + TICK)
+        else:
+            end = unjudged.start
+    start = max(earliest, end - timedelta(days=window_days))
     return MonitoredWindow(
         max(first, trained_from) if trained_from is not None else first,
         trained_until,

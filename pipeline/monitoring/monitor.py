@@ -36,6 +36,7 @@ from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
 from pipeline.monitoring.waits import wait_findings, wait_health
 from pipeline.profiling.profile_store import stored_profile_set
+from pipeline.validation.held_out_days import UnjudgedDays, unjudged_days
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class WatchedRelease:
     """A release with what its models scored at validation (metrics by name) and what packing learned from.
 
     `gate_errors` are the prediction errors that the gate saw (`live_predictions.gate_prediction_errors`).
+    `unjudged`: days of the log of then that neither the release nor its gate was to know of.
     """
 
     version: int
@@ -53,6 +55,7 @@ class WatchedRelease:
     validation: Mapping[str, Mapping[str, float]]
     packing_digest: str
     gate_errors: Mapping[str, float] | None = None
+    unjudged: UnjudgedDays | None = None
 
 
 def load_watched_release(*, tracking_uri: str, cluster: str | None, alias: str) -> WatchedRelease:
@@ -78,15 +81,17 @@ def load_watched_release(*, tracking_uri: str, cluster: str | None, alias: str) 
     registry = Registry(tracking_uri)
     versions = {kind: registry.version(pin.name, pin.version) for kind, pin in models.manifest.models.items()}
     begun = versions["duration"].tags.get("training_from")
+    trained_until = datetime.fromisoformat(until)
     return WatchedRelease(
         release.version,
         alias,
         models,
         None if begun is None else datetime.fromisoformat(begun),
-        datetime.fromisoformat(until),
+        trained_until,
         {kind: registry.run_metrics(pinned.run_id) for kind, pinned in versions.items()},
         versions["packing"].tags.get("dataset_digest", ""),
         gate_prediction_errors(release.verdict),
+        unjudged_days(registry.version(release.name, release.version).tags, trained_until),
     )
 
 
@@ -103,8 +108,9 @@ def monitor_release(
     """Make one pass over a loaded release; nothing is recorded.
 
     `live`: of a live scheduler that uses the release. `as_of` ends the log earlier, or later than its last
-    job: then what did not come in is missing. Raises NotFoundError when the lake lacks the cluster or the
-    release's training window.
+    job: then what did not come in is missing. Without it the release's `unjudged` days are left out: they lay
+    in the lake when it was built, and nothing has changed since. Raises NotFoundError when the lake lacks the
+    cluster or the release's training window.
     """
     from lucid_models.training import MAX_JOBS
 
@@ -117,6 +123,7 @@ def monitor_release(
         trained_until=release.trained_until,
         window_days=monitor_settings.window_days,
         as_of=as_of,
+        unjudged=release.unjudged,
     )
     tables = read_monitored(lake_uri, cluster, window, MAX_JOBS)
     health = check_data(tables)

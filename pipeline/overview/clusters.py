@@ -18,8 +18,9 @@ from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.decisions import Decision, read_decision
 from lucid_models.releases.manifest import ReleaseManifest, release_name
 from lucid_models.releases.obstacles import publication_obstacles
-from lucid_models.releases.store import read_manifest
+from lucid_models.releases.store import describe_release, read_manifest
 from pipeline.overview.monitored import MonitoredAtAGlance, read_passes
+from pipeline.release.beside_the_live import beside_the_live
 
 OLD_DAYS = 14  # as long as what training holds out by default: a log that ends before says little of today
 
@@ -67,14 +68,16 @@ class Missing:
 
 @dataclass(frozen=True)
 class ClusterAtAGlance:
-    """A cluster in one card. `obstacles`: what stands against publishing the challenger; `previous`: the
-    version that a rollback would go back to; `problem`: why something of it could not be read.
+    """A cluster in one card. `obstacles`: what stands against publishing the challenger; `beside_the_live`:
+    how that is beside the live release, in words; `previous`: the version that a rollback would go back to;
+    `problem`: why something of it could not be read.
     """
 
     name: str
     live: ReleaseAtAGlance | None
     challenger: ReleaseAtAGlance | None
     obstacles: Sequence[str]
+    beside_the_live: str
     previous: int | None
     monitored: MonitoredAtAGlance | None
     data: DataAtAGlance | None
@@ -117,6 +120,7 @@ def cluster_at_a_glance(
     """Read one cluster; without a registry no release of it is looked for."""
     live = challenger = previous = problem = None
     obstacles: list[str] = []
+    beside = ""
     if registry is not None:
         try:
             aliases = registry.aliases(release_name(name))
@@ -128,11 +132,16 @@ def cluster_at_a_glance(
                 release = registry.version(release_name(name), aliases[CHALLENGER])
                 challenger = _release_at_a_glance(registry, release)
                 obstacles = [str(each) for each in publication_obstacles(registry, release, named=False)]
+                if not obstacles:
+                    judged = describe_release(registry, release, CHALLENGER, whole_verdict=True)
+                    beside = beside_the_live(registry, judged, aliases.get(CHAMPION))
         except LucidError as error:
             problem = str(error)
     data = data_at_a_glance(lake, name)
     missing = tuple(_missing(data, live, challenger, monitored))
-    return ClusterAtAGlance(name, live, challenger, obstacles, previous, monitored, data, missing, problem)
+    return ClusterAtAGlance(
+        name, live, challenger, obstacles, beside, previous, monitored, data, missing, problem
+    )
 
 
 def _release_at_a_glance(registry: Registry, release: RegisteredVersion) -> ReleaseAtAGlance:

@@ -23,6 +23,7 @@ from pipeline.overview.release_contents import (
     release_parts,
     says_when_jobs_start,
 )
+from pipeline.release.beside_the_live import beside_the_live
 from simulator.gate.report import QUEUING_FILE
 
 
@@ -31,15 +32,16 @@ class ReleasePage:
     """A release with its verdict, what differs from `before` (the release that was live, else the newest
     older one), its parts and models, what stands against publishing it, and what its numbers rest on.
 
-    `champion`: the live version; `previous`: the one that a rollback from this release would go back to, None
-    unless it is live. `queuing`: rows {virtual_cluster, jobs, POLICY: mean queuing delay (s), ...}, or None
-    where the verdict was kept without.
+    `champion`: the live version; `beside_the_live`: how this one is beside it, in words; `previous`: the one
+    that a rollback from this release would go back to, None unless it is live. `queuing`: rows
+    {virtual_cluster, jobs, POLICY: mean queuing delay (s), ...}, or None where the verdict was kept without.
     """
 
     release: ReleaseInfo
     turned_down: Decision | None
     live: bool
     champion: int | None
+    beside_the_live: str
     previous: int | None
     before: int | None
     differences: Sequence[Difference]
@@ -71,6 +73,7 @@ def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> Relea
         turned_down=read_rejection(stored[version]),
         live=champion == version,
         champion=champion,
+        beside_the_live=beside_the_live(registry, release, champion),
         previous=aliases.get(PREVIOUS) if champion == version else None,
         before=before,
         differences=_differences(registry, stored, before, release),

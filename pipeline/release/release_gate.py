@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from foundation.errors import ReleaseRefusedError
+
 POLICY_COLUMNS = (
     *("policy", "jobs", "mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "mean_slowdown"),
     *("utilisation_pct", "preemptions", "colocated_jobs", "mean_pred_err_pct", "p99_pred_err_pct"),
@@ -11,17 +13,26 @@ CONSTRAINT_COLUMNS = ("name", "challenger", "reference", "limit", "passed", "sen
 
 
 def read_verdict(
-    *, tracking_uri: str, cluster: str, version: int | None = None, named: bool = False
+    *,
+    tracking_uri: str,
+    cluster: str,
+    version: int | None = None,
+    named: bool = False,
+    replaces: int | None = None,
 ) -> dict[str, Any]:
-    """Return {cluster, version, approved, reason, summary} of a cluster's release (default: the challenger).
+    """Return {cluster, version, live, approved, reason, beside, summary} of a cluster's release (default: the
+    challenger).
 
     `approved`: the gate approved it and nothing else stands against publishing it now (`named`: a person
-    named this version). `summary` is Markdown for the person who approves. Raises NotFoundError when there is
-    no such release.
+    named this version; `replaces`: in place of which one, 0: none). `live`: what it would replace (0: none),
+    for `publish_release(replaces=...)`; `beside`: how it is beside that one. `summary` is Markdown for the
+    person who approves. Raises NotFoundError when there is no such release.
     """
     from lucid_models.registry import Registry
+    from lucid_models.releases.aliases import CHAMPION
     from lucid_models.releases.lifecycle import show_release
-    from lucid_models.releases.obstacles import publication_obstacles
+    from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
+    from pipeline.release.beside_the_live import beside_the_live
 
     if version is None:
         release = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger")
@@ -29,6 +40,12 @@ def read_verdict(
         release = show_release(tracking_uri=tracking_uri, cluster=cluster, version=version)
     registry = Registry(tracking_uri)
     obstacles = publication_obstacles(registry, registry.version(release.name, release.version), named=named)
+    live = registry.aliases(release.name).get(CHAMPION)
+    if replaces is not None and live != release.version:
+        try:
+            check_not_expired(cluster, release.version, replaces=replaces, live=live)
+        except ReleaseRefusedError as expired:
+            obstacles = [expired, *obstacles]
     sentence = str((release.verdict or {}).get("sentence", ""))
     if obstacles:
         sentence = " ".join(str(obstacle) for obstacle in obstacles)
@@ -38,12 +55,15 @@ def read_verdict(
     if release.choice is not None:
         preferred = " and ".join(release.choice["preference"])
         what += f" It is point {release.choice['point']} of a front for {preferred}."
+    beside = beside_the_live(registry, release, live)
     return {
         "cluster": release.cluster,
         "version": int(release.version),
+        "live": live or 0,
         "approved": not obstacles,
         "reason": f"Release {release.version} of cluster {release.cluster} is {word}: {reason}",
-        "summary": f"**{sentence}**\n\n{what}",
+        "beside": beside,
+        "summary": f"**{sentence}**\n\n{what}\n\n{beside}",
     }
 
 

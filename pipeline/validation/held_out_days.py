@@ -1,6 +1,7 @@
 """On which days a release is to be judged: as many as it was built with, by default."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,7 +11,7 @@ from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from pipeline.release.current_release import find_current_release
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span
 
-HOLD_OUT_TAG = "hold_out_days"
+HOLD_OUT_TAG, LOG_END_TAG = "hold_out_days", "log_end"
 DAY = timedelta(days=1)
 
 
@@ -25,9 +26,34 @@ class HeldOutDays:
 USUAL_DAYS = HeldOutDays(DEFAULT_HOLD_OUT_DAYS)
 
 
-def record_held_out(tracking_uri: str, release: ReleaseInfo, days: int) -> None:
-    """Keep with a release how many days it was built to be judged on."""
-    Registry(tracking_uri).set_version_tag(release.name, release.version, HOLD_OUT_TAG, str(days))
+def record_held_out(
+    tracking_uri: str, release: ReleaseInfo, days: int, *, lake_uri: str | None = None
+) -> None:
+    """Keep with a release how many days it was built to be judged on, and where the lake's log ended then."""
+    registry = Registry(tracking_uri)
+    registry.set_version_tag(release.name, release.version, HOLD_OUT_TAG, str(days))
+    if lake_uri is not None:
+        _, last = submission_span(lake_uri, release.cluster)
+        registry.set_version_tag(release.name, release.version, LOG_END_TAG, last.isoformat())
+
+
+@dataclass(frozen=True)
+class UnjudgedDays:
+    """Days that were in the lake when a release was built, behind those that it was built to be judged on: it
+    was built as if the log had ended at `start`.
+    """
+
+    start: datetime
+    end: datetime
+
+
+def unjudged_days(tags: Mapping[str, str], trained_until: datetime) -> UnjudgedDays | None:
+    """Return them by the tags of a release; None where there are none, or nothing says so."""
+    if HOLD_OUT_TAG not in tags or LOG_END_TAG not in tags:
+        return None
+    start = trained_until + int(tags[HOLD_OUT_TAG]) * DAY
+    end = datetime.fromisoformat(tags[LOG_END_TAG])
+    return UnjudgedDays(start, end) if end > start else None
 
 
 def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) -> HeldOutDays:

@@ -130,6 +130,7 @@ def test_forms_as_they_open_work_where_there_is_a_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing names the cluster or its days: there is one, and its release was built with a day held out."""
+    from lucid_models.registry import Registry
     from lucid_models.releases.lifecycle import build_release, show_release
     from pipeline.validation.held_out_days import record_held_out
 
@@ -147,7 +148,9 @@ def test_forms_as_they_open_work_where_there_is_a_cluster(
         assert states[dag_bag.dags[dag_id].roots[0].task_id] == {"success"}
         if dag_id == "validate_release":
             assert "of small is" in note_of(run)
-    assert show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").cluster == "small"
+    challenger = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
+    tags = Registry(shop.uri).version(challenger.name, challenger.version).tags
+    assert tags["log_end"].startswith("2020-04-11T12:00")
 
 
 def test_two_clusters_in_one_run_are_both_served(dag_bag: Any, small_lake: Path, trained: None) -> None:

@@ -20,12 +20,16 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     record: dict[str, Any] = {"published": [], "approved": True}
 
-    def read_verdict(*, tracking_uri: str, cluster: str, version: int | None, named: bool) -> dict[str, Any]:
+    def read_verdict(
+        *, tracking_uri: str, cluster: str, version: int | None, named: bool, replaces: int | None
+    ) -> dict[str, Any]:
         assert named
+        record["asked to replace"] = replaces
         word = "approved" if record["approved"] else "refused"
         return {
             "cluster": cluster,
             "version": version or 7,
+            "live": 5,
             "approved": record["approved"],
             "reason": f"Release {version or 7} is {word}: mean JCT.",
             "summary": "**mean JCT**",
@@ -39,8 +43,9 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             self.moved = f"champion of {cluster}: none -> {version}"
 
     def publish_release(
-        *, tracking_uri: str, cluster: str, version: int, named: bool, by: str, because: str
+        *, tracking_uri: str, cluster: str, version: int, replaces: int, named: bool, by: str, because: str
     ) -> Published:
+        assert replaces == 5, "what was live when the verdict was checked, however long a person took"
         assert named  # by the form: what was rolled back meanwhile may go live again
         record["decided"] = (by, because)
         record["published"].append((tracking_uri, cluster, version))
@@ -106,7 +111,8 @@ def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
     monkeypatch.delenv("LUCID_REQUIRE_APPROVAL", raising=False)
     if installation is not None:
         monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", installation)
-    publish_dag().test(run_conf={**FORM, **form})
+    publish_dag().test(run_conf={**FORM, **form, "replaces": 5})
+    assert registry["asked to replace"] == 5
     assert asked == ["Publish release 7 of cluster small?"]
     assert registry["published"] == [("http://127.0.0.1:1", "small", 7)]
     assert registry["decided"] == ("Ann", "the gate is right")

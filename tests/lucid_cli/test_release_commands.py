@@ -38,6 +38,7 @@ class History:
 
     said: dict[str, Any]
     unjudged: subprocess.CompletedProcess[str]
+    expired: subprocess.CompletedProcess[str]
     shown: str
 
 
@@ -73,13 +74,14 @@ def history(
     said["explained"] = shell.document("explain", "--model", "packing", "--release", "champion")
     said["rebuilt"] = shell.document("release", "build", *days, *pinned, "--setting", "profiling_limit_s=100")
     said["judged again"] = shell.document("release", "validate")
+    expired = shell.run("release", "publish", "--replaces", "0")
     said["replaced"] = shell.document("release", "publish", "--cluster", CLUSTER)
     shown = shell.run("release", "show").stdout
     said["rolled back"] = shell.document("release", "rollback")
     said["champion"] = shell.document("release", "show", "--alias", "champion")
     said["listed"] = shell.document("release", "list", "--cluster", CLUSTER)
     assert (shell.folder / "verdict" / "verdict.md").is_file()
-    yield History(said, unjudged, shown)
+    yield History(said, unjudged, expired, shown)
     forget_monitoring(mlflow_server)
     forget_releases(mlflow_server)
 
@@ -125,6 +127,12 @@ def test_what_was_not_judged_is_not_published(history: History) -> None:
     refused = history.unjudged
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "lucid release validate" in refused.stderr
+
+
+def test_what_was_to_replace_another_release_than_the_live_one_is_not_published(history: History) -> None:
+    refused = history.expired
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "has expired: it was to go live when none was, and release 1 is live now." in refused.stderr
 
 
 def test_all_releases_are_listed_the_newest_first(history: History) -> None:

@@ -286,6 +286,39 @@ def test_of_two_publishers_one_gives_up(shop: Any, monkeypatch: pytest.MonkeyPat
     assert aliases(shop.uri)["champion"] == first
 
 
+def test_a_publication_that_came_and_went_in_between_holds(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    write = Registry.set_version_tag
+
+    def overtaken(self: Registry, name: str, version: int, key: str, value: str) -> None:
+        monkeypatch.setattr(Registry, "set_version_tag", write)
+        publish_release(tracking_uri=shop.uri, cluster="small", version=first)
+        write(self, name, version, key, value)
+
+    monkeypatch.setattr(Registry, "set_version_tag", overtaken)
+    with pytest.raises(ReleaseRefusedError, match=f"Another publication.*release {first} is live"):
+        publish_release(tracking_uri=shop.uri, cluster="small", version=second)
+    assert aliases(shop.uri)["champion"] == first
+    assert "transition" not in Registry(shop.uri).model_tags(SMALL)
+
+
+def test_a_request_to_publish_expires_when_another_release_goes_live(shop: Any) -> None:
+    asked, newer = shop.approved(1), shop.approved(2)
+    small = {"tracking_uri": shop.uri, "cluster": "small"}
+    publish_release(**small, version=newer, replaces=0)
+    with pytest.raises(ReleaseRefusedError, match="in place of release 7, and release 2 is live now"):
+        publish_release(**small, version=asked, replaces=7)
+    with pytest.raises(
+        ReleaseRefusedError, match=r"has expired: it was to go live when none was.*--replaces 2"
+    ):
+        publish_release(**small, version=asked, replaces=0)
+    assert aliases(shop.uri)["champion"] == newer
+    for _ in range(2):  # a task that is tried again after it has moved the alias
+        assert publish_release(**small, version=asked, replaces=newer).version == asked
+
+
 def test_build_killed_before_registration_leaves_no_release(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,7 @@ def build_picked_release(
         origin=SettingsOrigin(choice, {SEARCH_DATASET: front.study}),
         parts=base.parts,
     )
-    record_held_out(tracking_uri, release, held_out.days)
+    record_held_out(tracking_uri, release, held_out.days, lake_uri=lake_uri)
     registry = Registry(tracking_uri)
     tags = {
         "picked_point": front_id,

@@ -91,7 +91,9 @@ def plan_around(
     )
 
 
-def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: str) -> ReleaseInfo:
+def build_challenger(
+    study: TuningStudy, proposal: Proposal, *, tracking_uri: str, lake_uri: str | None = None
+) -> ReleaseInfo:
     """Build a proposal's release, which becomes the challenger; the same proposal again is the same release.
 
     Raises BadInputError when the proposal did not pass its guard, or when a model learned later than the
@@ -122,7 +124,7 @@ def build_challenger(study: TuningStudy, proposal: Proposal, *, tracking_uri: st
         origin=SettingsOrigin(datasets={SETTINGS_DATASET: study.sha256}),
         parts=parts,
     )
-    record_held_out(tracking_uri, release, study.hold_out_days)
+    record_held_out(tracking_uri, release, study.hold_out_days, lake_uri=lake_uri)
     registry = Registry(tracking_uri)
     for key, value in _tags(study, proposal).items():
         registry.set_version_tag(release.name, release.version, key, value)

@@ -63,10 +63,10 @@ def propose_settings(*, study_uri: str, tracking_uri: str, progress: Progress = 
     }
 
 
-def build_tuned_release(*, study_uri: str, tracking_uri: str) -> dict[str, Any]:
+def build_tuned_release(*, study_uri: str, tracking_uri: str, lake_uri: str) -> dict[str, Any]:
     """Build the proposal's release, the challenger; returns its name and version, and what validates it."""
     study = load_study(study_uri)
-    release = build_challenger(study, read_proposal(study), tracking_uri=tracking_uri)
+    release = build_challenger(study, read_proposal(study), tracking_uri=tracking_uri, lake_uri=lake_uri)
     return {
         "name": release.name,
         "version": release.version,

@@ -84,7 +84,9 @@ class BuildReleaseOperator(LucidOperator):
             parts=decided.parts,
             training_until=datetime.fromisoformat(self.training_until),
         )
-        record_held_out(settings.tracking_uri(), release, int(self.hold_out_days))
+        record_held_out(
+            settings.tracking_uri(), release, int(self.hold_out_days), lake_uri=str(self.lake_uri)
+        )
         inputs = {"lake_uri": self.lake_uri, "hold_out_days": self.hold_out_days, "as_of": self.as_of}
         self.announce_built(context, release.cluster, release.version, **inputs)
         tell(
@@ -184,7 +186,8 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
     `cluster` and `version`: empty: those of the event that started this run (of several the first; the rest
     is handed on), else the only cluster that has a release, and its challenger. The registry's word counts,
     not the event's: the event only says which. One that was rolled back goes live again only when the form
-    names it.
+    names it. `replaces`: what the person who filled the form saw live; the request has expired if that no
+    longer is.
     """
 
     operator_extra_links = (ReleaseLink(), MlflowLink())
@@ -192,9 +195,12 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
     asset: Verbatim[Any]
     cluster: Any = None
     version: Any = None
+    replaces: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
-        """Look the verdict up; returns cluster, version, whether the form named it, approved, the reason."""
+        """Look the verdict up; returns cluster, version, what is live now, whether the form named the
+        version, approved, the reason.
+        """
         from foundation.errors import ReleaseRefusedError
         from lucid_models.releases.clusters import which_cluster
         from pipeline.release.release_gate import read_verdict
@@ -209,6 +215,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
             cluster=cluster,
             version=int(version) if version else None,
             named=bool(self.version),
+            replaces=None if self.replaces is None else int(self.replaces),
         )
         result["named"] = bool(self.version)
         self.about_release(cluster, int(result["version"]))
@@ -227,14 +234,17 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
 class PublishReleaseOperator(LucidOperator, is_step=True):
     """Move a cluster's `champion` to an approved release. Publishing the champion again changes nothing.
 
-    Unless the form `named` it, a release that was rolled back while a person was asked stays so. `reason`:
-    why the run was started, kept where the `approval` gives none.
+    `replaces`: the version that was live when the verdict was checked (0: none); when another one went live
+    while a person was asked, the request has expired and nothing moves. Unless the form `named` it, a release
+    that was rolled back meanwhile stays so. `reason`: why the run was started, kept where the `approval`
+    gives none.
     """
 
     operator_extra_links = (ReleaseLink(), MlflowLink())
 
     cluster: Any
     version: Any
+    replaces: Any
     named: Any = True
     approval: Any = None
     reason: Any = None
@@ -248,6 +258,7 @@ class PublishReleaseOperator(LucidOperator, is_step=True):
             tracking_uri=settings.tracking_uri(),
             cluster=self.cluster,
             version=int(self.version),
+            replaces=None if self.replaces is None else int(self.replaces),
             named=bool(self.named),
             by=by,
             because=because or str(self.reason or ""),

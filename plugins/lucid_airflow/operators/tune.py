@@ -120,7 +120,9 @@ class BuildTunedReleaseOperator(LucidOperator):
         """Build; returns the release's name and version."""
         from pipeline.search.tuning.steps import build_tuned_release
 
-        built = build_tuned_release(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
+        built = build_tuned_release(
+            study_uri=self.study_uri, tracking_uri=settings.tracking_uri(), lake_uri=str(self.lake_uri)
+        )
         inputs = {name: built[name] for name in ("hold_out_days", "as_of")}
         self.announce_built(context, built["cluster"], built["version"], lake_uri=self.lake_uri, **inputs)
         tell(

@@ -32,12 +32,19 @@ def router() -> Any:
     api = APIRouter()
 
     def answered(read: Callable[[], Any], user: Any) -> dict[str, Any]:
-        """What was read, what the person may do, and where MLflow is; our errors in words."""
+        """What was read, what the person may do, where MLflow is, and whether a publication must be approved;
+        our errors in words.
+        """
         with errors_in_words():
             overview = to_jsonable(read())
         may = {action: may_start(user, dag_id) for action, dag_id in ACTIONS.items()}
         may["approve"] = may_answer(user, ACTIONS["publish"])
-        return {**overview, "may": may, "mlflow": settings.mlflow_ui_url()}
+        return {
+            **overview,
+            "may": may,
+            "mlflow": settings.mlflow_ui_url(),
+            "approval_required": settings.approval_required(),
+        }
 
     @api.get("/overview")
     def overview(user: GetUserDep) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a person is asked about can be published: one list of obstacles serves the question and the deed."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,52 @@ def test_what_publication_would_refuse_is_said_before_a_person_is_asked(
     with pytest.raises(LucidError) as caught:
         publish_release(tracking_uri=shop.uri, cluster="small")
     assert str(caught.value) in before["reason"]
+
+
+def test_a_person_is_told_what_is_live_which_is_newer_and_the_change_against_it(shop: ReleaseShop) -> None:
+    small: dict[str, Any] = {"tracking_uri": shop.uri, "cluster": "small"}
+    old, new = shop.approved(1), shop.approved(2)
+
+    def judge(version: int, champion: int | None) -> None:
+        verdict = {
+            "approved": True,
+            "sentence": "No loss was found.",
+            "reference": "champion" if champion else "fifo",
+            "subject": {"champion_release": champion},
+            "objective": {
+                "name": "mean_jct_s",
+                "change_pct": -3.04,
+                "change_low_pct": -5,
+                "change_high_pct": -1,
+            },
+        }
+        record_verdict(**small, version=version, verdict=verdict)
+
+    judge(new, None)
+    first = read_verdict(**small, version=new)
+    assert (first["live"], first["beside"]) == (0, "Nothing is live: schedulers go by their heuristic.")
+    publish_release(**small, version=new)
+    judge(old, 7)
+    stale = read_verdict(**small, version=old)
+    assert stale["live"] == new
+    assert f"Live is release {new}, built" in stale["summary"]
+    assert (
+        "is OLDER: publishing it is a step back. The gate judged it against release 7, not" in stale["beside"]
+    )
+    judge(old, new)
+    measured = read_verdict(**small, version=old)["beside"]
+    assert measured.endswith(f"Against release {new} the gate measured -3.0 % in mean JCT (-5.0 to -1.0 %).")
+
+
+def test_a_form_that_names_another_live_release_is_refused_before_a_person_is_asked(
+    shop: ReleaseShop,
+) -> None:
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    asked = {"tracking_uri": shop.uri, "cluster": "small", "version": shop.approved(2)}
+    assert read_verdict(**asked, replaces=1)["approved"]
+    expired = read_verdict(**asked, replaces=0)
+    assert not expired["approved"]
+    assert "has expired" in expired["reason"]
 
 
 def test_an_approved_release_is_asked_about_and_one_rolled_back_if_a_person_names_it(

@@ -48,8 +48,9 @@ export function Followed({ run }) {
 // A button that says what it does. `act(reason)` does it and may return the address to go to, or a run, which is
 // followed below the button. With `confirm`, a sentence, people are asked first; with `reason`, the label of a
 // field, also why, in at least `reasonLength` characters. Without the right (`may` is false) it stays visible and
-// says so (`silent`: another button beside it does).
-export function Act({ label, act, may = true, silent = false, confirm, reason, reasonLength = 0, danger = false, disabled = false }) {
+// says so (`silent`: another button beside it does). `instead` stands in its place, until what was started here is
+// followed.
+export function Act({ label, act, may = true, silent = false, instead, confirm, reason, reasonLength = 0, danger = false, disabled = false }) {
   const [asking, setAsking] = useState(false);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState(null);
@@ -79,7 +80,7 @@ export function Act({ label, act, may = true, silent = false, confirm, reason, r
   return h(
     VStack,
     { align: "start", gap: 2 },
-    h(Button, { size: "sm", colorPalette, variant: danger ? "outline" : "solid", loading: busy && !asking, disabled, onClick: confirm ? () => setAsking(true) : run }, label),
+    instead && !started ? instead : h(Button, { size: "sm", colorPalette, variant: danger ? "outline" : "solid", loading: busy && !asking, disabled: disabled || Boolean(instead), onClick: confirm ? () => setAsking(true) : run }, label),
     problem && !asking && h(Problem, null, problem),
     started && h(Followed, { run: started }),
     confirm &&

@@ -11,8 +11,9 @@ const WAITS = ["awaiting_input", "deferred"];
 
 const taskAddress = ({ runId, taskId }) => `dags/${DAG_ID}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${taskId}`;
 
-// What waits, oldest first: { cluster, version, reason, subject, askedAt, runId, taskId, mapIndex, options }; the
-// reason is what the gate said.
+// What waits, oldest first: { cluster, version, live, beside, reason, subject, askedAt, runId, taskId, mapIndex,
+// options }; `live` is the version that was live when it was asked (0: none), `beside` how this one is beside that,
+// the reason is what the gate said.
 async function readWaiting() {
   const states = WAITS.map((state) => `&state=${state}`).join("");
   const { hitl_details: asked } = await airflow("GET", `dags/${DAG_ID}/dagRuns/~/hitlDetails?response_received=false&limit=100&order_by=created_at${states}`);
@@ -20,8 +21,8 @@ async function readWaiting() {
     asked.map(async ({ subject, created_at: askedAt, options, task_instance: task }) => {
       const waiting = { subject, askedAt, options, runId: task.dag_run_id, taskId: task.task_id, mapIndex: task.map_index };
       const judged = await airflow("GET", `${taskAddress({ ...waiting, taskId: "check_verdict" })}/xcomEntries/return_value?stringify=false`);
-      const { cluster, version, reason } = judged.value;
-      return { ...waiting, cluster, version: Number(version), reason };
+      const { cluster, version, live, beside, reason } = judged.value;
+      return { ...waiting, cluster, version: Number(version), live, beside, reason };
     }),
   );
 }
@@ -40,16 +41,21 @@ export function useAnswered() {
 }
 
 const CONSEQUENCE = {
-  Approve: ({ cluster, version }, live) =>
+  Approve: ({ cluster, version, beside }, live) =>
     live === version
       ? `Release ${version} of ${cluster} is live already: nothing changes.`
-      : `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. Its schedulers follow at their next poll.`,
+      : `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. ${beside} Its schedulers follow at their next poll.`,
   Reject: ({ cluster, version }, live) =>
     `Release ${version} of ${cluster} stays where it is, and ${live ? `release ${live} stays live` : "nothing goes live"}.`,
 };
 
-// One question with its buttons; `live`: the version that an approval replaces; `may`: whether this person may
-// answer, by `answer`; `about`: what the gate said stands beside it, with the way to all about the release.
+// Whether another release went live since it was asked: what would be approved was weighed against the one before.
+const expired = ({ version, live: replaces }, live) =>
+  replaces !== undefined && live !== version && (live ?? 0) !== replaces;
+
+// One question with its buttons; `live`: the version that is live now; `may`: whether this person may answer, by
+// `answer`; `about`: what the gate said stands beside it, with the way to all about the release. An expired one can
+// only be rejected.
 export const Approval = ({ waiting, live, may, answer, about = false }) =>
   h(
     VStack,
@@ -68,6 +74,13 @@ export const Approval = ({ waiting, live, may, answer, about = false }) =>
         `${waiting.reason} `,
         h(Go, { to: `/plugin/lucid/releases/${encodeURIComponent(waiting.cluster)}/${waiting.version}` }, "All about this release"),
       ),
+    expired(waiting, live)
+      ? h(
+          Text,
+          { color: "fg.warning" },
+          `It has expired: it was asked when ${waiting.live ? `release ${waiting.live}` : "nothing"} was live, and now ${live ? `release ${live}` : "nothing"} is. Reject it; whoever still wants release ${waiting.version} publishes it from its page.`,
+        )
+      : h(Text, null, waiting.beside),
     h(
       HStack,
       { wrap: "wrap", align: "start" },
@@ -76,6 +89,7 @@ export const Approval = ({ waiting, live, may, answer, about = false }) =>
           key: option,
           label: option,
           may,
+          disabled: option === "Approve" && expired(waiting, live),
           silent: i < waiting.options.length - 1,
           danger: option === "Reject",
           confirm: CONSEQUENCE[option]?.(waiting, live) ?? waiting.subject,

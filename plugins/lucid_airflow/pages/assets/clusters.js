@@ -6,6 +6,7 @@ import { Card, Go, Line, Out, Problem, Time, Waiting, Word, h, keptPage, muted }
 import { Curve } from "./charts.js";
 import { count, figure } from "./words.js";
 import { useReading } from "./reading.js";
+import { StartRun, judgingIsAsked, trainingIsAsked, useUnderWay } from "./under_way.js";
 
 const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;
 const ALL_OPEN = 4; // clusters; with more of them each is a line that opens
@@ -25,13 +26,13 @@ export function Decided({ decision }) {
 }
 
 // The buttons that move a cluster's live release; schedulers follow it.
-export const PublishButton = ({ cluster, version, live, may }) =>
+export const PublishButton = ({ cluster, version, live, beside, may }) =>
   h(Act, {
     label: `Publish release ${version}`,
     may,
-    confirm: `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. Its schedulers follow at their next poll. Where an approval is required, a person is asked first.`,
+    confirm: `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. ${beside} Its schedulers follow at their next poll. Where an approval is required, a person is asked first.`,
     reason: "Why? It is kept with the release.",
-    act: (reason) => trigger("publish_release", { cluster, version, reason }),
+    act: (reason) => trigger("publish_release", { cluster, version, replaces: live ?? 0, reason }),
   });
 
 export const RollbackButton = ({ cluster, live, previous, may }) =>
@@ -64,7 +65,7 @@ function Release({ cluster, release, mlflow, children }) {
 }
 
 function Challenger({ cluster, seen }) {
-  const { name, live, challenger, obstacles } = cluster;
+  const { name, live, challenger, obstacles, beside_the_live: beside } = cluster;
   if (!challenger) return muted(live ? "None: the newest release is live." : "None was built.");
   return h(
     Release,
@@ -74,7 +75,7 @@ function Challenger({ cluster, seen }) {
       .map((obstacle, i) => h(Text, { key: i, color: "fg.error" }, obstacle)),
     challenger.verdict &&
       !obstacles.length &&
-      h(PublishButton, { cluster: name, version: challenger.version, live: live?.version, may: seen.may.publish }),
+      h(PublishButton, { cluster: name, version: challenger.version, live: live?.version, beside, may: seen.may.publish }),
   );
 }
 
@@ -134,23 +135,34 @@ function Data({ cluster: { name, data } }) {
   );
 }
 
-const BROUGHT_BY = {
-  retrain_models: "Train the models",
-  validate_release: "Let the gate judge it",
-  monitor_live: "Look how it does",
+// The runs that bring what is missing: what the button says, and what people are asked before.
+const STARTS = {
+  retrain_models: ({ name }, { may, approval_required: required }) => ({
+    label: "Train the models",
+    may: may.retrain,
+    confirm: trainingIsAsked(name, required),
+  }),
+  validate_release: ({ name, challenger }, { may, approval_required: required }) => ({
+    label: "Let the gate judge it",
+    may: may.validate,
+    confirm: judgingIsAsked(name, challenger.version, required),
+  }),
+  monitor_live: (_, { may }) => ({
+    label: "Monitor it, without retraining",
+    may: may.monitor,
+    conf: { may_retrain: false },
+  }),
 };
-const ALLOWED_AS = { retrain_models: "retrain", validate_release: "validate", monitor_live: "monitor" };
 
 // What a cluster lacks, with what brings it: a page, or a run that is started here.
-const Missing = ({ cluster, may }) =>
+const Missing = ({ cluster, seen, runs }) =>
   cluster.missing.map(({ sentence, dag_id: dagId }) =>
     h(
       HStack,
       { key: sentence, wrap: "wrap" },
       h(Text, null, sentence),
       dagId === "ingest_logs" && h(Go, { to: "/plugin/lucid/ingest" }, "Bring a log"),
-      dagId in BROUGHT_BY &&
-        h(Act, { label: BROUGHT_BY[dagId], may: may[ALLOWED_AS[dagId]], act: () => trigger(dagId, { cluster: cluster.name }) }),
+      dagId in STARTS && h(StartRun, { runs, dagId, cluster: cluster.name, ...STARTS[dagId](cluster, seen) }),
     ),
   );
 
@@ -168,7 +180,7 @@ export const Row = ({ cluster: { name, live, challenger, monitored, data } }) =>
     data && h(Text, { color: data.old ? "fg.warning" : "fg.muted" }, `data until ${data.last_day}`),
   );
 
-const Cluster = ({ cluster, seen }) => {
+const Cluster = ({ cluster, seen, runs }) => {
   const { name, live, previous } = cluster;
   const { may } = seen;
   return h(
@@ -189,13 +201,14 @@ const Cluster = ({ cluster, seen }) => {
     h(Line, { label: "Challenger" }, h(Challenger, { cluster, seen })),
     cluster.monitored && h(Line, { label: "Monitoring" }, h(Monitored, { monitored: cluster.monitored })),
     cluster.data && h(Line, { label: "Data" }, h(Data, { cluster })),
-    cluster.missing.length > 0 && h(Line, { label: "Missing" }, h(Missing, { cluster, may })),
+    cluster.missing.length > 0 && h(Line, { label: "Missing" }, h(Missing, { cluster, seen, runs })),
   );
 };
 
 // The place "": all clusters.
 export function Clusters() {
   const { value, problem } = useReading("overview");
+  const runs = useUnderWay();
   const clusters = value?.clusters ?? [];
   const open = clusters.length <= ALL_OPEN;
   return h(
@@ -212,8 +225,8 @@ export function Clusters() {
       h(Text, null, "There is no cluster yet. ", h(Go, { to: "/plugin/lucid/ingest" }, "Bring the log of one"), "."),
     clusters.map((cluster) =>
       open
-        ? h(Cluster, { key: cluster.name, cluster, seen: value })
-        : h("details", { key: cluster.name }, h("summary", { style: { cursor: "pointer" } }, h(Row, { cluster })), h(Cluster, { cluster, seen: value })),
+        ? h(Cluster, { key: cluster.name, cluster, seen: value, runs })
+        : h("details", { key: cluster.name }, h("summary", { style: { cursor: "pointer" } }, h(Row, { cluster })), h(Cluster, { cluster, seen: value, runs })),
     ),
   );
 }

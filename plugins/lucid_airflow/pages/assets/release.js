@@ -1,12 +1,12 @@
 // The page of a release: the verdict in words, what decided it, what differs, what it rests on.
 
-import { Act, trigger } from "./acting.js";
 import { Approval, useAnswered, useWaiting } from "./approvals.js";
 import { AgainstLimit, Changes, Dots } from "./charts.js";
 import { Card, Go, Out, Problem, Rows, Time, Waiting, Word, h, muted } from "./cards.js";
 import { Decided, PublishButton, RollbackButton } from "./clusters.js";
 import { count, duration, figure, plain, spoken } from "./words.js";
 import { useReading } from "./reading.js";
+import { StartRun, judgingIsAsked, trainingIsAsked, useUnderWay } from "./under_way.js";
 
 const { HStack, Heading, Text, VStack } = globalThis.ChakraUI;
 
@@ -79,22 +79,38 @@ function Queuing({ rows }) {
 // What a person does with it: answer the question that waits, publish it, take it back, have it judged; where
 // something stands against it, train again.
 function Decision({ seen, version }) {
-  const { release, live, champion, previous, obstacles, may } = seen;
+  const { release, live, champion, beside_the_live: beside, previous, obstacles, may, approval_required: required } = seen;
   const { cluster } = release;
   const { value: waiting } = useWaiting();
+  const runs = useUnderWay();
   const { answer, going } = useAnswered();
   const asked = waiting?.find((each) => each.cluster === cluster && each.version === version);
   if (asked) return h(Approval, { waiting: asked, live: champion, may: may.approve, answer });
   if (going.length) return going;
   if (live) return previous ? h(RollbackButton, { cluster, live: version, previous, may: may.rollback }) : null;
-  if (!obstacles.length) return h(PublishButton, { cluster, version, live: champion, may: may.publish });
-  const judge = { may: may.validate, act: () => trigger("validate_release", { cluster, version }) };
-  if (!release.verdict) return h(Act, { label: "Let the gate judge it", ...judge });
+  if (!obstacles.length) return h(PublishButton, { cluster, version, live: champion, beside, may: may.publish });
+  const judge = {
+    runs,
+    dagId: "validate_release",
+    cluster,
+    conf: { version },
+    may: may.validate,
+    confirm: judgingIsAsked(cluster, version, required),
+  };
+  if (!release.verdict) return h(StartRun, { label: "Let the gate judge it", ...judge });
   return h(
     HStack,
     { wrap: "wrap", align: "start" },
-    h(Act, { label: "Train the models anew", may: may.retrain, silent: true, act: () => trigger("retrain_models", { cluster }) }),
-    h(Act, { label: "Have it judged again", ...judge }),
+    h(StartRun, {
+      runs,
+      dagId: "retrain_models",
+      cluster,
+      label: "Train the models anew",
+      may: may.retrain,
+      silent: true,
+      confirm: trainingIsAsked(cluster, required),
+    }),
+    h(StartRun, { label: "Have it judged again", ...judge }),
   );
 }
 
