@@ -1,0 +1,77 @@
+"""Every form as it opens, on a real local stack: each run ends, and says what became of it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_logs.lake import Lake
+from cluster_logs.throughput import derive_throughput
+from local_stack.stack import connect, down, up
+from local_stack.stack_config import StackConfig
+from lucid_cli.demo import OVER, POLL_S
+from tests.conftest import fill_small_lake, free_port, register_small_models
+from tests.dags.test_default_forms import REQUIRED, SIZES
+from tests.dags.test_forms import DAGS
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(1800)]
+
+# One takes back what is to be published, one brings a second cluster: before it each form means the only one.
+LAST = ("rollback_release", "ingest_logs")
+ALL_SIZES: dict[str, dict[str, Any]] = {**SIZES, "ingest_logs": {"days": 2}}
+
+
+@pytest.fixture
+def stack(tmp_path: Path, small_model_files: dict[str, list[Path]]) -> Iterator[StackConfig]:
+    """A stack with ten days of a small cluster and two releases of it, the second one live."""
+    from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict
+    from pipeline.validation.held_out_days import record_held_out
+
+    config = StackConfig(tmp_path / "state", free_port(), free_port())
+    fill_small_lake(config.state_dir / "lake")
+    lake = Lake(str(config.state_dir / "lake"))
+    lake.replace_derived_throughput("small", derive_throughput(lake.iter_jobs("small")))
+    try:
+        up(config)
+        register_small_models(config.mlflow_url, small_model_files)
+        small: dict[str, Any] = {"tracking_uri": config.mlflow_url, "cluster": "small"}
+        for number in (1, 2):
+            versions = dict.fromkeys(("packing", "throughput", "duration"), number)
+            built = build_release(**small, versions=versions, settings={"allow_simulated_profiles": True})
+            record_held_out(config.mlflow_url, built, 1)
+            verdict = {"approved": True, "sentence": "No loss was found."}
+            record_verdict(**small, version=built.version, verdict=verdict)
+            publish_release(**small, version=built.version)
+        yield config
+    finally:
+        down(config.state_dir)
+
+
+def run_all(config: StackConfig, dag_ids: list[str]) -> dict[str, tuple[str, str]]:
+    """Start these forms at once; how each run ended, and the sentence that it left."""
+    with connect(config) as airflow:
+        runs = {
+            dag_id: airflow.trigger(dag_id, {**REQUIRED.get(dag_id, {}), **ALL_SIZES.get(dag_id, {})})
+            for dag_id in dag_ids
+        }
+        ended: dict[str, tuple[str, str]] = {}
+        deadline = time.monotonic() + 1_200
+        while runs.keys() - ended.keys():
+            for dag_id in sorted(runs.keys() - ended.keys()):
+                run = airflow.run(dag_id, runs[dag_id])
+                if run["state"] in OVER and run["note"]:
+                    ended[dag_id] = (run["state"], run["note"])
+            waiting = {dag_id: airflow.tasks(dag_id, runs[dag_id]) for dag_id in runs.keys() - ended.keys()}
+            assert time.monotonic() < deadline, f"not over, or without a word: {waiting}"
+            time.sleep(POLL_S)
+    return ended
+
+
+def test_every_form_with_its_defaults_ends_and_says_how(stack: StackConfig) -> None:
+    first = [dag_id for dag_id in DAGS if dag_id not in LAST]
+    ended = run_all(stack, first) | run_all(stack, list(LAST))
+    refused = {dag_id: sentence for dag_id, (state, sentence) in ended.items() if state == "failed"}
+    assert "No cluster is named" in refused.pop("remove_cluster")
+    assert refused == {}
