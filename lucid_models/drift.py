@@ -7,10 +7,15 @@ values have a bin each, and so has what lies beyond them), the most frequent lev
 are the same on every rising scale, so heavy tails need no transformation. By the usual reading (Siddiqi,
 "Credit Risk Scorecards", 2006) less than 0.1 is no change and 0.25 or more a major one.
 
-That reading is for independent rows. Jobs come in bursts of alike ones, so the windows of an unchanged log
-differ by more than that; `usual_psi` says by how much those of the reference itself do.
+That reading is for many independent rows. Of few rows the index of an unchanged column is not 0: divided by
+1/n + 1/m, for n and m rows, it follows about the chi-squared distribution of bins - 1 degrees of freedom
+(Yurdakul, "Statistical Properties of the Population Stability Index", 2018). `Drift.limit` adds its mean to
+what a shift must exceed, and is never below what one window in a thousand reaches by chance. And jobs come
+in bursts of alike ones, so the windows of an unchanged log differ by more than that; `usual_psi` says by how
+much those of the reference itself do.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +33,8 @@ LEAST_ROWS = 100
 # logarithm stays finite.
 PSEUDO_ROWS = 0.5
 OTHER, MISSING = "all others", "unknown"
+# Deviations of the normal distribution that one in a thousand exceeds: a pass looks at a dozen columns.
+CHANCE_DEVIATIONS = 3.09
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,23 @@ class Drift:
     live_rows: int
     bins: tuple[Bin, ...]
     note: str = ""
+
+    def limit(self, shift: float) -> float:
+        """The index from which on a column has moved by more than `shift` (an index of unlimited rows): with
+        the noise of so few rows on top, and not by chance.
+        """
+        freedom = len(self.bins) - 1
+        if freedom < 1:
+            return shift
+        # Wilson and Hilferty's approximation (1931) of the quantile.
+        tail = 2.0 / (9.0 * freedom)
+        highest = freedom * (1.0 - tail + CHANCE_DEVIATIONS * math.sqrt(tail)) ** 3
+        rows = 1.0 / self.reference_rows + 1.0 / self.live_rows
+        return max(shift + freedom * rows, highest * rows)
+
+    def unseen_limit(self, share: float) -> float:
+        """The share of unseen levels that `share` of a long run may reach by chance in so few rows."""
+        return share + CHANCE_DEVIATIONS * math.sqrt(share * max(1.0 - share, 0.0) / self.live_rows)
 
 
 def stability_index(reference: ArrayLike, live: ArrayLike) -> float:

@@ -38,12 +38,12 @@ def measure_drift(tables: MonitoredTables) -> tuple[Drift, ...]:
 
 
 def drift_findings(drifts: tuple[Drift, ...], settings: MonitorSettings) -> Iterator[Finding]:
-    """Name the columns that moved further than the training window's own weeks do."""
+    """Name the columns that moved further than the training window's own weeks do, and than chance."""
     for drift in drifts:
         if drift.psi is not None:
             usual = drift.usual_psi or 0.0
-            limit = max(settings.psi_major, settings.over_usual * usual)
-            noticed = max(settings.psi_watch, settings.over_usual * usual)
+            limit = drift.limit(max(settings.psi_major, settings.over_usual * usual))
+            noticed = drift.limit(max(settings.psi_watch, settings.over_usual * usual))
             beside = "" if drift.usual_psi is None else f"; training's own weeks reached {usual:.2f}"
             if drift.psi >= limit:
                 sentence = (
@@ -55,7 +55,8 @@ def drift_findings(drifts: tuple[Drift, ...], settings: MonitorSettings) -> Iter
                 sentence = f"{drift.feature} begins to shift: PSI {drift.psi:.2f}{beside}."
                 yield Finding(Urgency.WATCH, "drift", drift.feature, sentence, drift.psi, noticed)
         if drift.unseen_share is not None:
-            limit = max(settings.unknown_share, settings.over_usual * (drift.usual_unseen_share or 0.0))
+            usual = drift.usual_unseen_share or 0.0
+            limit = drift.unseen_limit(min(max(settings.unknown_share, settings.over_usual * usual), 1.0))
             if drift.unseen_share > limit:
                 level = Urgency.WATCH if drift.feature in _NEW_IS_USUAL else Urgency.RETRAIN
                 sentence = f"{_PLURALS[drift.feature]}: {drift.unseen_share:.0%} of the jobs."

@@ -1,5 +1,6 @@
 """What live errors ask for: each rule needs a large loss and an interval that says it is no chance."""
 
+import math
 from collections.abc import Iterator
 
 from pipeline.monitoring.errors import DurationHealth, GroupErrors, PackingHealth, SeriesHealth
@@ -9,6 +10,8 @@ from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 
 _WORDS = {"submitted_gpu_jobs": "jobs a bin", "submitted_gpus": "GPUs a bin"}
 _ACCURACY_LOSS = 0.1
+# Of the normal distribution: one in fifty is further below.
+_CHANCE_DEVIATIONS = 2.05
 
 
 def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iterator[Finding]:
@@ -44,7 +47,9 @@ def duration_findings(health: DurationHealth, settings: MonitorSettings) -> Iter
     yield from _coverage(overall, health.coverage, settings)
     tau = health.validation.get("kendall_tau")
     if health.against_validation is not None and tau is not None and overall.kendall_tau is not None:
-        limit = tau - settings.tau_loss
+        # Kendall's bound on the variance of tau (Rank Correlation Methods, 1970).
+        chance = _CHANCE_DEVIATIONS * math.sqrt(2.0 * max(1.0 - tau**2, 0.0) / overall.jobs)
+        limit = tau - settings.tau_loss - chance
         if overall.kendall_tau < limit:
             sentence = (
                 f"Jobs are ordered less well: Kendall's tau {overall.kendall_tau:.3f}, at validation "
@@ -91,7 +96,8 @@ def packing_findings(health: PackingHealth, settings: MonitorSettings) -> Iterat
     before = health.validation_accuracy
     if health.accuracy is None or before is None:
         return
-    limit = before - _ACCURACY_LOSS
+    chance = _CHANCE_DEVIATIONS * math.sqrt(before * (1.0 - before) / health.configurations)
+    limit = before - _ACCURACY_LOSS - chance
     if health.accuracy < limit:
         sentence = (
             f"The packing model labels {health.accuracy:.0%} of {health.configurations} measured "

@@ -132,3 +132,45 @@ def test_usual_news_are_those_of_the_last_window():
     old = [f"u{n % 10}" for n in range(900)] + ["late"] * 25 + ["u0"] * 75
     windows = np.array([1] * 900 + [0] * 100)
     assert level_drift("user", old, old[:200], windows).usual_unseen_share == 0.25
+
+
+# Few rows ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("old_rows", [100, 1_000, 10_000])
+@pytest.mark.parametrize("live_rows", [100, 400, 3_000])
+@pytest.mark.parametrize("levels", [2, 5, None])
+def test_an_unchanged_column_is_told_as_moved_in_less_than_one_of_fifty_windows(
+    old_rows: int, live_rows: int, levels: int | None
+) -> None:
+    """Numbers of a few kinds, the last one rare, or of any (eleven bins)."""
+    rng = np.random.default_rng(0)
+    shares = 0.6 ** np.arange(levels or 1)
+
+    def rows(count: int) -> np.ndarray:
+        if levels is None:
+            return rng.normal(size=count)
+        return rng.choice(levels, count, p=shares / shares.sum()).astype(float)
+
+    drifts = [number_drift("x", rows(old_rows), rows(live_rows)) for _ in range(100)]
+    assert sum(drift.psi >= drift.limit(0.1) for drift in drifts) < 2
+    assert not any(drift.psi >= drift.limit(0.25) for drift in drifts)
+
+
+def test_a_column_that_moved_is_told_however_few_rows_there_are() -> None:
+    old, live = RNG.normal(0, 1, 3_000), RNG.normal(2, 1, 100)
+    drift = number_drift("x", old, live)
+    assert drift.psi > drift.limit(0.25)
+
+
+def test_the_limit_of_many_rows_is_the_shift_itself() -> None:
+    drift = number_drift("x", RNG.normal(size=400_000), RNG.normal(size=400_000))
+    assert drift.limit(0.1) == pytest.approx(0.1, rel=0.001)
+    assert number_drift("x", np.ones(200), np.ones(200)).limit(0.1) == 0.1  # one bin
+
+
+def test_the_share_of_unseen_levels_may_be_chance_in_few_rows() -> None:
+    few, many = (level_drift("user", ["a"] * 1_000, ["a"] * rows) for rows in (100, 100_000))
+    assert few.unseen_limit(0.3) == pytest.approx(0.3 + 3.09 * 0.0458, abs=0.001)
+    assert many.unseen_limit(0.3) == pytest.approx(0.3, abs=0.005)
+    assert few.unseen_limit(1.0) == 1.0
