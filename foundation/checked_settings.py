@@ -6,15 +6,20 @@
         headroom: Annotated[float, Between(0, 1)] = 0.02
         lend: Annotated[str, OneOf("way to lend", ("capacity", "demand"))] = "capacity"
 
-A `Literal` is one of its words, and a number without a range is finite and not negative.
+A `Literal` is one of its words, and a number without a range is finite and not negative. A whole number is
+read as what its field is declared to be, so that 60 and 60.0 are one setting, in files and digests too.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from math import inf, isfinite
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from foundation.errors import BadInputError, UnknownNameError
+
+# Beyond it two whole numbers may be one float.
+_EXACT = 2**53
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,30 @@ class OneOf:
     names: tuple[str, ...]
 
 
+def as_declared(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of a class of settings with each number as its field is declared: 60 as 60.0 where that
+    is a float, 2.0 as 2 where it is an int. What fits no declaration stays, for the class to refuse.
+    """
+    hints = _hints(settings)
+    return {name: _read_as(hints[name], value) if name in hints else value for name, value in values.items()}
+
+
+@cache
+def _hints(settings: type[Any]) -> dict[str, Any]:
+    return get_type_hints(settings)
+
+
+def _read_as(declared: Any, value: Any) -> Any:
+    kinds = get_args(declared) or (declared,)
+    if isinstance(value, Mapping) and get_origin(declared) is Mapping:
+        return {key: _read_as(kinds[-1], each) for key, each in value.items()}
+    if isinstance(value, int) and not isinstance(value, bool) and float in kinds and int not in kinds:
+        return float(value) if abs(value) <= _EXACT else value
+    if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
+        return int(value)
+    return value
+
+
 @dataclass(frozen=True)
 class CheckedSettings:
     """Base of settings. `noun` says what one of them is called, `whose` begins a sentence on its value."""
@@ -44,9 +73,12 @@ class CheckedSettings:
     whose: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Raise BadInputError (UnknownNameError for a word) for a value that its field does not allow."""
+        """Raise BadInputError (UnknownNameError for a word) for a value that its field does not allow; read
+        the others `as_declared`.
+        """
+        written = {field.name: getattr(self, field.name) for field in fields(self)}
         for field in fields(self):
-            value = getattr(self, field.name)
+            value = written[field.name]
             if get_origin(field.type) is Literal and value not in get_args(field.type):
                 words = ", ".join(get_args(field.type))
                 raise BadInputError(
@@ -60,6 +92,8 @@ class CheckedSettings:
                     self._check_number(field.name, value, rule, whole=kind is int)
             if not rules and isinstance(value, int | float) and not 0 <= value < inf:
                 raise BadInputError(f"{self.whose}{field.name} is {value!r}.", remedy="Use 0 or more.")
+        for name, value in as_declared(type(self), written).items():
+            object.__setattr__(self, name, value)
 
     def _check_number(self, name: str, value: Any, allowed: Between, *, whole: bool) -> None:
         is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)

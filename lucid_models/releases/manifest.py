@@ -42,6 +42,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
+from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, ReleaseRefusedError
 from lucid_models.format_upgrades import Document, Upgrades, upgrade_document
 from lucid_models.releases.manifest_fields import CorruptManifestError as CorruptManifestError
@@ -222,10 +223,12 @@ class ReleaseManifest:
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def content_sha256(self) -> str:
-        """SHA-256 of everything but the time of creation: equal for releases that behave equally."""
+        """SHA-256 of everything but the time of creation: equal for releases that behave equally, whether a
+        setting was written 60 or 60.0.
+        """
         data = self.to_data()
         del data["created"]
-        return hashlib.sha256(canonical_json(data)).hexdigest()
+        return hashlib.sha256(canonical_json(with_equal_numbers(data))).hexdigest()
 
 
 def canonical_json(document: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,11 @@
 """How errors are distributed where some waits are not over yet: those are longer than so far waited.
 
-The distribution is Kaplan and Meier's (JASA 1958); what it leaves beyond the largest complete error sits
-there (Efron 1967). To leave waiting jobs out would learn from short waits alone.
+The distribution is Kaplan and Meier's (JASA 1958). Where the largest errors are of waits that are not over,
+it leaves a part of the probability beyond the largest complete one: that part is put at the largest complete
+error, so that all of it is somewhere. (Efron's rule of 1967 is another: the largest error, complete or not,
+counts as complete.) A quantile that falls into that part is a least bound: of a queue that stands still, P90
+says that the wait is at least so long, as nothing has been seen to end later. To leave waiting jobs out would
+learn from short waits alone.
 """
 
 from dataclasses import dataclass
@@ -41,7 +45,10 @@ class ErrorDistribution:
         return cls(errors[order][over], np.asarray(mass, dtype=np.float64))
 
     def quantile(self, level: float) -> float:
-        """The least error that is not exceeded with probability `level`; NaN of an empty distribution."""
+        """The least error that is not exceeded with probability `level`; NaN of an empty distribution.
+
+        At the largest complete error it may be a least bound: what is left beyond it counts there.
+        """
         if not self.errors.size:
             return float("nan")
         place = int(np.searchsorted(np.cumsum(self.mass), level - 1e-12))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from foundation.equal_numbers import with_equal_numbers
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.search.experiment_store.documents import digest
 
@@ -63,7 +64,8 @@ class PlannedRun:
 
     def identity(self, inputs_sha256: str) -> str:
         """Return 20 hex digits of a digest of all that its outcome depends on."""
-        return digest({"inputs": inputs_sha256, "run": self.to_dict(), "version": RESULTS_VERSION})[:20]
+        run = with_equal_numbers(self.to_dict())
+        return digest({"inputs": inputs_sha256, "run": run, "version": RESULTS_VERSION})[:20]
 
     def command_words(self) -> list[str]:
         """Return the words of `lucid simulate` that say all of it but the nodes."""

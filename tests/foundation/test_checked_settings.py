@@ -35,6 +35,13 @@ def test_what_is_allowed_comes_back_from_json() -> None:
     assert Timed.from_data({}) == Timed()
 
 
+def test_a_number_is_read_as_its_field_is_declared_however_it_was_written() -> None:
+    whole, broken = Timed(power_w=60, tilt_deg=-1, least_s=3), Timed(60.0, tilt_deg=-1.0)
+    assert json.dumps(whole.to_data() | {"least_s": None}) == json.dumps(broken.to_data())
+    assert isinstance(whole.least_s, float)
+    assert Timed(quiet=True).quiet is True
+
+
 @pytest.mark.parametrize(
     ("chosen", "says"),
     [

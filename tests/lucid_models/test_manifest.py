@@ -197,6 +197,15 @@ def test_time_of_creation_is_no_content() -> None:
     assert replace(MANIFEST, settings={"gss": 1}).content_sha256() != MANIFEST.content_sha256()
 
 
+def test_60_and_60_0_are_one_release() -> None:
+    whole, broken = (
+        replace(MANIFEST, settings={"profiling_limit_s": limit, "weights": [limit, 0.5]})
+        for limit in (60, 60.0)
+    )
+    assert whole.content_sha256() == broken.content_sha256()
+    assert whole.content_sha256() != replace(MANIFEST, settings={"profiling_limit_s": 61}).content_sha256()
+
+
 def changed(**changes: Any) -> bytes:
     document = MANIFEST.to_data()
     for path, value in changes.items():

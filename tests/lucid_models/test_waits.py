@@ -102,6 +102,14 @@ def test_waits_that_are_not_over_push_quantiles_up() -> None:
     assert np.isnan(ErrorDistribution.of(errors, np.zeros(101, dtype=bool)).quantile(0.5))
 
 
+def test_of_a_queue_that_stands_still_p90_is_the_largest_complete_error_a_least_bound() -> None:
+    errors, over = np.arange(10.0), np.arange(10) < 3  # seven wait on, each longer than any that is over
+    spread = ErrorDistribution.of(errors, over)
+    assert spread.errors.tolist() == [0.0, 1.0, 2.0]
+    assert spread.mass == pytest.approx([0.1, 0.1, 0.8])
+    assert spread.quantile(0.9) == 2.0
+
+
 @given(st.lists(st.tuples(st.floats(-3, 3), st.booleans()), min_size=1, max_size=30), st.floats(-4, 4))
 def test_a_wait_that_goes_on_is_longer_than_so_far(rows: list[tuple[float, bool]], bound: float) -> None:
     spread = ErrorDistribution.of(np.array([e for e, _ in rows]), np.array([over for _, over in rows]))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, check_names
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.search.experiment_store.experiment import OK
@@ -94,19 +95,9 @@ def run_id(run: SweepRun, inputs_sha256: str) -> str:
 
     Numbers that are equal are the same setting, whether written 60 or 60.0.
     """
-    identity = {"inputs": inputs_sha256, "run": _canonical(run.to_dict()), "version": RESULTS_VERSION}
+    identity = {"inputs": inputs_sha256, "run": with_equal_numbers(run.to_dict()), "version": RESULTS_VERSION}
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _canonical(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_canonical(item) for item in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
 
 
 def expand(

@@ -1,5 +1,6 @@
 """A release pins every setting of its policy, not only those that somebody chose."""
 
+import json
 import re
 
 import pytest
@@ -151,3 +152,17 @@ def test_the_gate_goes_by_what_a_release_was_chosen_for_unless_a_person_says_oth
     stated = gate_settings({"objective": "mean_jct_s"}).preferring(choice).rules
     assert (stated.objective, stated.jct_price_pct) == ("mean_jct_s", 40)
     assert gate_settings({}).preferring(None).rules == gate_settings({}).rules
+
+
+@pytest.mark.parametrize(
+    ("policy", "setting"),
+    [("lucid", "profiling_limit_s"), ("fair_share", "half_life_s"), ("tiresias", "threshold_gpu_s")],
+)
+def test_a_whole_number_is_pinned_as_its_setting_is_declared(policy: str, setting: str) -> None:
+    pinned = [pinned_settings({setting: value}, policy) for value in (60, 60.0)]
+    assert json.dumps(pinned[0]) == json.dumps(pinned[1])
+    assert isinstance(pinned[0][setting], float)
+
+
+def test_a_share_is_pinned_as_a_float_too() -> None:
+    assert json.dumps(pinned_settings({"shares": {"ann": 2}}, "fair_share")["shares"]) == '{"ann": 2.0}'
