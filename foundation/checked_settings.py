@@ -12,7 +12,6 @@ read as what its field is declared to be, so that 60 and 60.0 are one setting, i
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cache
 from math import inf, isfinite
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
@@ -45,13 +44,8 @@ def as_declared(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any
     """Return values of a class of settings with each number as its field is declared: 60 as 60.0 where that
     is a float, 2.0 as 2 where it is an int. What fits no declaration stays, for the class to refuse.
     """
-    hints = _hints(settings)
+    hints = get_type_hints(settings)
     return {name: _read_as(hints[name], value) if name in hints else value for name, value in values.items()}
-
-
-@cache
-def _hints(settings: type[Any]) -> dict[str, Any]:
-    return get_type_hints(settings)
 
 
 def _read_as(declared: Any, value: Any) -> Any:

@@ -6,12 +6,13 @@ identical file of the same data is not registered twice: its run is logged, its 
 """
 
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from cluster_logs.busy_days import BusyDays
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.duration.level_record import level_rows
@@ -283,13 +284,19 @@ def _duration_metrics(
 ) -> tuple[Metrics, dict[str, Metrics], Metrics]:
     """On the test window: the model's metrics, its rivals', and its own before the monotone constraints."""
     has_duration = data.table["duration_s"].notna()
-    train_days = (data.tail_start - data.start) / timedelta(days=1)
     # A job that ran past the end of the window has no run time that a model of that day could be judged by.
     ended = pd.to_datetime(data.table["end_time"], utc=True).fillna(
         data.table["submit_time"] + pd.to_timedelta(data.table["duration_s"], unit="s")
     )
+    judged = data.table[has_duration & (ended <= data.until)]
+    submitted = pd.to_datetime(judged["submit_time"], utc=True)
+    train_days = (
+        0.0
+        if judged.empty
+        else BusyDays(submitted.dt.date.unique()).between(submitted.iloc[0].to_pydatetime(), data.tail_start)
+    )
     rows = evaluate_duration(
-        data.table[has_duration & (ended <= data.until)],
+        judged,
         train_days,
         settings=settings,
         progress=progress,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import pandas as pd
 
+from cluster_logs.busy_days import BusyDays
 from cluster_logs.cluster_record import LogOrigin
 from cluster_logs.job_table import FINISHED_STATES, to_digest
 from cluster_logs.lake import Lake
@@ -27,6 +28,10 @@ SERIES: Mapping[str, tuple[str, Callable[..., pd.DataFrame]]] = {
     "node_states": ("counts of nodes", Lake.read_node_states),
     "inference_load": ("inference load", Lake.read_inference_load),
 }
+# The tail of days that hold fewer jobs, or less than a fiftieth of all, reaches back to so many.
+_LEAST_TAIL_JOBS = 20
+# So many whole days in a row without a job are a pause.
+PAUSE_DAYS = 3
 # Days of a lake that are read first when only the newest jobs are wanted.
 _FIRST_DAYS = 64
 
@@ -77,7 +82,11 @@ def read_training_jobs(
     end = (until if stretch.is_newest else None) or last + timedelta(microseconds=1)
     dataset = _dataset(table, f"{cluster}-jobs", f"{lake_uri}/jobs/cluster={cluster}", first, end)
     synthetic = _any_synthetic(lake, cluster)
-    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset, stretch.remarks)
+    fewest = min(max(_LEAST_TAIL_JOBS, len(table) // 50), len(table))
+    tail_start = min(
+        _tail_start(first, end, table["submit_time"]), _instant(table["submit_time"].iloc[-fewest])
+    )
+    return TrainingTable(table, first, end, tail_start, synthetic, dataset, stretch.remarks)
 
 
 def _newest_jobs(lake: Lake, cluster: str, until: datetime | None, most: int) -> pd.DataFrame:
@@ -116,12 +125,38 @@ def read_training_throughput(lake_uri: str, cluster: str, train_until: datetime 
     least = (MIN_HISTORY_S + SHORTEST_TAIL // timedelta(seconds=1)) // int(lengths.dt.total_seconds().iloc[0])
     stretch = newest_stretch(table["bin_start"], least, "bins")
     table, lengths = table.iloc[stretch.rows].reset_index(drop=True), lengths.iloc[stretch.rows]
+    table, lengths, paused = _without_pauses(table, lengths)
     first = _instant(table["bin_start"].iloc[0])
     end = (until if stretch.is_newest else None) or _instant(table["bin_start"].iloc[-1] + lengths.iloc[-1])
     source = f"{lake_uri}/throughput/cluster={cluster}"
     dataset = _dataset(table, f"{cluster}-throughput", source, first, end)
     synthetic = _any_synthetic(lake, cluster)
-    return TrainingTable(table, first, end, _tail_start(first, end), synthetic, dataset, stretch.remarks)
+    tail_start = _tail_start(first, end, table["bin_start"])
+    remarks = (*stretch.remarks, *paused)
+    return TrainingTable(table, first, end, tail_start, synthetic, dataset, remarks)
+
+
+def _without_pauses(
+    table: pd.DataFrame, lengths: "pd.Series[pd.Timedelta]"
+) -> "tuple[pd.DataFrame, pd.Series[pd.Timedelta], tuple[str, ...]]":
+    """The bins without those of PAUSE_DAYS or more whole days (UTC) in a row in which nothing was submitted:
+    the cluster was shut, or a single job lies far from the others. They are unknown then, and say nothing of
+    the days to come.
+    """
+    day = table["bin_start"].dt.tz_convert("UTC").dt.floor("D")
+    per_day = table["submitted_jobs"].groupby(day).sum()
+    is_empty = per_day == 0
+    run = (is_empty != is_empty.shift()).cumsum()
+    paused = is_empty & (is_empty.groupby(run).transform("size") >= PAUSE_DAYS)
+    if not paused.any():
+        return table, lengths, ()
+    kept = ~day.isin(per_day.index[paused])
+    first = per_day.index[paused][0]
+    remark = (
+        f"Nothing is learned from {int(paused.sum()):,} days of pauses in which no job was submitted, the "
+        f"first from {first:%Y-%m-%d} on."
+    )
+    return table[kept].reset_index(drop=True), lengths[kept], (remark,)
 
 
 def read_training_series(
@@ -216,12 +251,15 @@ def as_known_at(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
     return result
 
 
-def _tail_start(start: datetime, until: datetime) -> datetime:
+def _tail_start(start: datetime, until: datetime, times: "pd.Series[pd.Timestamp] | None" = None) -> datetime:
     """A fifth of the window, within one day and two weeks: long enough to judge, short enough to learn
     from.
+
+    `times` of rows: days without any do not count.
     """
-    tail = max(SHORTEST_TAIL, min(LONGEST_TAIL, (until - start) * TAIL_SHARE))
-    return until - tail
+    days = BusyDays([] if times is None else times.dt.tz_convert("UTC").dt.date.unique())
+    tail = max(SHORTEST_TAIL, min(LONGEST_TAIL, timedelta(days=days.between(start, until)) * TAIL_SHARE))
+    return days.before(until, tail / timedelta(days=1))
 
 
 def _instant(value: pd.Timestamp) -> datetime:

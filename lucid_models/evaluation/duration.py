@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from cluster_logs.busy_days import BusyDays
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.duration import rival_estimates
@@ -25,7 +26,6 @@ from lucid_models.evaluation.measures import (
     r_squared,
 )
 from lucid_models.qssf.rolling import rolling_estimates_s
-from lucid_models.series_windows import DAY_S
 
 LEAST_JOBS = 10
 
@@ -37,7 +37,7 @@ def evaluate_duration(
     settings: DurationSettings | None = None,
     progress: Progress = silent,
 ) -> list[Row]:
-    """The model and what needs no training on the jobs submitted after the first `train_days` days.
+    """The model and what needs no training on the jobs submitted after the first `train_days` days with jobs.
 
     Rows {model, kendall_tau, spearman, mae_log10, r2_mean_head, coverage_p50, coverage_p90, negative_share,
     fit_s, predict_ms, jobs, worse_by, ...}; `ebm_unconstrained` is the model before its monotone constraints.
@@ -65,14 +65,14 @@ class DurationTest:
         order = np.argsort(submit, kind="stable")
         self.train_days = train_days
         self.jobs = ran.iloc[order].reset_index(drop=True)
-        self.early = submit[order] < (submit.min() if len(ran) else 0.0) + train_days * DAY_S
+        self.early = submit[order] < _split_s(self.jobs["submit_time"], train_days)
         self.train = self.jobs[self.early]
         self.test = self.jobs[~self.early].reset_index(drop=True)
         if len(self.test) < LEAST_JOBS or len(self.train) < LEAST_JOBS:
             raise BadInputError(
                 f"{train_days:g} training days leave {len(self.train)} jobs to learn from and "
                 f"{len(self.test)} to test.",
-                remedy="Choose --train-days within the log.",
+                remedy=f"Each part needs {LEAST_JOBS} that ran: split elsewhere, or give a longer log.",
             )
         self.truth = self.test["duration_s"].to_numpy(dtype=np.float64)
         # A job without a GPU counts as one unit, so that CPU logs are ranked by run time x cores or run time.
@@ -117,6 +117,15 @@ class DurationTest:
             }
             for name, (seconds, mean, measured) in self.said.items()
         ]
+
+
+def _split_s(submitted: "pd.Series[pd.Timestamp]", train_days: float) -> float:
+    """When the days to learn from end (Unix time, s): so many days with jobs after the first submission."""
+    if submitted.empty:
+        return 0.0
+    times = pd.to_datetime(submitted, utc=True)
+    first = times.iloc[0]
+    return BusyDays(times.dt.date.unique()).after(first.to_pydatetime(), train_days).timestamp()
 
 
 def _add_model(

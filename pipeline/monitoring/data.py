@@ -15,7 +15,7 @@ from lucid_models.duration.rival_estimates import known_from_s
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.training_data import as_known_at, read_training_jobs, without_those_that_never_ran
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
-from pipeline.training.windows import submission_span
+from pipeline.training.windows import busy_days, submission_span
 from pipeline.validation.held_out_days import UnjudgedDays
 
 DAY_S = 86_400.0
@@ -94,7 +94,8 @@ def monitored_window(
     as_of: datetime | None,
     unjudged: UnjudgedDays | None = None,
 ) -> MonitoredWindow:
-    """The last `window_days` before `as_of` (default: the log's end), never before `trained_until`.
+    """The last `window_days` with jobs before `as_of` (default: the log's end), never before
+    `trained_until`.
 
     Without `as_of` the `unjudged` days are left out: the window ends before them, or, once newer jobs came,
     begins behind them. Raises NotFoundError when the lake has no jobs.
@@ -107,7 +108,7 @@ def monitored_window(
             earliest = max(trained_until, unjudged.end + TICK)
         else:
             end = unjudged.start
-    start = max(earliest, end - timedelta(days=window_days))
+    start = max(earliest, busy_days(lake_uri, cluster).before(end, window_days))
     return MonitoredWindow(
         max(first, trained_from) if trained_from is not None else first,
         trained_until,

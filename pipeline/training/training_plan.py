@@ -5,9 +5,10 @@ model beside the throughput and duration models that there are. A version is kep
 it on the held-out window, that is, if it has seen none of it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from cluster_logs.lake import Lake
 from foundation.errors import check_names
@@ -17,7 +18,12 @@ from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIN
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import stored_profile_set
 from pipeline.training.model_training import MODELS, OPTIONAL_MODELS
-from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span, training_window_end
+from pipeline.training.windows import (
+    DEFAULT_HOLD_OUT_DAYS,
+    busy_days,
+    submission_span,
+    training_window_end,
+)
 
 # What optional models learn from: the lake's table, what it holds, and how many days of it are needed. Of
 # nodes four days to learn from and a fifth of the whole to be measured on; of inference one day, for below
@@ -124,14 +130,14 @@ def _newest(registry: Registry, model: str, lake_uri: str, cluster: str) -> Regi
 def _unseen_days(
     newest: dict[str, RegisteredVersion | None], lake_uri: str, cluster: str, as_of: datetime | None
 ) -> int:
-    """How many whole days of the log the models have not seen, from 1 to two weeks; two weeks if none."""
+    """How many whole days with jobs the models have not seen, from 1 to two weeks; two weeks if none."""
     ends = [
         end for version in newest.values() if version is not None and (end := version_learned_until(version))
     ]
     if not ends:
         return DEFAULT_HOLD_OUT_DAYS
     _, last = submission_span(lake_uri, cluster, as_of)
-    unseen = (last - max(ends)) // timedelta(days=1)
+    unseen = math.floor(busy_days(lake_uri, cluster).between(max(ends), last))
     return min(unseen, DEFAULT_HOLD_OUT_DAYS) if unseen >= 1 else DEFAULT_HOLD_OUT_DAYS
 
 

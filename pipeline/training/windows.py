@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, time, timedelta
 
+from cluster_logs.busy_days import BusyDays
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 
@@ -41,6 +42,12 @@ def submission_span(lake_uri: str, cluster: str, as_of: datetime | None = None) 
             remedy="Choose a later time.",
         )
     return first, as_of
+
+
+def busy_days(lake_uri: str, cluster: str) -> BusyDays:
+    """The days that a cluster's log has jobs of, or what else tells its span (`submission_span`)."""
+    lake = Lake(lake_uri)
+    return BusyDays(next((days for table in _TIMES_OF_TABLES if (days := lake.dates(cluster, table))), []))
 
 
 def only_cluster(lake_uri: str) -> str:
@@ -97,7 +104,8 @@ def read_as_of(text: str | None) -> datetime | None:
 def training_window_end(
     lake_uri: str, cluster: str, hold_out_days: int, as_of: datetime | None = None
 ) -> datetime:
-    """When training must stop learning so that the last `hold_out_days` of the log stay unseen (UTC).
+    """When training must stop learning so that the last `hold_out_days` of the log stay unseen (UTC); days
+    without a job do not count.
 
     `as_of` ends the log earlier than its last submission, which makes a run repeatable while the log grows.
     Raises BadInputError when nothing would be left to learn from, NotFoundError when the lake has no jobs.
@@ -107,11 +115,11 @@ def training_window_end(
             f"A hold-out of {hold_out_days!r} days.", remedy=f"Use 1 to {LONGEST_HOLD_OUT_DAYS} days."
         )
     first, last = submission_span(lake_uri, cluster, as_of)
-    until = last - timedelta(days=hold_out_days)
+    until = busy_days(lake_uri, cluster).before(last, hold_out_days)
     if until <= first:
         raise BadInputError(
-            f"Holding out {hold_out_days} days leaves nothing to learn from: {cluster!r} has jobs submitted "
-            f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC.",
-            remedy="Hold out fewer days (--hold-out-days), or ingest more of the log.",
+            f"Holding out {hold_out_days} days with jobs leaves nothing to learn from: {cluster!r} has jobs "
+            f"submitted from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC.",
+            remedy="Hold out fewer days, or ingest more of the log.",
         )
     return until

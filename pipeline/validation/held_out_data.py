@@ -11,7 +11,7 @@ from foundation.errors import BadInputError, NotFoundError
 from lucid_models.known_profiles import with_known_profiles
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import lake_sizes
-from pipeline.training.windows import submission_span
+from pipeline.training.windows import busy_days, submission_span
 from pipeline.validation.forecast_beliefs import read_window_throughput
 from profiler_jobs.profile_table import ProfileSet
 
@@ -56,7 +56,7 @@ def held_out_window(
     warm_up_days: float,
     as_of: datetime | None = None,
 ) -> HeldOutWindow:
-    """The last `hold_out_days` before the last submission, or before `as_of` where that is earlier.
+    """The last `hold_out_days` with jobs before the last submission, or before `as_of` where that is earlier.
 
     Raises BadInputError when the release has learned from a part of it, or when it is empty.
     """
@@ -69,9 +69,10 @@ def held_out_window(
             f"last job of {cluster!r} was submitted at {time_text(last)}.",
             remedy="Ingest newer logs, or train on fewer days (`lucid train --hold-out-days`).",
         )
-    start = last - timedelta(days=hold_out_days)
+    days = busy_days(lake_uri, cluster)
+    start = days.before(last, hold_out_days)
     if start < learned_until:
-        most = int((last - learned_until) / timedelta(days=1))
+        most = int(days.between(learned_until, last))
         remedy = "train a release that stops earlier (`lucid train --hold-out-days`)"
         if most >= 1:
             remedy = f"hold out at most {most} days, or {remedy}"
@@ -80,7 +81,7 @@ def held_out_window(
             f"until {time_text(learned_until)}: it would be judged on what it has seen.",
             remedy=remedy[0].upper() + remedy[1:] + ".",
         )
-    warm_up_start = max(first, start - timedelta(days=warm_up_days))
+    warm_up_start = max(first, days.before(start, warm_up_days))
     return HeldOutWindow(warm_up_start, start, last + TICK)
 
 

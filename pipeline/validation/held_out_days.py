@@ -9,15 +9,15 @@ from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from pipeline.release.current_release import find_current_release
-from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, submission_span
+from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, busy_days, submission_span
 
-HOLD_OUT_TAG, LOG_END_TAG = "hold_out_days", "log_end"
+HOLD_OUT_TAG, LOG_END_TAG, JUDGED_END_TAG = "hold_out_days", "log_end", "held_out_end"
 DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class HeldOutDays:
-    """The log's last `days`, of the log as it was at `as_of` (None: as it is)."""
+    """The log's last `days` with jobs, of the log as it was at `as_of` (None: as it is)."""
 
     days: int
     as_of: datetime | None = None
@@ -35,6 +35,9 @@ def record_held_out(
     if lake_uri is not None:
         _, last = submission_span(lake_uri, release.cluster)
         registry.set_version_tag(release.name, release.version, LOG_END_TAG, last.isoformat())
+        if until := release.training.get("until"):
+            end = busy_days(lake_uri, release.cluster).after(datetime.fromisoformat(str(until)), days)
+            registry.set_version_tag(release.name, release.version, JUDGED_END_TAG, end.isoformat())
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ def unjudged_days(tags: Mapping[str, str], trained_until: datetime) -> UnjudgedD
     """Return them by the tags of a release; None where there are none, or nothing says so."""
     if HOLD_OUT_TAG not in tags or LOG_END_TAG not in tags:
         return None
-    start = trained_until + int(tags[HOLD_OUT_TAG]) * DAY
+    stated = tags.get(JUDGED_END_TAG)
+    start = datetime.fromisoformat(stated) if stated else trained_until + int(tags[HOLD_OUT_TAG]) * DAY
     end = datetime.fromisoformat(tags[LOG_END_TAG])
     return UnjudgedDays(start, end) if end > start else None
 
@@ -70,16 +74,18 @@ def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) ->
         )
     until = datetime.fromisoformat(str(stated))
     _, last = submission_span(lake_uri, release.cluster)
+    days = busy_days(lake_uri, release.cluster)
     tag = Registry(tracking_uri).version(release.name, release.version).tags.get(HOLD_OUT_TAG)
     if tag is not None:
-        end = until + int(tag) * DAY
+        end = days.after(until, int(tag))
         return HeldOutDays(int(tag), end if last > end else None)
-    unseen = math.floor((last - until) / DAY)
+    unseen = math.floor(days.between(until, last))
     if unseen < 1:
         raise BadInputError(
             f"Release {release.version} of {release.cluster} learned until {until:%Y-%m-%d %H:%M}, and the "
-            f"log ends at {last:%Y-%m-%d %H:%M} UTC: there is no whole day to judge it on.",
-            remedy="Ingest what came since, or train again with days held out (--hold-out-days).",
+            f"log ends at {last:%Y-%m-%d %H:%M} UTC: there is no whole day with jobs to judge it on.",
+            remedy="Ingest what came since, or train again with days held out (`lucid train ... "
+            "--hold-out-days`).",
         )
     return HeldOutDays(unseen, None)
 

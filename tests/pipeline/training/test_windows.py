@@ -17,10 +17,10 @@ LAST = datetime(2020, 5, 20, 0, 0, 1, tzinfo=UTC)
 
 @pytest.fixture
 def lake_uri(tmp_path: Path) -> str:
-    times = [FIRST, datetime(2020, 5, 10, 12, tzinfo=UTC), LAST]
+    times = [FIRST, *(datetime(2020, 5, day, 12, tzinfo=UTC) for day in range(2, 20)), LAST]
     jobs = pd.DataFrame(
         {
-            "job_id": ["a", "b", "c"],
+            "job_id": [str(row) for row in range(len(times))],
             "virtual_cluster": "v",
             "gpus": 1,
             "gpu_share": 1.0,
@@ -28,7 +28,7 @@ def lake_uri(tmp_path: Path) -> str:
             "duration_s": 60.0,
             "service_s": 60.0,
             "source_file": "jobs.csv",
-            "source_row": [1, 2, 3],
+            "source_row": range(1, len(times) + 1),
         }
     )
     Lake(str(tmp_path)).write_jobs("venus", jobs)
@@ -47,7 +47,9 @@ def test_a_hold_out_out_of_range_is_named(lake_uri: str, days: int) -> None:
 
 
 def test_a_hold_out_that_leaves_nothing_is_refused_with_the_logs_span(lake_uri: str) -> None:
-    with pytest.raises(BadInputError, match=r"19 days leaves nothing.*2020-05-01 23:59 to 2020-05-20 00:00"):
+    with pytest.raises(
+        BadInputError, match=r"19 days with jobs leaves nothing.*2020-05-01 23:59 to 2020-05-20 00:00"
+    ):
         training_window_end(lake_uri, "venus", 19)
 
 
@@ -97,3 +99,46 @@ def test_a_cluster_known_by_its_throughput_alone_spans_its_bins(tmp_path: Path) 
     Lake(str(tmp_path)).write_throughput("venus", bins)
     assert submission_span(str(tmp_path), "venus") == (starts[0], starts[-1])
     assert training_window_end(str(tmp_path), "venus", 7) == starts[-1] - timedelta(days=7)
+
+
+# One job far from the others -----------------------------------------------------------------------------
+
+
+def submitted(lake_uri: str, times: list[datetime]) -> str:
+    jobs = pd.DataFrame({"submit_time": times}).assign(
+        job_id=[str(row) for row in range(len(times))],
+        virtual_cluster="v",
+        gpus=1,
+        gpu_share=1.0,
+        duration_s=60.0,
+        service_s=60.0,
+        source_file="jobs.csv",
+        source_row=range(1, len(times) + 1),
+    )
+    Lake(lake_uri).write_jobs("venus", jobs)
+    return lake_uri
+
+
+BULK = [datetime(2026, 9, 1, tzinfo=UTC) + timedelta(hours=hour) for hour in range(96)]
+EARLY, LATE = datetime(2026, 7, 23, tzinfo=UTC), datetime(2026, 10, 20, tzinfo=UTC)
+
+
+def test_one_early_job_leaves_the_hold_out_where_it_was(tmp_path: Path) -> None:
+    plain = submitted(f"{tmp_path}/plain", BULK)
+    early = submitted(f"{tmp_path}/early", [EARLY, *BULK])
+    for days in (1, 3):
+        assert training_window_end(early, "venus", days) == training_window_end(plain, "venus", days)
+
+
+def test_of_a_log_with_one_late_job_the_last_day_with_jobs_is_held_out(tmp_path: Path) -> None:
+    lake_uri = submitted(str(tmp_path), [*BULK, LATE])
+    until = training_window_end(lake_uri, "venus", 1)
+    assert until == datetime(2026, 9, 4, tzinfo=UTC)
+    window = held_out_window(
+        lake_uri=lake_uri, cluster="venus", learned_until=until, hold_out_days=1, warm_up_days=2
+    )
+    assert (window.warm_up_start, window.start) == (datetime(2026, 9, 2, tzinfo=UTC), until)
+    with pytest.raises(BadInputError, match=r"hold out at most 1 days|Hold out at most 1 days"):
+        held_out_window(
+            lake_uri=lake_uri, cluster="venus", learned_until=until, hold_out_days=2, warm_up_days=2
+        )
