@@ -190,7 +190,7 @@ def test_a_log_a_lake_and_errors_on_the_command_line(lucid, tmp_path: Path) -> N
     for arguments, says in (
         (("throughput", "--input", "no.csv"), "--input 'no.csv' is not a file"),
         (("throughput", "--input", "log.csv"), "has no column 'time'"),
-        (("duration", "--format", "lake", "--input", "lake", "--train-days", 40), "Choose --train-days"),
+        (("duration", "--format", "lake", "--input", "lake", "--train-days", 40), "split elsewhere"),
         (("duration", "--format", "lake", "--input", "none", "--train-days", 1), "holds no cluster"),
         (("packing", "--singles", "log.csv"), "only one file is given"),
     ):

@@ -182,7 +182,7 @@ def test_too_few_jobs_are_refused(jobs, duration_settings) -> None:
         WorkloadEstimateModel(duration_settings).fit(jobs.iloc[:60])
     with pytest.raises(BadInputError, match="empty"):
         WorkloadEstimateModel(duration_settings).fit(jobs.iloc[:0])
-    with pytest.raises(BadInputError, match="train-days"):
+    with pytest.raises(BadInputError, match="split elsewhere"):
         evaluate_duration(jobs, 400)
 
 
