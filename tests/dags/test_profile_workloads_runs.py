@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from foundation.errors import ReleaseRefusedError
 from pipeline.profiling.profile_store import read_profile_set
 from profiler_jobs.devices import opening
 from profiler_jobs.devices.device import RunOutcome
@@ -197,7 +196,7 @@ def test_new_measurements_retrain_the_packing_model_alone(
     assert announced["version"] == challenger.version
 
 
-def test_simulated_measurements_never_reach_schedulers_of_a_real_cluster(
+def test_by_simulated_measurements_no_jobs_of_a_real_cluster_share_gpus(
     dag_bag: Any, lake: Path, shop: ReleaseShop
 ) -> None:
     from lucid_models.releases.lifecycle import publish_release, record_verdict, show_release
@@ -213,8 +212,8 @@ def test_simulated_measurements_never_reach_schedulers_of_a_real_cluster(
     assert (challenger.cluster, challenger.provenance["simulated_profiles"]) == ("real", True)
     verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
     record_verdict(tracking_uri=shop.uri, cluster="real", version=challenger.version, verdict=verdict)
-    with pytest.raises(ReleaseRefusedError, match="simulated profiles, but cluster 'real' is a real one"):
-        publish_release(tracking_uri=shop.uri, cluster="real", version=challenger.version)
+    live = publish_release(tracking_uri=shop.uri, cluster="real", version=challenger.version)
+    assert live.settings["sharing"] == "none"
 
 
 def test_measuring_waits_for_a_slot_of_its_devices(dag_bag: Any) -> None:
