@@ -73,7 +73,8 @@ _NO_NODE = "None assigned"
 _A_YEAR_S = 365 * 86_400.0
 _UNKNOWN_MEMORY = ("?",)  # so older versions of sacct said it
 _WHAT_HAS_SO_MUCH = {"n": "nodes", "c": "cpus"}
-_UNLIMITED = ("UNLIMITED", "PARTITION_LIMIT")
+_PARTITION_LIMIT = "PARTITION_LIMIT"
+_UNLIMITED = ("UNLIMITED", _PARTITION_LIMIT)
 
 
 def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
@@ -209,8 +210,9 @@ def _never_started(checker: RowChecker, start: IntArray, end: IntArray, ran_s: F
     """Rows of jobs that ended without a run, whatever their state: cancelled or past their deadline while
     they waited, refused when they were submitted.
 
-    Some versions write the end as their start. What a job was given tells (AllocTRES, NodeList, AllocNodes);
-    of a log that says nothing of that, a state that no run can reach in no time.
+    Some versions write the end as their start, and the request as what they were given (AllocTRES). Their
+    nodes tell (NodeList, AllocNodes). In a log that does not name those, an empty AllocTRES does, a state
+    that no run reaches in no time, and the limit Partition_Limit, which the start replaces by a number.
     """
     took_no_time: Mask = np.where(np.isnan(ran_s), start == end, ran_s == 0).astype(bool)
     given = ~is_missing(checker.text("alloctres")) if "alloctres" in checker else None
@@ -221,13 +223,20 @@ def _never_started(checker: RowChecker, start: IntArray, end: IntArray, ran_s: F
     elif "allocnodes" in checker:
         says_none = nowhere = np.equal(checker.number("allocnodes", fact="nodes"), 0)
     else:
-        if given is None:
-            words = checker.mapped("state", _bare_state, pa.string())
-            given = ~as_mask(pc.is_in(words, pa.array(sorted(_TAKES_TIME))))
-        says_none, nowhere = np.zeros(len(checker), dtype=bool), ~given
+        words = checker.mapped("state", _bare_state, pa.string())
+        nowhere = as_mask(pc.is_in(words, pa.array(sorted(_TAKES_TIME)))) | _has_no_limit_yet(checker)
+        nowhere = nowhere if given is None else nowhere | ~given
+        says_none = np.zeros(len(checker), dtype=bool)
     # An export may leave a job's nodes empty; Slurm's own words for no node are no gap.
     never: Mask = nowhere & (took_no_time | (says_none if given is None else says_none & ~given))
     return never
+
+
+def _has_no_limit_yet(checker: RowChecker) -> Mask:
+    column = checker.first_of("timelimitraw|timelimit")
+    if column not in checker:
+        return np.zeros(len(checker), dtype=bool)
+    return as_mask(pc.equal(pc.utf8_upper(checker.text(column, fact="time_limit_s")), _PARTITION_LIMIT))
 
 
 def _in_the_second_hour(
@@ -313,7 +322,7 @@ def _run_time_s(checker: RowChecker) -> FloatArray:
 
 def _time_limit_s(checker: RowChecker) -> FloatArray | None:
     """Minutes, or `[DD-]HH:MM:SS`, or a word for no limit (unknown here)."""
-    column = "timelimitraw" if "timelimitraw" in checker else "timelimit"
+    column = checker.first_of("timelimitraw|timelimit")
     if column not in checker:
         return None
 

@@ -105,8 +105,18 @@ def test_a_run_of_no_time_on_a_node_did_start(
     assert ran(jobs.loc[0])
 
 
-def test_a_job_cancelled_in_no_time_of_a_log_without_nodes_never_started(tmp_path: Path) -> None:
-    jobs, _ = read(tmp_path, {}, without=("NodeList", "AllocTRES"))
+@pytest.mark.parametrize("without", [("NodeList", "AllocTRES"), ("NodeList",)])
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"AllocTRES": HELD},  # as some versions copy the request
+        {"State": "FAILED", "Start": SUBMIT, "End": SUBMIT, "TimelimitRaw": "Partition_Limit"},  # refused
+    ],
+)
+def test_a_state_or_a_limit_tells_of_no_run_in_a_log_without_nodes(
+    tmp_path: Path, row: dict[str, str], without: tuple[str, ...]
+) -> None:
+    jobs, _ = read(tmp_path, row, without=without)
     assert not ran(jobs.loc[0])
 
 
