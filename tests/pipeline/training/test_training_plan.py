@@ -20,12 +20,13 @@ LEARNED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)  # the shop's models
 
 @pytest.fixture
 def lake(tmp_path: Path) -> str:
-    """Ten days of jobs, and one two and a half days after the models stopped learning."""
+    """Ten days of jobs, and one on each day until two and a half after the models stopped learning."""
     uri = str(tmp_path / "lake")
     jobs = small_jobs(200)
-    late = LEARNED_UNTIL + timedelta(days=2.5) - jobs["submit_time"].iloc[-1]
-    for column in ("submit_time", "start_time", "end_time"):
-        jobs.loc[jobs.index[-1], column] += pd.Timedelta(late)
+    for row, days in zip(jobs.index[-3:], (0.5, 1.5, 2.5), strict=True):
+        late = LEARNED_UNTIL + timedelta(days=days) - jobs.loc[row, "submit_time"]
+        for column in ("submit_time", "start_time", "end_time"):
+            jobs.loc[row, column] += pd.Timedelta(late)
     Lake(uri).write_jobs("small", jobs)
     return uri
 
