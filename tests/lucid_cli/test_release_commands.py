@@ -125,13 +125,13 @@ def test_a_verdict_is_said_within_its_release_and_beside_it(history: History) ->
 
 def test_what_was_not_judged_is_not_published(history: History) -> None:
     refused = history.unjudged
-    assert (refused.returncode, refused.stdout) == (1, "")
+    assert (refused.returncode, refused.stdout) == (2, "")
     assert "lucid release validate" in refused.stderr
 
 
 def test_what_was_to_replace_another_release_than_the_live_one_is_not_published(history: History) -> None:
     refused = history.expired
-    assert (refused.returncode, refused.stdout) == (1, "")
+    assert (refused.returncode, refused.stdout) == (2, "")
     assert "has expired: it was to go live when none was, and release 1 is live now." in refused.stderr
 
 
