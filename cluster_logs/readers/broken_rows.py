@@ -6,8 +6,9 @@ they have as many as the header, if each break falls into a column of free text.
 becomes a blank.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # Of so many lines a row may consist.
 MOST_LINES = 256
@@ -22,46 +23,55 @@ class UnquotedRows:
 
     def rejoined(self, lines: list[bytes]) -> list[bytes]:
         """One line a row; lines that do not fit together stay as they are."""
-        rows, at = [], 0
-        while at < len(lines):
-            end = self._end_of_row(lines, at)
-            rows.append(b" ".join(lines[at:end]))
-            at = end
-        return rows
+        widths = self._widths(lines)
+
+        def end_of_row(at: int) -> int:
+            end, complete = self._row(widths, at)
+            return end if complete else at + 1
+
+        return _joined(lines, end_of_row)
 
     def unfinished(self, block: bytes) -> int:
         """Where the last row of the block begins, which may go on in the next one; its end when none may."""
         last = block.rfind(b"\n", 0, len(block) - 1) + 1
-        if not any(self.may_break) or self._columns(block[last:]) >= len(self.may_break):
+        if not any(self.may_break) or block.count(self.delimiter, last) + 1 >= len(self.may_break):
             return last if self.may_break[-1] else len(block)
         lines = block.split(b"\n")[:-1]
-        at = 0
+        widths, at = self._widths(lines), 0
         while at < len(lines):
-            end, complete = self._row(lines, at)
+            end, complete = self._row(widths, at)
             if end == len(lines) and (not complete or self.may_break[-1]):
                 break
             at = end if complete else at + 1
         return sum(len(line) + 1 for line in lines[:at])
 
-    def _end_of_row(self, lines: list[bytes], at: int) -> int:
-        end, complete = self._row(lines, at)
-        return end if complete else at + 1
-
-    def _row(self, lines: list[bytes], at: int) -> tuple[int, bool]:
+    def _row(self, lines: "_Widths", at: int) -> tuple[int, bool]:
         """Up to which line a row was sought that begins with this one, and whether it was found."""
-        columns, end = self._columns(lines[at]), at + 1
-        most = min(len(lines), at + MOST_LINES)
+        columns, end = lines.columns[at], at + 1
+        most = min(len(lines.columns), at + MOST_LINES)
         while columns < len(self.may_break) and self.may_break[columns - 1] and end < most:
-            columns += self._columns(lines[end]) - 1
-            end += 1
+            columns += lines.columns[end] - 1
+            end = max(end + 1, min(lines.wider[end], most))
         if columns != len(self.may_break):
             return end, False
-        while self.may_break[-1] and end < most and self._columns(lines[end]) == 1:
-            end += 1
-        return end, True
+        return (min(lines.wider[end], most) if self.may_break[-1] and end < most else end), True
 
-    def _columns(self, line: bytes) -> int:
-        return line.count(self.delimiter) + 1
+    def _widths(self, lines: list[bytes]) -> "_Widths":
+        columns = [line.count(self.delimiter) + 1 for line in lines]
+        wider, seen = [0] * len(lines), len(lines)
+        for at in range(len(lines) - 1, -1, -1):
+            seen = at if columns[at] > 1 else seen
+            wider[at] = seen
+        return _Widths(columns, wider)
+
+
+class _Widths(NamedTuple):
+    """Of each line how many columns it has, and the first from it on that has more than one: a run of narrow
+    lines is passed at one step, however long it is.
+    """
+
+    columns: list[int]
+    wider: list[int]
 
 
 @dataclass(frozen=True)
@@ -73,12 +83,7 @@ class QuotedRows:
 
     def rejoined(self, lines: list[bytes]) -> list[bytes]:
         """One line a row; a line with a mark that is nowhere closed stays as it is."""
-        rows, at = [], 0
-        while at < len(lines):
-            end = self._end_of_row(lines, at)
-            rows.append(b" ".join(lines[at:end]))
-            at = end
-        return rows
+        return _joined(lines, lambda at: self._end_of_row(lines, at))
 
     def unfinished(self, block: bytes) -> int:
         """Where a row begins that the end of the block leaves open; the block's end when none is."""
@@ -117,3 +122,13 @@ class QuotedRows:
         bare = line.replace(b'""', b"")
         behind = bare[bare.find(b'"') + 1 :][:1]
         return behind in (b"", self.delimiter)
+
+
+def _joined(lines: list[bytes], end_of_row: Callable[[int], int]) -> list[bytes]:
+    """One line a row, which ends before the line that `end_of_row` says for its first one."""
+    rows, at = [], 0
+    while at < len(lines):
+        end = end_of_row(at)
+        rows.append(b" ".join(lines[at:end]))
+        at = end
+    return rows

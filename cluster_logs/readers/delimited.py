@@ -27,7 +27,7 @@ from foundation.errors import BadInputError
 _QUOTED = re.compile(rb'"[^"]*"')
 _MAX_HEADER_BYTES = 65_536
 # So many lines may stand above a header.
-_MOST_ABOVE_HEADER = 50
+MOST_ABOVE_HEADER = 50
 _BLANK_LINE = re.compile(rb"(?m)^[ \t]*\n")
 
 
@@ -114,7 +114,7 @@ class Layout:
         names = self._names(line)
         if self._is_header(names) or self.header_words.intersection(map(str.lower, names)):
             return names, 0, line, rest
-        first = block.split(b"\n", _MOST_ABOVE_HEADER + 1)[:-1]
+        first = block.split(b"\n", MOST_ABOVE_HEADER + 1)[:-1]
         for above, below in enumerate(first[1:], start=1):
             found = self._names(below)
             # Lines as wide as the header are rows: they belong to it.
@@ -188,7 +188,13 @@ def _with_lines_beside(chunk: RawChunk, lines: int) -> RawChunk:
 
 
 def _parse(
-    block: bytes, header: list[str], columns: dict[str, int], first_row: int, layout: Layout
+    block: bytes,
+    header: list[str],
+    columns: dict[str, int],
+    first_row: int,
+    layout: Layout,
+    *,
+    may_rejoin: bool = True,
 ) -> RawChunk:
     malformed: list[MalformedRow] = []
     quotes = layout.quotes and b'"' in block
@@ -198,10 +204,10 @@ def _parse(
     if quotes:
         block, numbers, malformed = _without_unbalanced(block, numbers)
     table = _parse_csv(block, header, columns, layout.delimiter, quotes)
-    if malformed or table is None or table.num_rows != len(numbers):
+    if may_rejoin and (malformed or table is None or table.num_rows != len(numbers)):
         whole = _rejoined(as_it_came, header, layout)
         if whole != as_it_came:
-            return _parse(whole, header, columns, first_row, layout)
+            return _parse(whole, header, columns, first_row, layout, may_rejoin=False)
     if table is None or table.num_rows != len(numbers):
         lines = block.split(b"\n")[:-1]
         good = _readable(lines, header, columns, layout.delimiter, quotes)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.delimited import MOST_ABOVE_HEADER, Layout
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.slurm_words import DEFAULT_FIELDS, EXPORT_COMMAND, OLDER_FIELDS, UNIT_SEPARATOR
 from foundation.errors import BadInputError
@@ -46,7 +46,6 @@ _LAYOUT = Layout(
 )
 
 _HEAD_BYTES = 65_536
-_MOST_ABOVE_HEADER = 50
 # What stands behind the word JobID, or before it where it is the last.
 _BESIDE_ID = re.compile(
     rb"(?i)(?<![a-z])jobid(?:raw)?([^a-z]+)(?=[a-z])|(?<=[a-z])([^a-z]+)jobid(?:raw)?(?![a-z])"
@@ -62,7 +61,7 @@ def layout_of(source: TextSource) -> Layout:
     """
     head = next(replace(source, progress=silent).blocks(_HEAD_BYTES), b"")
     lines = head.split(b"\n")[:-1]
-    header = next(filter(None, map(_header, lines[: _MOST_ABOVE_HEADER + 1])), None)
+    header = next(filter(None, map(_header, lines[: MOST_ABOVE_HEADER + 1])), None)
     if header is None:
         return _without_header(lines, source)
     separator, names = header

@@ -7,6 +7,7 @@ import pytest
 
 from cluster_logs.ingest import IngestReport, read_jobs_file
 from cluster_logs.readers import text_source
+from cluster_logs.readers.broken_rows import MOST_LINES
 from cluster_logs.slurm_words import EXPORT_COMMAND, UNIT_SEPARATOR
 from foundation.errors import BadInputError, TooManyBadRowsError
 
@@ -19,10 +20,10 @@ def row(number: int, name: str, separator: str = UNIT_SEPARATOR, *more: str) -> 
     return separator.join(values)
 
 
-def read(folder: Path, *lines: str) -> tuple[pd.DataFrame, IngestReport]:
+def read(folder: Path, *lines: str, max_bad_share: float = 0.5) -> tuple[pd.DataFrame, IngestReport]:
     log = folder / "sacct.txt"
     log.write_text("".join(f"{line}\n" for line in lines))
-    return read_jobs_file(str(log), "sacct")
+    return read_jobs_file(str(log), "sacct", max_bad_share=max_bad_share)
 
 
 def header(separator: str = UNIT_SEPARATOR, *more: str) -> str:
@@ -46,6 +47,13 @@ def test_a_warning_among_the_rows_joins_no_name(tmp_path: Path) -> None:
     jobs, report = read(tmp_path, header(), row(1, "a"), "sacct: error: slow", row(2, "b\nc"), row(3, "d"))
     assert list(jobs["name"]) == ["a", "b c", "d"]
     assert report.reasons == {"wrong_column_count": 1}
+
+
+def test_a_row_is_of_a_bounded_number_of_lines(tmp_path: Path) -> None:
+    first = UNIT_SEPARATOR.join(("JobName", "JobIDRaw", "State", "Submit", "Start", "End", "AllocTRES"))
+    whole = UNIT_SEPARATOR.join(("n", "1", "COMPLETED", *TIMES, "gres/gpu=2"))
+    jobs, report = read(tmp_path, first, *["x"] * 300, whole, max_bad_share=1.0)
+    assert (len(jobs), report.rows_in) == (1, 301 - (MOST_LINES - 1))
 
 
 def test_names_with_line_ends_at_the_border_of_blocks(
