@@ -108,9 +108,9 @@ class Workload:
 
         - CPU jobs, unless `cpu_jobs` (for a cluster with `cpu_cores_per_node`) and the table says how many
           cores they need;
-        - jobs that were cancelled while they waited, unless `withdrawn_jobs`: these wait until the moment of
-          their cancellation, and leave. How long they would have run is unknown; one that a policy starts
-          earlier than the log's scheduler would run until that moment.
+        - jobs that ended while they waited (cancelled, past their deadline, refused), unless
+          `withdrawn_jobs`: these wait until then, and leave. How long they would have run is unknown; one
+          that a policy starts earlier than the log's scheduler would run until that moment.
 
         A row with a `single_gpu_s` is an elastic job; `speed_ups` has the curve of its `name` (default:
         those of `simulator.speed_up_table`). `origin` is second 0; default: the first submission.

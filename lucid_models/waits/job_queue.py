@@ -118,7 +118,7 @@ def _columns(jobs: pd.DataFrame) -> tuple[dict[str, NDArray[np.generic]], dict[s
         "no_submit_time": np.isnan(submit),
         "started_before_submission": (start < submit) | (end < submit),
         "no_start_time": ended & np.isnan(start) & np.isnan(end),
-        "never_eligible": np.isnan(ready),
+        "never_eligible": np.isnan(ready) | (np.isnan(start) & (end < ready)),
     }
     reasons: dict[str, int] = {}
     is_kept = np.ones(len(jobs), dtype=np.bool_)

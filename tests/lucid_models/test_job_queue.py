@@ -129,3 +129,12 @@ def test_a_live_wait_begins_when_the_job_might_start() -> None:
     for happened in JobTracker().follow(ClusterState(200.0, jobs, ())):
         recent.observe(happened)
     assert [job["submit_s"] for job in recent.at(200.0)] == [170.0, 100.0, 100.0]
+
+
+def test_a_job_withdrawn_before_it_might_start_never_waited() -> None:
+    jobs = make_queue_jobs().head(1).copy()
+    jobs[["start_time", "duration_s"]] = None
+    jobs["state"], jobs["submit_time"], jobs["end_time"] = "CANCELLED", FIRST_DAY, FIRST_DAY
+    jobs["eligible_time"] = FIRST_DAY + pd.Timedelta(days=1)
+    log = queue_log_of_jobs(jobs, np.array([FIRST_DAY.timestamp()]))
+    assert (log.jobs["job_id"].size, log.reasons) == (0, {"never_eligible": 1})

@@ -168,6 +168,14 @@ def test_a_job_cancelled_while_it_waited_waits_until_then():
     assert without.skipped["unknown_duration"] == 1
 
 
+def test_a_job_that_ended_while_it_waited_waits_until_then_whatever_its_state():
+    jobs = {job.job_id: job for job in Workload.from_jobs(log(state=["FAILED"] * 4)).jobs}
+    assert jobs["left"].cancel_time_s == 660.0, "past its deadline, or refused"
+    assert jobs["ran"].cancel_time_s is None
+    stated = Workload.from_jobs(log(state=["FAILED"] * 4, duration_s=[3600.0, 90.0, 30.0, 600.0])).jobs
+    assert [job.duration_s for job in stated] == [3600.0, 90.0, 30.0], "a log may tell no start of a run"
+
+
 def test_cpu_jobs_need_a_cluster_that_sets_cores_aside():
     frame = log()
     without = Workload.from_jobs(frame)
