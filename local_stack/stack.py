@@ -25,7 +25,7 @@ import psutil
 from foundation.bounded_http import BoundedClient
 from foundation.environment import read_switch
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
-from foundation.exit_codes import ERROR, NOT_REACHED
+from foundation.exit_codes import ERROR, NOT_REACHED, CommandLine
 from foundation.private_files import PRIVATE_UMASK, private_database, private_folder
 from foundation.process_lock import ProcessLock
 from foundation.screen_text import on_screen
@@ -370,7 +370,7 @@ def config_from(arguments: argparse.Namespace) -> StackConfig:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 only on success."""
-    parser = argparse.ArgumentParser(prog="python -m local_stack", description=__doc__)
+    parser = CommandLine(prog="python -m local_stack", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "status"))
     add_stack_options(parser)
     arguments = parser.parse_args(argv)

@@ -5,7 +5,6 @@ without, a synthetic cluster and the simulated GPU. Exit code 0 only when the re
 the gate refused it.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import LucidError, NotFoundError, ServiceUnavailableError
-from foundation.exit_codes import ERROR, REFUSED
+from foundation.exit_codes import ERROR, REFUSED, CommandLine
 from foundation.screen_text import on_screen
 from local_stack.airflow_client import AirflowClient
 from local_stack.stack import add_stack_options, config_from, connect, login_lines, say, up
@@ -190,7 +189,7 @@ def print_outcome(airflow: AirflowClient, outcome: ChainOutcome, config: StackCo
 
 def main(argv: list[str] | None = None) -> int:
     """Run the demo; leave the stack up."""
-    parser = argparse.ArgumentParser(prog="python -m lucid_cli.demo", description=__doc__)
+    parser = CommandLine(prog="python -m lucid_cli.demo", description=__doc__)
     add_stack_options(parser)
     parser.add_argument(
         "--synthetic", action="store_true", help="the synthetic cluster even with reference data"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from foundation.errors import LucidError
-from foundation.exit_codes import ERROR, INTERRUPTED, NOT_REACHED
+from foundation.exit_codes import ERROR, INTERRUPTED, NOT_REACHED, CommandLine
 from foundation.progress import reporting
 from foundation.screen_text import on_screen
 from profiler_jobs.commands import (
@@ -79,11 +79,11 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python3 -m profiler_jobs", description=__doc__)
+    parser = CommandLine(prog="python3 -m profiler_jobs", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    json_flag = argparse.ArgumentParser(add_help=False)
+    json_flag = CommandLine(add_help=False)
     json_flag.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    shared = argparse.ArgumentParser(add_help=False, parents=[json_flag])
+    shared = CommandLine(add_help=False, parents=[json_flag])
     shared.add_argument(
         "--workloads",
         metavar="LIST",

@@ -4,7 +4,6 @@ Samples the GPU for some seconds as a measurement would, and says from where uti
 whether its times rise; what is held back in a container or a virtual machine shows here.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -15,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from foundation.errors import BadInputError, LucidError
+from foundation.exit_codes import CommandLine
 from profiler_jobs.devices.nvidia import NvidiaTelemetry, open_nvidia
 from profiler_jobs.devices.nvidia_samples import Sample
 
@@ -84,7 +84,7 @@ def lines(document: dict[str, Any]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the check; an error is one line on standard error and exit code 1."""
-    parser = argparse.ArgumentParser(prog="python3 -m profiler_jobs.gpu_check", description=__doc__)
+    parser = CommandLine(prog="python3 -m profiler_jobs.gpu_check", description=__doc__)
     parser.add_argument("--device", default="0", help="number as nvidia-smi counts them, or UUID (default 0)")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to sample (default 5)")
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")

@@ -11,7 +11,6 @@ is asked once a second, and nothing of it is changed. A process's job is known b
 own, with cgroups on), else by its environment, which root may read and others only of their own processes.
 """
 
-import argparse
 import os
 import re
 import signal
@@ -28,6 +27,7 @@ import pyarrow as pa
 
 from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, SAMPLE_SCHEMA
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
+from foundation.exit_codes import CommandLine
 from foundation.storage import write_parquet
 from profiler_jobs.devices.nvidia_library import NvidiaCard, all_cards, library
 from profiler_jobs.devices.nvidia_polls import utilisation
@@ -244,9 +244,7 @@ def _ask_all(watches: Sequence[CardWatch], report: Callable[[str], object]) -> l
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agent until SIGTERM, SIGINT or the end of its time; return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python3 -m profiler_jobs.node_sampler", description=__doc__.split("\n")[0]
-    )
+    parser = CommandLine(prog="python3 -m profiler_jobs.node_sampler", description=__doc__.split("\n")[0])
     parser.add_argument("--out", required=True, help="folder or URI for the files")
     parser.add_argument("--every-s", type=float, default=5.0, help="seconds a row (default 5)")
     parser.add_argument("--duration-s", type=float, help="stop by itself after so long (default: never)")

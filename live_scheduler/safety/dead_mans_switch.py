@@ -12,7 +12,6 @@ ends when that is done and no daemon lives. A daemon that comes back takes the q
 another.
 """
 
-import argparse
 import json
 import math
 import os
@@ -27,6 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
+from foundation.exit_codes import CommandLine
 from foundation.process_lock import ProcessLock, is_held
 from live_scheduler.adapters import RestorableCluster, adapter_kind
 from live_scheduler.live_settings import LiveSettings
@@ -313,7 +313,7 @@ def tell(text: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the switch for a state folder."""
-    parser = argparse.ArgumentParser(prog="dead_mans_switch", description=(__doc__ or "").split("\n", 1)[0])
+    parser = CommandLine(prog="dead_mans_switch", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", type=Path, metavar="STATE")
     parser.add_argument("--stay", action="store_true", help="go on watching after the daemon has gone")
     given = parser.parse_args(argv)
