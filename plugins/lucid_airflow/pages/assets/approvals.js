@@ -44,18 +44,19 @@ const CONSEQUENCE = {
   Approve: ({ cluster, version, beside }, live) =>
     live === version
       ? `Release ${version} of ${cluster} is live already: nothing changes.`
-      : `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. ${beside} Its schedulers follow at their next poll.`,
+      : `Release ${version} of ${cluster} goes live${live ? ` in place of release ${live}` : ""}. ${beside ?? ""} Its schedulers follow at their next poll.`,
   Reject: ({ cluster, version }, live) =>
     `Release ${version} of ${cluster} stays where it is, and ${live ? `release ${live} stays live` : "nothing goes live"}.`,
 };
 
 // Whether another release went live since it was asked: what would be approved was weighed against the one before.
+// Where it is not known what is live (undefined), publish_release itself looks.
 const expired = ({ version, live: replaces }, live) =>
-  replaces !== undefined && live !== version && (live ?? 0) !== replaces;
+  live !== undefined && replaces !== undefined && live !== version && (live ?? 0) !== replaces;
 
-// One question with its buttons; `live`: the version that is live now; `may`: whether this person may answer, by
-// `answer`; `about`: what the gate said stands beside it, with the way to all about the release. An expired one can
-// only be rejected.
+// One question with its buttons; `live`: the version that is live now (null: none; undefined: not known); `may`:
+// whether this person may answer, by `answer`; `about`: what the gate said stands beside it, with the way to all about
+// the release. An expired one can only be rejected.
 export const Approval = ({ waiting, live, may, answer, about = false }) =>
   h(
     VStack,
@@ -102,13 +103,14 @@ export const Approval = ({ waiting, live, may, answer, about = false }) =>
 
 const WAITING = ["No approval waits any more", "One approval waits"];
 
-// All that waits, above everything else of a page; nothing where nothing waits.
+// All that waits, above everything else of a page; nothing where nothing waits. `clusters`: those whose releases
+// could be read.
 export function Approvals({ clusters, may }) {
   const { value, problem } = useWaiting();
   const { answer, going } = useAnswered();
   if (problem) return h(Problem, null, `Which approvals wait could not be read: ${problem}`);
   if (!value?.length && !going.length) return null;
-  const live = Object.fromEntries(clusters.map((cluster) => [cluster.name, cluster.live?.version]));
+  const live = Object.fromEntries(clusters.filter((each) => !each.problem).map((each) => [each.name, each.live?.version ?? null]));
   return h(
     Card,
     { title: WAITING[value?.length ?? 0] ?? `${value.length} approvals wait` },

@@ -218,7 +218,7 @@ export function Clusters() {
     problem && h(Problem, null, problem),
     value?.problem && h(Problem, null, value.problem),
     !value && !problem && h(Waiting),
-    value && h(Approvals, { clusters, may: value.may.approve }),
+    value && h(Approvals, { clusters: value.problem ? [] : clusters, may: value.may.approve }),
     value &&
       !value.problem &&
       !clusters.length &&
