@@ -15,9 +15,9 @@ fetches one immutable version, so at no step can it see a mixture.
 A move is decided for the release that is live then, and holds for that one alone: when another one went live
 since, nothing moves (compare-and-set). Two publishers at once: MLflow has no such call, so the later write of
 an alias wins, and the loser learns of it: each step checks that the tag is still its own and gives up when it
-is not. `champion` is at every moment one whole, approved release. `previous` may in the worst interleaving
-name a release that was champion before the last one; the Airflow DAG allows one run at a time, which excludes
-it.
+is not, and the last one that its release is live. `champion` is at every moment one whole, approved release.
+`previous` may in the worst interleaving name a release that was champion before the last one; the Airflow DAG
+allows one run at a time, which excludes it.
 """
 
 import json
@@ -84,8 +84,8 @@ def move_champion(registry: Registry, model: str, *, kind: str, champion: int, p
     """Make `champion` the champion in place of `previous`, to which a rollback goes back; see the module's
     text.
 
-    Raises ReleaseRefusedError when `previous` is no longer live, or another move began in between; the other
-    one then holds.
+    Raises ReleaseRefusedError when `previous` is no longer live, or another move began in between; the error
+    says what is live then.
     """
     own = Transition(kind, champion, previous, uuid.uuid4().hex)
     registry.set_model_tag(model, TRANSITION_TAG, own.to_text())
@@ -100,6 +100,9 @@ def move_champion(registry: Registry, model: str, *, kind: str, champion: int, p
         registry.set_alias(model, PREVIOUS, previous)
     _still(registry, model, own)
     registry.delete_model_tag(model, TRANSITION_TAG)
+    live = registry.aliases(model).get(CHAMPION)
+    if live != champion:  # one that had looked before this move began wrote its alias late
+        raise _overtaken(own, live)
 
 
 def _still(registry: Registry, model: str, own: Transition) -> None:

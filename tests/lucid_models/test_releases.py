@@ -304,6 +304,21 @@ def test_a_publication_that_came_and_went_in_between_holds(
     assert "transition" not in Registry(shop.uri).model_tags(SMALL)
 
 
+def test_a_publication_whose_alias_another_wrote_over_is_not_told_as_done(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = shop.approved(1), shop.approved(2)
+    write = Registry.set_alias
+
+    def written_over(self: Registry, name: str, alias: str, version: int) -> None:
+        write(self, name, alias, version)
+        write(self, name, alias, first)
+
+    monkeypatch.setattr(Registry, "set_alias", written_over)
+    with pytest.raises(ReleaseRefusedError, match=f"release {first} is live"):
+        publish_release(tracking_uri=shop.uri, cluster="small", version=second)
+
+
 def test_a_request_to_publish_expires_when_another_release_goes_live(shop: Any) -> None:
     asked, newer = shop.approved(1), shop.approved(2)
     small = {"tracking_uri": shop.uri, "cluster": "small"}
