@@ -29,12 +29,15 @@ USUAL_DAYS = HeldOutDays(DEFAULT_HOLD_OUT_DAYS)
 def record_held_out(
     tracking_uri: str, release: ReleaseInfo, days: int, *, lake_uri: str | None = None
 ) -> None:
-    """Keep with a release how many days it was built to be judged on, and where the lake's log ended then."""
+    """Keep with a release how many days it was built to be judged on, and where the lake's log ended when it
+    was built first.
+    """
     registry = Registry(tracking_uri)
     registry.set_version_tag(release.name, release.version, HOLD_OUT_TAG, str(days))
     if lake_uri is not None:
-        _, last = submission_span(lake_uri, release.cluster)
-        registry.set_version_tag(release.name, release.version, LOG_END_TAG, last.isoformat())
+        if LOG_END_TAG not in registry.version(release.name, release.version).tags:
+            _, last = submission_span(lake_uri, release.cluster)
+            registry.set_version_tag(release.name, release.version, LOG_END_TAG, last.isoformat())
         if until := release.training.get("until"):
             end = busy_days(lake_uri, release.cluster).after(datetime.fromisoformat(str(until)), days)
             registry.set_version_tag(release.name, release.version, JUDGED_END_TAG, end.isoformat())
@@ -61,8 +64,8 @@ def unjudged_days(tags: Mapping[str, str], trained_until: datetime) -> UnjudgedD
 
 
 def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) -> HeldOutDays:
-    """Return the days that a release was built to be judged on; of one that does not say, all that it has not
-    seen.
+    """Return the days that a release was built to be judged on; of one that does not say, or that counted
+    days without jobs as versions before did, all that it has not seen.
 
     Raises BadInputError when it does not say until when it learned, or has seen the whole log.
     """
@@ -78,7 +81,8 @@ def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) ->
     tag = Registry(tracking_uri).version(release.name, release.version).tags.get(HOLD_OUT_TAG)
     if tag is not None:
         end = days.after(until, int(tag))
-        return HeldOutDays(int(tag), end if last > end else None)
+        if last >= end:
+            return HeldOutDays(int(tag), end if last > end else None)
     unseen = math.floor(days.between(until, last))
     if unseen < 1:
         raise BadInputError(
