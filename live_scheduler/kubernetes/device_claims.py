@@ -80,11 +80,8 @@ class DeviceClaims:
         if claim is None:
             return None
         given = entries(claim, "status", "allocation", "devices", "results")
-        return (
-            _allocated(part(claim, "spec"), given, self.classes)
-            if given
-            else self._asked(part(claim, "spec"))
-        )
+        spec = part(claim, "spec")
+        return _allocated(spec, given, self.classes) if given else self._asked(spec)
 
     def _of_template(self, key: tuple[str, str]) -> int | None:
         template = self.templates.get(key)
@@ -111,9 +108,8 @@ def _one_number(alternatives: Sequence[Json], classes: Collection[str]) -> int |
     """Return the GPUs of a request; None where its alternatives differ, or it takes all that there are."""
     counts: set[int | None] = set()
     for each in alternatives:
-        if each.get("deviceClassName") not in classes or each.get(
-            "adminAccess"
-        ):  # who looks on holds nothing
+        # With adminAccess a pod looks at devices that others hold.
+        if each.get("deviceClassName") not in classes or each.get("adminAccess"):
             counts.add(0)
         elif each.get("allocationMode", "ExactCount") == "ExactCount":
             counts.add(int(each.get("count") or 1))

@@ -1,6 +1,6 @@
 """What a person who publishes a release must know of the one that is live: which is newer, and the change."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from foundation.errors import LucidError
 from lucid_models.registry import Registry
@@ -53,4 +53,4 @@ def _change(release: ReleaseInfo, live: int) -> str:
 
 
 def _moment(iso: str) -> str:
-    return f"{datetime.fromisoformat(iso):%Y-%m-%d %H:%M}"
+    return f"{datetime.fromisoformat(iso).astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -149,7 +149,7 @@ def search_space(
     parameters = []
     for name, tried in tuned.items():
         if name == "sharing" and orders_only(settings):
-            tried = (current[name],)  # jobs share where a person says so, not since a replay gains by it
+            tried = (current[name],)  # whether jobs share GPUs a person decides, not a replay
         values = {_like(current[name], name, value) for value in replaced.get(name) or tried}
         if name == "profiling_nodes":
             values = {value for value in values if int(value) <= most_nodes} or {

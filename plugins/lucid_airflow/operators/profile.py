@@ -138,7 +138,7 @@ def _measured(cluster: str, result: Mapping[str, Any]) -> str:
         else "no profiles are stored"
     )
     warning = (
-        " The simulated GPU was measured: a release for a real cluster will be refused."
+        " The simulated GPU was measured: a release of a real log orders jobs and lets none share GPUs."
         if result["simulated"]
         else ""
     )
