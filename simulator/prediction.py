@@ -25,13 +25,13 @@ from simulator.elastic.metrics import prediction_summary
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState
 from simulator.job_view import JobView, RunState, outlasting
+from simulator.mechanisms.backfill import SHORTEST_BELIEF_S
 from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
 from simulator.workload import Workload
 
 NO_JOBS = Workload((), {})
-SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
 PredictBy = Literal["estimates", "truth"]
 PREDICT_BY: tuple[PredictBy, ...] = get_args(PredictBy)
 

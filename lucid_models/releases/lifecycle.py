@@ -24,7 +24,6 @@ from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_champion, settle
 from lucid_models.releases.approval import APPROVED, MAX_VERDICT_BYTES, REFUSED
 from lucid_models.releases.building import (
-    MODEL_NAMES,
     SET_BY_DEFAULT,
     SettingsOrigin,
     check_training_end,
@@ -77,7 +76,6 @@ if TYPE_CHECKING:  # what trains is imported where models are loaded: most steps
 
 __all__ = [
     "ALLOW_SIMULATED",
-    "MODEL_NAMES",
     "ReleaseInfo",
     "ReleaseModels",
     "build_release",

@@ -1,4 +1,4 @@
-"""A real log whose GPUs nobody measured: its release orders jobs and lets none share, and may go live so."""
+"""A real log without measured GPUs: its release orders jobs and lets none share, and may go live so."""
 
 from collections.abc import Iterator
 from typing import Any
