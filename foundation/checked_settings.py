@@ -90,7 +90,9 @@ class CheckedSettings:
             object.__setattr__(self, name, value)
 
     def _check_number(self, name: str, value: Any, allowed: Between, *, whole: bool) -> None:
-        is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if whole and isinstance(value, float):
+            is_number = value.is_integer()
         if not is_number or not isfinite(value) or not allowed.low <= value <= allowed.high:
             kind = "whole number" if whole else "number"
             raise BadInputError(f"{self.whose}{name} is {value!r}.", remedy=f"Use a {kind} from {allowed}.")

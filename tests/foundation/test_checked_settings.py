@@ -39,6 +39,7 @@ def test_a_number_is_read_as_its_field_is_declared_however_it_was_written() -> N
     whole, broken = Timed(power_w=60, tilt_deg=-1, least_s=3), Timed(60.0, tilt_deg=-1.0)
     assert json.dumps(whole.to_data() | {"least_s": None}) == json.dumps(broken.to_data())
     assert isinstance(whole.least_s, float)
+    assert json.dumps(Timed(cups=2.0).to_data()) == json.dumps(Timed(cups=2).to_data())
     assert Timed(quiet=True).quiet is True
 
 
