@@ -91,7 +91,6 @@ class Visits:
         key = (installation.url, str(role), scheme)
         if key not in self.contexts:
             context = self.chromium.new_context(
-                base_url=installation.url,
                 color_scheme=scheme,
                 viewport={"width": 1280, "height": 900},
                 locale="en-GB",

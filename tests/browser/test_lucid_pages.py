@@ -10,11 +10,11 @@ from tests.browser.conftest import Visits
 from tests.browser.filling import CLUSTER, HOSTILE, REFUSED
 from tests.browser.installation import Installation
 
-# Address -> what stands on the page once it has read its data.
+# Address -> what stands on the page once it has read its data, and not before (as the links of `nav` do).
 PAGES = {
     "/": "All clusters",
     "/plugin/lucid": CLUSTER,
-    "/plugin/lucid/ingest": "Bring a log",
+    "/plugin/lucid/ingest": "Export the accounting of a Slurm",
     f"/plugin/lucid/clusters/{CLUSTER}": "Ready to publish?",
     "/plugin/lucid/what-if": "replays of",
     f"/plugin/lucid/releases/{CLUSTER}/1": "Verdict",
@@ -40,9 +40,9 @@ REACHED = """own => {
 MOST_TABS = 200
 
 
-def run_with(page: Any, dag_id: str, state: str) -> str:
+def run_with(page: Any, url: str, dag_id: str, state: str) -> str:
     """The newest run of a DAG in a state, as the page's own login reads it."""
-    runs = page.request.get(f"/api/v2/dags/{dag_id}/dagRuns?state={state}&order_by=-run_after").json()
+    runs = page.request.get(f"{url}/api/v2/dags/{dag_id}/dagRuns?state={state}&order_by=-run_after").json()
     return str(runs["dag_runs"][0]["dag_run_id"])
 
 
@@ -102,18 +102,20 @@ def test_everything_is_reached_by_tab_and_has_a_name(visit: Callable[..., Any], 
     ] == []
 
 
-def test_a_run_that_failed_tells_why_and_leads_to_its_form(visit: Callable[..., Any]) -> None:
+def test_a_run_that_failed_tells_why_and_leads_to_its_form(
+    visit: Callable[..., Any], installation: Installation
+) -> None:
     page = visit("/dags")
-    run_id = run_with(page, "ingest_logs", "failed")
+    run_id = run_with(page, installation.url, "ingest_logs", "failed")
     page = visit(f"/dags/ingest_logs/runs/{run_id}/plugin/result")
     told = page.get_by_role("region", name="ingest_jobs")
     expect(told.get_by_role("alert")).to_contain_text("sacct")
     expect(told.get_by_role("link").first).to_be_visible()
 
 
-def test_a_run_and_a_task_show_their_result(visit: Callable[..., Any]) -> None:
+def test_a_run_and_a_task_show_their_result(visit: Callable[..., Any], installation: Installation) -> None:
     page = visit("/dags")
-    run = f"/dags/validate_release/runs/{run_with(page, 'validate_release', 'success')}"
+    run = f"/dags/validate_release/runs/{run_with(page, installation.url, 'validate_release', 'success')}"
     for place in (run, f"{run}/tasks/validate_release"):
         page = visit(f"{place}/plugin/result")
         told = page.get_by_role("region", name="validate_release")
