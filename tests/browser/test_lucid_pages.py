@@ -39,6 +39,14 @@ REACHED = """own => {
 }"""
 MOST_TABS = 200
 
+# The texts of a picture that reach beyond its sides.
+CUT_OFF = """picture => {
+  const frame = picture.getBoundingClientRect();
+  const isOut = box => box.left < frame.left || box.right > frame.right;
+  const texts = [...picture.querySelectorAll("text")];
+  return texts.filter(text => isOut(text.getBoundingClientRect())).map(text => text.textContent);
+}"""
+
 
 def run_with(page: Any, url: str, dag_id: str, state: str) -> str:
     """The newest run of a DAG in a state, as the page's own login reads it."""
@@ -68,6 +76,15 @@ def test_what_users_wrote_stands_as_text(visit: Callable[..., Any]) -> None:
     page = visit(f"/plugin/lucid/releases/{CLUSTER}/1")
     expect(page.get_by_text(HOSTILE).first).to_be_visible()  # a virtual cluster in the picture of queuing
     assert page.locator("img[src=x]").count() == 0
+
+
+@pytest.mark.parametrize(
+    "path", ["/plugin/lucid", f"/plugin/lucid/clusters/{CLUSTER}", f"/plugin/lucid/releases/{CLUSTER}/1"]
+)
+def test_what_stands_in_a_picture_is_not_cut_off(visit: Callable[..., Any], path: str) -> None:
+    pictures = visit(path).locator("svg[role=img]:has(text)")
+    expect(pictures.first).to_be_visible()
+    assert [cut for picture in pictures.all() for cut in picture.evaluate(CUT_OFF)] == []
 
 
 def test_a_cluster_that_cannot_be_is_refused_in_words(visit: Callable[..., Any], visit_of: Visits) -> None:

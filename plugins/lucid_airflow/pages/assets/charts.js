@@ -13,6 +13,9 @@ const paint = (name) => `var(--chakra-colors-${name}-solid)`;
 const ink = "var(--chakra-colors-fg)";
 const faint = "var(--chakra-colors-border)";
 
+// The size is a style: the page's own style of all elements outweighs SVG's attribute.
+const written = (size, place, ...words) => h("text", { fill: ink, style: { fontSize: size }, ...place }, ...words);
+
 const straight = (value) => value;
 const symlog = (value) => Math.sign(value) * Math.log10(1 + Math.abs(value) / 10);
 
@@ -47,14 +50,14 @@ function Rows({ rows, axis, unit, label, children }) {
     { viewBox: `0 ${-above} ${WIDTH} ${bottom + above}`, width: "100%", style: { maxWidth: WIDTH }, role: "img", "aria-label": label },
     rows.map((row, i) =>
       h("g", { key: i }, [
-        h("text", { key: "t", x: LABEL - 8, y: i * ROW + 18, textAnchor: "end", fontSize: 13, fill: ink }, `${cut(row.name, LONGEST - (row.aside?.length ?? 0))}${row.aside ?? ""}`, h("title", null, `${row.name}${row.aside ?? ""}`)),
+        written(13, { key: "t", x: LABEL - 8, y: i * ROW + 18, textAnchor: "end" }, `${cut(row.name, LONGEST - (row.aside?.length ?? 0))}${row.aside ?? ""}`, h("title", null, `${row.name}${row.aside ?? ""}`)),
         h("line", { key: "l", x1: LABEL, x2: WIDTH, y1: i * ROW + 14, y2: i * ROW + 14, stroke: faint }),
       ]),
     ),
     axis?.ticks.map((tick) =>
       h("g", { key: `tick ${tick}` }, [
         h("line", { key: "l", x1: axis.x(tick), x2: axis.x(tick), y1: 0, y2: bottom, stroke: faint }),
-        h("text", { key: "t", x: axis.x(tick), y: -8, fontSize: 12, fill: ink, textAnchor: "middle" }, amount(tick, unit)),
+        written(12, { key: "t", x: axis.x(tick), y: -8, textAnchor: "middle" }, amount(tick, unit)),
       ]),
     ),
     children,
@@ -165,7 +168,6 @@ export function Curve({ title, unit, points, best, beside }) {
   const span = times.at(-1) - times[0];
   const x = (i) => (span ? left + 6 + ((times[i] - times[0]) / span) * (width - left - right - 12) : (left + width - right) / 2);
   const y = (value) => top + ((most - value) / (most - best)) * (height - top - bottom);
-  const label = (props, text) => h("text", { fontSize: 11, fill: ink, ...props }, text);
   const words = measured.map((point) => `${point.at.slice(0, 10)} ${figure(point.value)} ${unit}, ${point.decision}`).join("; ");
   return h(
     "figure",
@@ -177,7 +179,7 @@ export function Curve({ title, unit, points, best, beside }) {
       [best, (best + most) / 2, most].map((value) =>
         h("g", { key: value }, [
           h("line", { key: "l", x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: faint }),
-          label({ key: "t", x: left - 6, y: y(value) + 4, textAnchor: "end" }, `${figure(value)} ${unit}`),
+          written(11, { key: "t", x: left - 6, y: y(value) + 4, textAnchor: "end" }, `${figure(value)} ${unit}`),
         ]),
       ),
       Object.entries(beside).map(([name, value], i) =>
@@ -187,8 +189,8 @@ export function Curve({ title, unit, points, best, beside }) {
       measured.map((point, i) =>
         h("circle", { key: i, cx: x(i), cy: y(point.value), r: 4, fill: paint(DECIDED[point.decision] ?? "gray") }, h("title", null, `${point.at.slice(0, 10)}: ${figure(point.value)} ${unit}, ${point.decision}`)),
       ),
-      label({ x: x(0), y: height - 6, textAnchor: span ? "start" : "middle" }, measured[0].at.slice(0, 10)),
-      span > 0 && label({ x: x(measured.length - 1), y: height - 6, textAnchor: "end" }, measured.at(-1).at.slice(0, 10)),
+      written(11, { x: x(0), y: height - 6, textAnchor: span ? "start" : "middle" }, measured[0].at.slice(0, 10)),
+      span > 0 && written(11, { x: x(measured.length - 1), y: height - 6, textAnchor: "end" }, measured.at(-1).at.slice(0, 10)),
     ),
   );
 }
@@ -210,7 +212,7 @@ export function Bars({ title, rows }) {
           "g",
           { key: i },
           h("rect", { x: LABEL, y: i * ROW + 6, width: length, height: 16, fill: paint("blue") }),
-          h("text", { x: LABEL + length + 6, y: i * ROW + 18, fontSize: 13, fill: ink }, figure(row.value)),
+          written(13, { x: LABEL + length + 6, y: i * ROW + 18 }, figure(row.value)),
         );
       }),
     ),
@@ -227,7 +229,6 @@ export function DailyBars({ title, days }) {
   const most = Math.max(...Object.values(days), 1);
   const width = (right - left) / total;
   const y = (value) => bottom - (value / most) * (bottom - top);
-  const label = (text, attributes) => h("text", { fontSize: 12, fill: ink, key: text + attributes.x, ...attributes }, text);
   return h(
     "figure",
     null,
@@ -238,7 +239,7 @@ export function DailyBars({ title, days }) {
       [0, 0.5, 1].map((part) =>
         h("g", { key: part }, [
           h("line", { key: "l", x1: left, x2: right, y1: y(part * most), y2: y(part * most), stroke: faint }),
-          label(figure(part * most), { x: left - 6, y: y(part * most) + 4, textAnchor: "end" }),
+          written(12, { key: "t", x: left - 6, y: y(part * most) + 4, textAnchor: "end" }, figure(part * most)),
         ]),
       ),
       Object.entries(days).map(([iso, value]) =>
@@ -248,8 +249,8 @@ export function DailyBars({ title, days }) {
           h("title", null, `${iso}: ${figure(value)}`),
         ),
       ),
-      label(Object.keys(days)[0], { x: left, y: bottom + 16, textAnchor: "start" }),
-      total > 1 && label(Object.keys(days).at(-1), { x: right, y: bottom + 16, textAnchor: "end" }),
+      written(12, { x: left, y: bottom + 16, textAnchor: "start" }, Object.keys(days)[0]),
+      total > 1 && written(12, { x: right, y: bottom + 16, textAnchor: "end" }, Object.keys(days).at(-1)),
     ),
   );
 }
