@@ -74,6 +74,9 @@ def test_what_is_no_log_is_refused_with_its_columns_and_the_formats(
 
     page.get_by_label("Format", exact=True).select_option("jobs-csv")
     expect(how).to_contain_text("has no column 'job_id'")
+    expect(how).not_to_contain_text("Formats that are read")  # one has been chosen
     for ours, theirs in (("job_id", "<b>who</b>"), ("submit_time", "when"), ("gpus", "cards")):
         page.get_by_label(f"Column of the file for {ours}", exact=True).select_option(theirs)
     expect(how).to_contain_text("1 row = 1 kept + 0 quarantined + 0 skipped")
+    sizes = page.get_by_role("region", name="3. The cluster").get_by_role("row", name="default 1")
+    expect(sizes).to_contain_text("not knownnot known")  # neither the largest job that ran nor GPUs at once

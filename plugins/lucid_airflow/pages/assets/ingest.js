@@ -27,10 +27,10 @@ const Labelled = ({ label, help, problem, children }) =>
     problem && h(Field.ErrorText, null, problem),
   );
 
-const Select = ({ label, value, onChange, options }) =>
+const Select = ({ label, value, onChange, options, ...width }) =>
   h(
     NativeSelect.Root,
-    { maxW: "44rem" },
+    { maxW: "44rem", ...width },
     h(
       NativeSelect.Field,
       { "aria-label": label, value, onChange: (event) => onChange(event.target.value) },
@@ -93,7 +93,7 @@ const Export = ({ command }) =>
       VStack,
       { align: "stretch", gap: 2, mt: 2 },
       muted("Where sacct runs; it asks for the last 90 days of all users' jobs. Of a busy cluster ask for fewer days at once and bring one file after the other: a job that stands in two is kept once."),
-      h(Box, { as: "pre", overflowX: "auto", fontSize: "xs", p: 2, bg: "bg.muted", tabIndex: 0, "aria-label": "Command that exports Slurm's accounting" }, command),
+      h(Box, { as: "pre", role: "group", overflowX: "auto", fontSize: "xs", p: 2, bg: "bg.muted", tabIndex: 0, "aria-label": "Command that exports Slurm's accounting" }, command),
       muted("GPUs are in it where slurm.conf has AccountingStorageTRES=gres/gpu."),
     ),
   );
@@ -117,7 +117,7 @@ function FormatChoice({ seen, choices, format, onChange }) {
       ],
     }),
     !seen.guesses.length && seen.columns.length > 0 && h(Line, { label: "Columns seen" }, seen.columns.join(", ")),
-    !seen.guesses.length && h(Rows, { columns: ["Formats that are read", ""], rows: choices.formats.map((each) => [each.name, each.summary]) }),
+    !seen.guesses.length && !format && h(Rows, { columns: ["Formats that are read", ""], rows: choices.formats.map((each) => [each.name, each.summary]) }),
   );
 }
 
@@ -137,6 +137,7 @@ function ColumnNames({ seen, choices, columns, onChange }) {
         name,
         h(Select, {
           label: `Column of the file for ${name}`,
+          minW: "12rem",
           value: columns[name] ?? "",
           onChange: (theirs) => named(name, theirs),
           options: [["", called(name) ?? "not in it"], ...seen.columns.filter((each) => each.toLowerCase() !== name).map((each) => [each, each])],
@@ -216,7 +217,7 @@ function Sizes({ read, nodes, onChange }) {
       rows: shown.map((size) => [
         size.virtual_cluster,
         figure(size.jobs),
-        figure(size.largest_job_gpus),
+        read.last_end || size.largest_job_gpus ? figure(size.largest_job_gpus) : "not known", // of jobs that ran
         read.last_end ? figure(size.most_gpus) : "not known",
         ...(machines ? [figure(size.machines || null)] : []),
         ...(typed
