@@ -24,6 +24,7 @@ WORDS = {
 # Values by name. What of them names a file, as a policy's configuration may, is checked when it is opened.
 OBJECTS = {
     "evaluate_policies": {"added_nodes", "node_sleep", "settings", "variants"},
+    "ingest_logs": {"columns"},
     "monitor_live": {"settings"},
     "plan_capacity": {"node_sleep", "settings"},
     "tune_system": {"search"},

@@ -13,6 +13,7 @@ from live_scheduler.append_only import append_lines
 from live_scheduler.service.state_files import token_of, write_endpoint
 from live_scheduler.state_folder import state_folder
 from local_stack.supervisor import write_private
+from lucid_models.mlflow_server import MlflowServer
 from lucid_models.registry import Registry
 from pipeline import settings
 
@@ -33,7 +34,7 @@ def open_to_others(root: Path) -> list[str]:
 def test_the_local_store_and_its_folders_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "new" / "state"))
     monkeypatch.delenv("LUCID_TRACKING_URI", raising=False)
-    database = Path(settings.tracking_uri().removeprefix("sqlite:///"))
+    database = Path(MlflowServer(settings.tracking_uri()).tracking_uri.removeprefix("sqlite:///"))
     with sqlite3.connect(database) as opened:
         opened.execute("PRAGMA journal_mode=WAL")
         opened.execute("CREATE TABLE a (b)")

@@ -19,11 +19,13 @@ from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, labe
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from pipeline.validation import decision_latency
+from pipeline.validation.held_out_days import HeldOutDays
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
 from tests.small_cluster import (
     CLUSTER,
     FAST,
+    HOLD_OUT_DAYS,
     QUICK,
     Release,
     World,
@@ -227,7 +229,8 @@ def test_the_gate_holds_in_a_week_that_is_unlike_all_before(world: World, tmp_pa
     fill_lake(str(tmp_path), jobs)
     lake = Lake(str(tmp_path))
     lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
-    verdict = validate(world, tmp_path / "out", lake_uri=str(tmp_path))
+    held_out = HeldOutDays(HOLD_OUT_DAYS - 1)  # days with jobs
+    verdict = validate(world, tmp_path / "out", lake_uri=str(tmp_path), held_out=held_out)
     judged = int(fresh[~missing.to_numpy()].sum())
     assert verdict.subject["jobs_judged"] == judged
     for name in (
@@ -242,6 +245,6 @@ def test_the_gate_holds_in_a_week_that_is_unlike_all_before(world: World, tmp_pa
     assert constraint(verdict, "run_time_estimates_beside_naive").passed is not None
     assert verdict.approved == (not verdict.failed and bool(verdict.objective["passed"]))
     nonsense = believing(world, lambda estimate_s: 1e9 / estimate_s)
-    refused = validate(world, tmp_path / "nonsense", nonsense, lake_uri=str(tmp_path))
+    refused = validate(world, tmp_path / "nonsense", nonsense, lake_uri=str(tmp_path), held_out=held_out)
     assert not refused.approved
     assert "run_time_estimates_beside_naive" in failed(refused)
