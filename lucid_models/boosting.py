@@ -352,6 +352,8 @@ def _steady(model: Any, columns: Floats, weights: Floats | None, leaf: int) -> N
     missing = np.isnan(columns)
     relative = None if weights is None else weights / weights.mean()
     for place, features in enumerate(model.term_features_):
+        if not missing[:, features].any():
+            continue  # on the only side there is `min_samples_leaf` holds
         sides = np.zeros(len(columns), dtype=np.intp)
         for feature in features:
             sides = 2 * sides + ~missing[:, feature]

@@ -190,7 +190,7 @@ def wait_for(
 
 def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -> None:
     up(config)
-    parameters = demo_parameters(None, days=6, hold_out_days=2)
+    parameters = demo_parameters(None, days=7, hold_out_days=2)
     with connect(config) as airflow:
         run_id = airflow.trigger(CHAIN[0], parameters)
         deadline = time.monotonic() + 600

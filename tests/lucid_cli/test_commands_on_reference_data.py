@@ -341,6 +341,7 @@ ELSEWHERE = {
     "remove-cluster": "tests/cluster_logs/test_provenance.py",
     "reproduce helios": "a minute; tests/experiments/test_reproduce_helios.py evaluates it on fewer days",
     "reproduce lyra": "minutes; tests/experiments/test_reproduce_lyra.py evaluates a day",
+    "status": "tests/lucid_cli/test_status.py",
     "train nodes": "needs weeks of counts: tests/pipeline/training",
     "train utilisation": "tests/pipeline/profiling/test_graph_predictions.py",
     "tune": "tests/pipeline/search/test_tuning.py",

@@ -56,7 +56,7 @@ def test_a_file_of_the_form_comes_first_and_a_broken_one_fails(lake: Lake, tmp_p
     assert (str(load["time"].iloc[0]), load["servers"].iloc[0]) == ("2024-03-01 10:00:00+00:00", 94)
     assert validate() > 5
     path.write_text("time,load\n2024-03-01 18:00:00,0.5\n")
-    with pytest.raises(AirflowFailException, match="BadInputError"):
+    with pytest.raises(AirflowFailException, match="MissingColumnError"):
         run(inference_load_uri=str(path))
 
 

@@ -80,7 +80,7 @@ def test_a_published_sequence_comes_first_and_a_broken_one_fails(lake: Lake, tmp
     assert run(node_states_uri=str(path), time_zone="Asia/Shanghai")["rows_kept"] == 1
     assert lake.read_node_states("c")["time"].tolist() == [pd.Timestamp(START)]
     path.write_text("time,total\n2024-03-01 18:00:00,4\n")
-    with pytest.raises(AirflowFailException, match="BadInputError"):
+    with pytest.raises(AirflowFailException, match="MissingColumnError"):
         run(node_states_uri=str(path))
 
 
