@@ -136,6 +136,7 @@ class Horus(Policy):
     """Queues by predicted utilisation take turns; the cheapest GPU set, shared or not; no preemption."""
 
     Settings = HorusSettings
+    at_events_only = True  # its queues take turns whenever it is asked
 
     def __init__(self, settings: HorusSettings | None = None) -> None:
         self.settings = settings or HorusSettings()

@@ -88,7 +88,7 @@ def test_a_registry_that_does_not_answer_leaves_the_data(lake: Lake, tmp_path: P
 
 def test_steps_of_a_cluster_without_release_end_with_training() -> None:
     data = DataAtAGlance("2020-04-01", "2020-04-30", 30, 2, False, "real", None, None, None)
-    cluster = ClusterAtAGlance("c", None, None, (), None, None, data, ())
+    cluster = ClusterAtAGlance("c", None, None, (), "", None, None, data, ())
     steps = publication_steps(cluster, simulated_profiles=None)
     assert [step.state.value for step in steps] == ["done", "done", "missing", "missing", "missing"]
     assert [step.dag_id for step in steps[-2:]] == ["profile_workloads", "retrain_models"]
