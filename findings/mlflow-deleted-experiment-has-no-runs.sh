@@ -4,7 +4,7 @@
 # Seen: get_experiment_by_name still returns it, with the lifecycle stage "deleted"; search_runs of its id answers an
 #   empty list without an error, though its run is there; a new run in it is refused (INVALID_PARAMETER_VALUE), and so
 #   is a new experiment of its name (RESOURCE_ALREADY_EXISTS). Restored, it has its run again.
-# In practice: a dashboard that reads sees "no runs yet" where a pipeline that writes is refused; ask for the lifecycle
+# Means: a dashboard that reads sees "no runs yet" where a pipeline that writes is refused; ask for the lifecycle
 #   stage wherever an experiment is looked up by its name.
 set -eu
 folder=$(mktemp -d)
