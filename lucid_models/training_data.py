@@ -148,7 +148,7 @@ def _without_pauses(
     is_empty = per_day == 0
     run = (is_empty != is_empty.shift()).cumsum()
     paused = is_empty & (is_empty.groupby(run).transform("size") >= PAUSE_DAYS)
-    if not paused.any():
+    if not paused.any() or is_empty.all():  # of no job at all nothing is learned but that
         return table, lengths, ()
     kept = ~day.isin(per_day.index[paused])
     first = per_day.index[paused][0]

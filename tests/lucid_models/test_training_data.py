@@ -113,3 +113,12 @@ def test_nothing_is_learned_from_the_empty_days_between_one_job_and_the_others(t
     assert len(data.table) < 5 * 144 + 1 < len(lake.read_throughput("far"))
     assert "Nothing is learned from 39 days of pauses" in data.remarks[0]
     assert read_training_throughput(log_of(f"{tmp_path}/plain", BULK).uri, "far", None).remarks == ()
+
+
+def test_counts_without_any_job_are_no_pause(tmp_path: Path) -> None:
+    lake = log_of(str(tmp_path), BULK)
+    counts = ("submitted_jobs", "submitted_gpu_jobs", "submitted_gpus")
+    idle = lake.read_throughput("far").assign(**dict.fromkeys(counts, 0))
+    lake.write_throughput("far", idle)
+    data = read_training_throughput(lake.uri, "far", None)
+    assert (len(data.table), data.remarks) == (len(idle), ())
