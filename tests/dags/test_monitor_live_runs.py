@@ -131,7 +131,8 @@ def test_the_clock_retrains_every_cluster_that_has_a_release(lake: Path, shop: R
         "dag_run": SimpleNamespace(run_type="scheduled", conf={}),
         "ti": SimpleNamespace(xcom_push=lambda key, value: pushed.update({key: value})),
     }
-    Lake(str(lake / "lake")).write_jobs("other", small_jobs())
+    table = Lake(str(lake / "lake"))
+    table.write_jobs("other", table.read_jobs("small"))
     register_small_models(shop.uri, shop.files, "other")
     for cluster in ("small", "other"):
         record_held_out(shop.uri, build_release(tracking_uri=shop.uri, cluster=cluster), 1)

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from profiler_jobs.__main__ import EXIT_ERROR, EXIT_INTERRUPTED, main
-from profiler_jobs.comparison import EXIT_DISAGREES
+from foundation.exit_codes import ERROR, INTERRUPTED, NOT_REACHED
+from profiler_jobs.__main__ import main
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements, write_measurements
 from profiler_jobs.method import Method
@@ -114,7 +114,7 @@ def test_without_a_gpu_the_simulated_device_stands_in_and_is_named(
         "No GPU: there is no driver. The simulated device stands in: its numbers are of no hardware."
     ]
     assert set(read_measurements(table)["device_kind"]) == {"simulated"}
-    assert main(["solo", "--workloads", "NeuMF", "--out", table, "--device", "0"]) == EXIT_ERROR
+    assert main(["solo", "--workloads", "NeuMF", "--out", table, "--device", "0"]) == ERROR
     assert capsys.readouterr().err == "Error: No GPU: there is no driver. Use --device simulated.\n"
 
 
@@ -139,7 +139,7 @@ def test_sigterm_ends_a_session_and_says_how_to_go_on(tmp_path: Path) -> None:
     process = start_standing(table, 2, 2)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == EXIT_INTERRUPTED
+    assert process.returncode == INTERRUPTED
     last = said.splitlines()[-1]
     assert last.startswith(
         "Interrupted. What was measured is in the table; go on with: python3 -m profiler_jobs"
@@ -180,7 +180,7 @@ def test_two_processes_do_not_write_one_table(tmp_path: Path, capsys: pytest.Cap
     table = str(tmp_path / "m.parquet")
     asked = ["solo", "--workloads", "NeuMF", "--device", "simulated", "--out", table]
     with only_writer(table):
-        assert main(asked) == EXIT_ERROR
+        assert main(asked) == ERROR
     assert "Another process is measuring into" in capsys.readouterr().err
     assert main(asked) == 0
 
@@ -215,7 +215,7 @@ def test_a_plan_file_is_followed_in_its_order(tmp_path: Path, capsys: pytest.Cap
     again = report(capsys, "pairs", "--plan", plan, "--device", "simulated", "--out", table)
     assert (again["measured"], again["done_before"], again["finished"]) == ([], 4, True)
     assert set(read_measurements(table)["method"].map(lambda text: json.loads(text)["window_s"])) == {20.0}
-    assert main(["pairs", "--plan", plan, "--out", table, "--window-s", "10"]) == EXIT_ERROR
+    assert main(["pairs", "--plan", plan, "--out", table, "--window-s", "10"]) == ERROR
     assert "says how to measure" in capsys.readouterr().err
 
 
@@ -272,7 +272,7 @@ def test_a_comparison_judges_two_measurements(tmp_path: Path, capsys: pytest.Cap
     rows = read_measurements(tables[1])
     slower = rows.assign(speed_1=rows["speed_1"].where(rows["job_type_2"].notna(), rows["speed_1"] * 0.9))
     write_measurements(tables[1], slower)
-    assert main(["compare", *tables]) == EXIT_DISAGREES
+    assert main(["compare", *tables]) == NOT_REACHED
     assert "FAILS  median difference of solo speeds: 0.1" in capsys.readouterr().out
     alone = report(capsys, "compare", tables[0])
     assert [check["name"] for check in alone["checks"]] == [
@@ -301,7 +301,7 @@ def test_bad_input_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == EXIT_ERROR
+    assert main(arguments) == ERROR
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 1
     assert errors[0].startswith("Error: ")
