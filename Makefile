@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-skipped lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-zoo clean
+.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-zoo clean
 
 install: .venv/installed
 
@@ -45,14 +45,16 @@ slurm-up: install  ## Start a small Slurm of one's own with fake GPUs, to try th
 slurm-down:  ## Stop it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m tests.slurm.standing_slurm down $(SLURM_DIR); fi
 
-test: install  ## Run every test
-	$(BIN)/pytest -q -n 4  # for two cores: many wait for real servers more than they work (tests/running_order.py)
+test: install  ## Every behaviour that a user meets, without a server that pip does not bring (10 minutes on two cores)
+	$(BIN)/pytest -q -n 4 --tier usual  # for two cores: many wait for real servers more than they work (tests/running_order.py)
 
 test-quick: install  ## The inner loop: tests of some seconds, without servers, on two cores
-	$(BIN)/pytest -q -n 2 --quick
+	$(BIN)/pytest -q -n 2 --tier quick
 
-test-skipped: install  ## Run what the last `make test` skipped, after what it lacked has been installed
-	$(BIN)/pytest -q -n 4 --only-skipped || [ $$? = 5 ]  # 5: nothing had been skipped
+test-all: test test-rest  ## Every test: `make test`, then what it leaves out
+
+test-rest: install  ## What the last run left out, or skipped for want of what has been installed since
+	$(BIN)/pytest -q -n 4 --rest
 
 lint: install  ## Check style, types and import rules
 	$(BIN)/ruff check .

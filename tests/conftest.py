@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import only_skipped, quick
+from tests import rest, tiers
 from tests.collecting import after_the_first
 from tests.command_line import lucid as lucid
 from tests.running_order import TESTS, ByServer, rank_of
@@ -50,13 +50,13 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(only_skipped.OPTION, action="store_true", help="run what the last run of all skipped")
-    parser.addoption(quick.OPTION, action="store_true", help="run the tests of the inner loop")
+    rest.add_option(parser)
+    tiers.add_option(parser)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    only_skipped.keep_skipped(config, items)
-    quick.keep_quick(config, items)
+    rest.keep_rest(config, items)
+    tiers.keep_tier(config, items)
     items.sort(key=rank_of)
 
 
@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.getplugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_FailuresAsTheyHappen(terminal))
-        only_skipped.watch(config)
+        rest.watch(config)
 
 
 def free_port() -> int:

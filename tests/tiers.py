@@ -1,0 +1,75 @@
+"""Which tests run when: `make test-quick`, `make test` and `make test-all`, each with all of the one before.
+
+quick     the inner loop: no server runs, no model is trained
+usual     every behaviour that a user meets, with what pip installs and nothing else
+all       besides: Slurm, Prometheus, Chromium, the whole stack end to end, public data, the experiments, and
+          the full size of what a smaller test shows already
+
+A test says by a marker why it waits for a larger tier; a few folders say it for all that they hold.
+"""
+
+from enum import IntEnum
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.running_order import SERVERS
+
+OPTION = "--tier"
+
+
+class Tier(IntEnum):
+    QUICK = 0
+    USUAL = 1
+    ALL = 2
+
+
+# Folder of tests/ -> what its tests take that pip does not bring, or who alone they are for.
+ONLY_IN_ALL = {
+    "browser": "Chromium",
+    "end_to_end": "the whole stack",
+    "experiments": "the experiments",
+    "slurm": "Slurm",
+}
+# A fixture behind which something real runs, or a model is trained.
+FIXTURES = frozenset(
+    (
+        *SERVERS,
+        *("metadata_database", "world", "trained_versions", "small_model_files", "stocked_server"),
+        *("duration_model", "throughput_model", "packing_model", "utilisation_model"),
+    )
+)
+
+
+def reason_for_all(item: pytest.Item) -> str | None:
+    """Why a test runs in the largest tier only; None for one that runs in `make test` too."""
+    folder = PurePosixPath(item.nodeid).parts[1:2]
+    if folder and folder[0] in ONLY_IN_ALL:
+        return ONLY_IN_ALL[folder[0]]
+    if marker := item.get_closest_marker("thorough"):
+        return str(marker.args[0])
+    return "public data" if item.get_closest_marker("reference") else None
+
+
+def tier_of(item: pytest.Item) -> Tier:
+    """The smallest tier that runs a test."""
+    if reason_for_all(item) is not None:
+        return Tier.ALL
+    if item.get_closest_marker("slow") or FIXTURES & set(getattr(item, "fixturenames", ())):
+        return Tier.USUAL
+    return Tier.QUICK
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Declare the option; without it all tests run."""
+    names = [tier.name.lower() for tier in Tier]
+    parser.addoption(OPTION, choices=names, default="all", help="leave out tests of larger tiers")
+
+
+def keep_tier(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of the tier that was asked for, and of those below it."""
+    asked = Tier[str(config.getoption("tier")).upper()]
+    kept = [item for item in items if tier_of(item) <= asked]
+    left = set(items) - set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = kept
