@@ -56,11 +56,12 @@ test-all: test test-rest  ## Every test: `make test`, then what it leaves out
 test-rest: install  ## What the last run left out, or skipped for want of what has been installed since
 	$(BIN)/pytest -q -n 4 --rest
 
-lint: install  ## Check style, types and import rules
+lint: install  ## Check style, types and import rules, and what the tree itself must be (checks/)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q checks
 
 format: install
 	$(BIN)/ruff check --fix .

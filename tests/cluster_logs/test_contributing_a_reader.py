@@ -106,8 +106,3 @@ def test_the_tests_of_all_readers_run_over_it(tree: Path) -> None:
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed
     assert int(passed.group(1)) >= 15
-
-
-def test_what_the_page_names_exists(tree: Path) -> None:
-    for path in re.findall(r"`((?:cluster_logs|tests)/[\w/]+\.\w+)`", SECTION):
-        assert (tree / path).exists(), path

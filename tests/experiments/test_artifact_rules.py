@@ -1,7 +1,6 @@
 """Rule sets by name, and what each fault of the authors' simulators does, worked out by hand."""
 
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,7 +14,6 @@ from experiments.artifact_rules.rule_sets import (
     LUCID_SIMULATOR,
 )
 from experiments.pages import written
-from experiments.policies.fidelity import faults_described
 from foundation.errors import BadInputError, LucidError, NotFoundError, UnknownNameError
 from simulator import rule_sets
 from simulator.cluster import ClusterSpec
@@ -345,11 +343,6 @@ class TestHelios:
 
     def test_it_has_no_rule_for_policies_that_it_does_not_run(self):
         assert set(HELIOS_SIMULATOR.rules().policy_settings) == {"srtf", "qssf"}
-
-
-def test_the_page_describes_the_faults_as_they_are():
-    page = (Path(__file__).parents[2] / "docs" / "simulator_fidelity.md").read_text(encoding="utf-8")
-    assert written(page, {"described": faults_described()}) == page
 
 
 def test_a_page_without_markers_is_refused():

@@ -128,8 +128,3 @@ def test_its_settings_are_checked_and_its_name_is_offered(cluster: JobsFile) -> 
     assert "'pth'" in run('[jobs_file]\npth = "x"')
     assert "jobs_file, kueue, slurm" in run('adapter = "jobs"')
     assert "neither moves jobs" in run('profiling_partition = "prof"\n[jobs_file]')
-
-
-def test_what_the_page_names_exists() -> None:
-    for path in re.findall(r"`((?:live_scheduler|docs|tests)/[\w/]+\.\w+)`", SECTION):
-        assert (ROOT / path).exists(), path

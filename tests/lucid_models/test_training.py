@@ -261,11 +261,3 @@ def test_profiles_must_say_where_they_were_measured(small_tables: Any) -> None:
             solo=small_tables.solo.drop(columns="simulated"), pairs=small_tables.pairs,
             tracking_uri="http://127.0.0.1:9",
         )  # fmt: skip
-
-
-def test_the_folder_mlflow_is_no_package() -> None:
-    import mlflow
-
-    folder = Path(__file__).resolve().parents[2] / "mlflow"
-    assert not list(folder.rglob("*.py"))
-    assert Path(str(mlflow.__file__)).parent != folder

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from profiler_jobs.workloads import (
     find_job_type,
     list_job_types,
 )
-from profiler_jobs.zoo.catalogue import MODULES, load_build, zoo_table
+from profiler_jobs.zoo.catalogue import MODULES, load_build
 
 
 def test_every_model_has_a_module():
@@ -33,11 +32,6 @@ def test_todays_workloads_stand_beside_table_1():
         "Llama/Instructions/8/1",
     ]
     assert find_job_type("Llama/Instructions/8/1").batch_size == 8
-
-
-def test_the_page_shows_the_zoo_as_it_is():
-    page = (Path(__file__).parents[2] / "docs" / "profiling.md").read_text(encoding="utf-8")
-    assert f"<!-- zoo: begin -->\n{zoo_table()}\n<!-- zoo: end -->" in page
 
 
 def test_an_unknown_model_is_named_with_those_that_are_known():

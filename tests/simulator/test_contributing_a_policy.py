@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from simulator.policies.registry import BUILT_IN
-
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = TEXT.split("## Add a policy\n")[1].split("\n## ")[0]
@@ -66,25 +64,3 @@ print(result.jobs["first_start_time_s"].tolist())
 """
     done = python(package, "-c", script)
     assert done.stdout.strip() == "[0.0, 20.0, 20.0, 10.0]", done.stderr
-
-
-def test_it_takes_ten_lines_beside_the_rule():
-    code = re.sub(r'"""[^"]*"""', "", block("python"))
-    lines = [line for line in code.splitlines() if line.strip()]
-    assert len(lines) <= 10 + 1  # the rule is one line: what `priority` returns
-
-
-def test_what_the_page_names_exists():
-    for path in re.findall(r"`((?:simulator|docs|tests)/[\w/]+\.\w+)`", SECTION):
-        assert (ROOT / path).exists() or path == "simulator/policies/widest_first.py", path
-    from simulator import actions, policy
-
-    for name in ("prepare", "pool_of", "round_s", "next_change_s", "observe_end"):
-        assert hasattr(policy.Policy, name)
-    for name in ("Colocate", "Preempt", "Loan", "Reclaim"):
-        assert hasattr(actions, name)
-
-
-def test_every_policy_is_in_the_page_of_rules():
-    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
-    assert not [name for name in BUILT_IN if f"`{name}`" not in page and f"| {name} |" not in page]

@@ -3,22 +3,20 @@
 import ast
 import io
 import re
-import subprocess
 import tokenize
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
 import typer
 
+from checks.tree import ROOT, nodes, tracked
 from lucid_cli.main import app
 
-ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
-    *("local_stack", "pipeline", "lucid_cli", "lucid_airflow", "experiments", "tests"),
+    *("local_stack", "pipeline", "lucid_cli", "lucid_airflow", "experiments", "tests", "checks"),
 )
 # History keeps the names of its day.
 HISTORY = ("CHANGELOG.md", "docs/decisions/")
@@ -35,18 +33,12 @@ _TEST = re.compile(r"`(test_\w+)`")
 _COMMAND = re.compile(r"`(?:\.venv/bin/)?lucid ([a-z][a-z0-9 -]*)")
 
 
-@cache
-def tracked() -> tuple[str, ...]:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return tuple(name for name in listed.splitlines() if (ROOT / name).exists())
-
-
 def prose_of(name: str) -> Iterator[str]:
     text = (ROOT / name).read_text(encoding="utf-8")
     if name.endswith(".md"):
         yield text
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(name):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield ast.get_docstring(node, clean=False) or ""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -82,7 +74,7 @@ def words() -> tuple[frozenset[str], frozenset[str]]:
         if not name.endswith(".py"):
             continue
         prose: set[int] = set()
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        for node in nodes(name):
             match node:
                 case ast.Name(id=word) | ast.arg(arg=word) | ast.Attribute(attr=word):
                     names.add(word)
@@ -119,7 +111,6 @@ def missing_in(text: str, name: str) -> Iterator[str]:
 NAMES = [name for name in tracked() if name.endswith((".py", ".md")) and not name.startswith(HISTORY)]
 
 
-@pytest.mark.slow
 def test_files_and_modules_that_prose_names_exist() -> None:
     missing = {
         f"{name}: {found}" for name in NAMES for text in prose_of(name) for found in missing_in(text, name)
@@ -145,12 +136,16 @@ def commands() -> frozenset[str]:
     return frozenset(walk(root, ""))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".md")])
-def test_commands_that_docs_name_exist(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
+def test_commands_that_docs_name_exist() -> None:
     groups = {command.partition(" ")[0] for command in commands() if " " in command}
-    for said in _COMMAND.findall(text):
-        words = [word for word in said.split() if not word.startswith("-")]
-        assert words[0] in commands() | groups, said
-        if words[0] in groups and len(words) > 1:
-            assert f"{words[0]} {words[1]}" in commands(), said
+    missing = []
+    for name in (name for name in NAMES if name.endswith(".md")):
+        for said in _COMMAND.findall((ROOT / name).read_text(encoding="utf-8")):
+            words = [word for word in said.split() if not word.startswith("-")]
+            if words[0] in groups and len(words) > 1:
+                known = f"{words[0]} {words[1]}" in commands()
+            else:
+                known = words[0] in commands() | groups
+            if not known:
+                missing.append(f"{name}: {said}")
+    assert missing == []

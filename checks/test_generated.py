@@ -1,19 +1,27 @@
-"""The pages show the settings that there are."""
+"""What a command generates and is committed is what the command would write now."""
 
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
+from checks.tree import page, part
+from experiments import docs_index
 from experiments.live.settings_table import settings_table, tables
+from experiments.policies.fidelity import faults_described
 from live_scheduler.kubernetes.opening import KueueSettings
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.node_sleep.settings import NodeSleepSettings
+from profiler_jobs.zoo.catalogue import zoo_table
+
+
+def test_the_lists_of_docs_are_those_of_the_tree() -> None:
+    stale = [path.name for path, text in docs_index.pages().items() if path.read_text("utf-8") != text]
+    assert not stale, "write them anew: python -m experiments.docs_index"
 
 
 @pytest.mark.parametrize(
-    ("page", "table"),
+    ("name", "table"),
     [
         ("live_slurm", "settings"),
         ("live_slurm", "node sleep settings"),
@@ -21,10 +29,9 @@ from live_scheduler.node_sleep.settings import NodeSleepSettings
         ("live_kubernetes", "kueue settings"),
     ],
 )
-def test_the_pages_have_the_tables_of_the_code(page: str, table: str) -> None:
+def test_the_pages_have_the_settings_of_the_code(name: str, table: str) -> None:
     """After a change: `python -m experiments.live.settings_table --write docs/PAGE.md`."""
-    text = Path(f"docs/{page}.md").read_text(encoding="utf-8")
-    assert f"<!-- {table}: begin -->\n{tables()[table]}\n<!-- {table}: end -->" in text
+    assert part(page(name), table) == tables()[table]
 
 
 @pytest.mark.parametrize("kind", [LiveSettings, NodeSleepSettings, NodeLoanSettings, KueueSettings])
@@ -32,3 +39,11 @@ def test_every_setting_has_a_meaning(kind: type) -> None:
     lines = settings_table(kind).splitlines()
     assert len(lines) == 2 + len(fields(kind))
     assert all(len(line.split(" | ")[2]) > 10 for line in lines[2:])
+
+
+def test_the_page_on_profiling_shows_the_zoo_as_it_is() -> None:
+    assert part(page("profiling"), "zoo") == zoo_table()
+
+
+def test_the_page_on_fidelity_describes_the_faults_as_they_are() -> None:
+    assert part(page("simulator_fidelity"), "described") == faults_described()

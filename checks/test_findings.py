@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from checks.tree import ROOT
+
 SCRIPTS = sorted((ROOT / "findings").glob("*.sh"))
 STATED = ("Guess:", "Seen:", "Means:", "Version:")
 PRODUCT = "cluster_logs|foundation|lucid_\\w+|pipeline|simulator|live_scheduler|profiler_jobs|local_stack"

@@ -4,18 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 import typer
 
+from checks.tree import FOLDERS, modules, nodes
 from lucid_cli.main import app
 
-ROOT = Path(__file__).parents[1]
-FOLDERS = [
-    *("cluster_logs", "dags", "experiments", "foundation", "live_scheduler", "local_stack"),
-    *("lucid_cli", "lucid_models", "pipeline", "plugins", "profiler_jobs", "simulator"),
-]
 # Of modules of models, which several commands reach: the one whose options a message may name without it.
 OF_ONE_COMMAND = {
     "lucid_models/evaluation/waits.py": "evaluate waits",
@@ -51,17 +46,13 @@ def options() -> dict[str, frozenset[str]]:
     return found
 
 
-def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def messages(code: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
     """Texts of code that name an option, but docstrings; what is put into them stands as {}."""
     prose = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        id(node.value) for node in code if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    inner = {
-        id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)
-    }
-    for node in ast.walk(tree):
+    inner = {id(part) for node in code if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    for node in code:
         if isinstance(node, ast.JoinedStr):
             parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
             text = "".join(map(str, parts))
@@ -78,9 +69,8 @@ def declared() -> frozenset[str]:
     """Options that stand alone somewhere: of programs of ours beside `lucid`, and of those that we call."""
     return frozenset(
         node.value.partition("=")[0]
-        for folder in FOLDERS
-        for file in (ROOT / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for name in modules(*FOLDERS)
+        for node in nodes(name)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and OPTION.match(node.value)
     )
 
@@ -103,9 +93,9 @@ def lacking(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_messages_name_options_that_there_are(folder: str) -> None:
     wrong = [
-        f"{file.relative_to(ROOT)}:{line}: {option}"
-        for file in sorted((ROOT / folder).rglob("*.py"))
-        for line, text in messages(ast.parse(file.read_text(encoding="utf-8")))
+        f"{name}:{line}: {option}"
+        for name in modules(folder)
+        for line, text in messages(nodes(name))
         for option in lacking(text)
     ]
     assert wrong == []
@@ -113,9 +103,8 @@ def test_messages_name_options_that_there_are(folder: str) -> None:
 
 def test_models_name_a_command_with_an_option() -> None:
     """A message of theirs was once told by a command that lacked the option (`train duration`)."""
-    for file in sorted((ROOT / "lucid_models").rglob("*.py")):
-        place = str(file.relative_to(ROOT))
-        for line, text in messages(ast.parse(file.read_text(encoding="utf-8"))):
+    for place in modules("lucid_models"):
+        for line, text in messages(nodes(place)):
             if COMMAND.search(text) or OTHERS.search(text) or "{}" in OPTION.split(text)[0]:
                 continue
             assert place in OF_ONE_COMMAND, f"{place}:{line}: {text}"

@@ -2,19 +2,15 @@
 
 import re
 from decimal import Decimal
-from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "explanations.md").read_text(encoding="utf-8")
+from checks.tree import DOCS, page, part
+
+PAGE = page("explanations")
 PARTS = ("a run time", "a new user", "a forecast", "a sharing score", "monotone constraints")
 
 
-def part(name: str) -> str:
-    return PAGE.split(f"<!-- {name}: begin -->")[1].split(f"<!-- {name}: end -->")[0].strip()
-
-
 def test_every_part_was_written_and_every_picture_is_there() -> None:
-    assert all(len(part(name)) > 100 for name in PARTS)
+    assert all(len(part(PAGE, name)) > 100 for name in PARTS)
     pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", PAGE)
     assert len(pictures) >= 4
     assert all((DOCS / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
@@ -34,5 +30,5 @@ def test_the_account_on_the_page_adds_up() -> None:
 
 
 def test_a_user_who_is_new_is_said_to_be() -> None:
-    assert "user u99 is new" in part("a new user")
-    assert "user u99 and name first_try are new" in part("a new user")
+    assert "user u99 is new" in part(PAGE, "a new user")
+    assert "user u99 and name first_try are new" in part(PAGE, "a new user")

@@ -1,16 +1,15 @@
 """The simulator's core knows neither the mistakes of other simulators nor any policy by name."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
+from checks.tree import modules, nodes
 from experiments.artifact_rules.artifact import ArtifactRules
 from experiments.artifact_rules.lucid_ways import ArtifactSettings
 from simulator.policies.registry import policy_names
 from simulator.rules import Rules
 
-ROOT = Path(__file__).parents[2]
 # What `--rules` of other simulators need; `packs_unmeasured` and `selection` are choices of our own policies.
 ARTIFACT_WORDS = frozenset(
     {"stranded", "forgetful", "fresh_queue", "lost_partner", "FirstPartnerBinder", "ArtifactRules"}
@@ -19,12 +18,8 @@ ARTIFACT_WORDS = frozenset(
 )
 
 
-def _modules(*packages):
-    return [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
-
-
-def _words(tree):
-    for node in ast.walk(tree):
+def _words(code):
+    for node in code:
         for field in ("id", "attr", "arg", "name"):
             word = getattr(node, field, None)
             if isinstance(word, str):
@@ -41,8 +36,8 @@ def _text_of(operand):
             yield from _text_of(element)
 
 
-def _policies_compared(tree, names):
-    for node in ast.walk(tree):
+def _policies_compared(code, names):
+    for node in code:
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
             if any(text in names for operand in operands for text in _text_of(operand)):
@@ -51,27 +46,22 @@ def _policies_compared(tree, names):
             yield node.lineno
 
 
-def _where(path, line):
-    return f"{path.relative_to(ROOT)}:{line}"
-
-
-@pytest.mark.slow
 def test_no_core_module_names_what_only_other_simulators_do():
     found = [
-        _where(path, node.lineno)
-        for path in _modules("simulator")
-        for node, word in _words(ast.parse(path.read_text(encoding="utf-8")))
+        f"{name}:{node.lineno}"
+        for name in modules("simulator")
+        for node, word in _words(nodes(name))
         if word in ARTIFACT_WORDS
     ]
     assert found == []
 
 
 def test_no_policy_is_known_by_its_name():
-    names = frozenset(policy_names())
+    policies = frozenset(policy_names())
     found = [
-        _where(path, line)
-        for path in _modules("simulator", "live_scheduler")
-        for line in _policies_compared(ast.parse(path.read_text(encoding="utf-8")), names)
+        f"{name}:{line}"
+        for name in modules("simulator", "live_scheduler")
+        for line in _policies_compared(nodes(name), policies)
     ]
     assert found == []
 
@@ -80,4 +70,4 @@ def test_no_policy_is_known_by_its_name():
     "code", ['if name == "lucid": pass', 'x = name not in ("fifo", "sjf")', 'match n:\n case "pcs": pass']
 )
 def test_a_comparison_would_be_seen(code):
-    assert list(_policies_compared(ast.parse(code), frozenset(policy_names())))
+    assert list(_policies_compared(ast.walk(ast.parse(code)), frozenset(policy_names())))

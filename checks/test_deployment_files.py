@@ -1,0 +1,109 @@
+"""docker-compose.yml, the images' files and their locks: secrets, ports, users, versions."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from checks.tree import ROOT
+
+COMPOSE_FILE = ROOT / "docker-compose.yml"
+EXAMPLE = ROOT / ".env.example"
+SECRET = re.compile(r"PASSWORD|SECRET|FERNET|TOKEN|ACCESS_KEY(?!_ID)")
+VARIABLE = re.compile(r"(?<!\$)\$\{(?P<name>\w+)(?P<rest>[^}]*)\}")
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    document = yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = document["services"]
+    return found
+
+
+def test_no_secret_has_a_default() -> None:
+    text = COMPOSE_FILE.read_text(encoding="utf-8")
+    seen = set()
+    for match in VARIABLE.finditer(text):
+        if SECRET.search(match["name"]):
+            assert match["rest"].startswith(":?"), match[0]
+            seen.add(match["name"])
+    assert seen == set(re.findall(r"^(LUCID_\w+)=$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_no_secret_is_written_down(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        for variable, value in service.get("environment", {}).items():
+            if SECRET.search(variable):
+                assert VARIABLE.fullmatch(str(value)), f"{name}: {variable}"
+
+
+def test_ports_are_published_on_loopback_only(services: dict[str, Any]) -> None:
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    assert len(published) == 2
+    assert all(str(port).startswith("127.0.0.1:") for port in published)
+    assert not any("network_mode" in service or service.get("privileged") for service in services.values())
+
+
+def test_lasting_services_have_health_checks(services: dict[str, Any]) -> None:
+    one_shot = {
+        dependency
+        for service in services.values()
+        for dependency, how in (service.get("depends_on") or {}).items()
+        if how["condition"] == "service_completed_successfully"
+    }
+    assert one_shot == {"airflow-init", "create-buckets"}
+    for name, service in services.items():
+        assert ("healthcheck" in service) == (name not in one_shot), name
+
+
+def test_images_are_pinned(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        _, _, tag = service["image"].rpartition(":")
+        assert tag, name
+        assert tag != "latest", name
+
+
+@pytest.mark.parametrize("name", ["airflow", "mlflow"])
+def test_our_images_run_as_nobody_special_from_hashed_locks(name: str) -> None:
+    lines = (ROOT / "docker" / f"{name}.Dockerfile").read_text(encoding="utf-8").splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users
+    assert users[-1].split(":")[0] not in ("root", "0")
+    lock = (ROOT / "docker" / f"requirements-{name}.lock").read_text(encoding="utf-8")
+    assert f"requirements-{name}.lock" in "\n".join(lines)
+    assert "://" not in re.sub(r"(?m)#.*$", "", lock), "a lock names no index"
+    pins = re.findall(r"^(\S+?)==\S+ \\\n    --hash=sha256:", lock, re.MULTILINE)
+    assert len(pins) == len(re.findall(r"^[A-Za-z0-9]", lock, re.MULTILINE))
+
+
+def test_what_the_image_copies_is_there() -> None:
+    for dockerfile in (ROOT / "docker").glob("*.Dockerfile"):
+        for line in re.sub(r"\\\n", " ", dockerfile.read_text(encoding="utf-8")).splitlines():
+            if line.startswith("COPY "):
+                for source in line.split()[1:-1]:
+                    assert (ROOT / source).exists(), f"{dockerfile.name}: {source}"
+
+
+def test_celery_stays_below_5_7() -> None:
+    lock = (ROOT / "docker" / "requirements-airflow.lock").read_text(encoding="utf-8")
+    version = re.search(r"^celery==(\d+)\.(\d+)", lock, re.MULTILINE)
+    assert version
+    assert (int(version[1]), int(version[2])) < (5, 7)
+
+
+def test_servers_and_clients_agree_on_versions() -> None:
+    """The DAGs were tested with the development lock: what talks over the wire must be the same there."""
+    pins = {
+        name: dict(
+            re.findall(r"^(apache-airflow|mlflow|numpy|scikit-learn)==(\S+)", (ROOT / name).read_text(), re.M)
+        )
+        for name in (
+            "requirements.lock",
+            "docker/requirements-airflow.lock",
+            "docker/requirements-mlflow.lock",
+        )
+    }
+    tested = pins["requirements.lock"]
+    assert pins["docker/requirements-airflow.lock"]["apache-airflow"] == tested["apache-airflow"]
+    assert {versions["mlflow"] for versions in pins.values()} == {tested["mlflow"]}

@@ -1,0 +1,53 @@
+"""What the files of a folder may hold."""
+
+import ast
+import inspect
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from checks.tree import ROOT, modules, nodes
+
+
+@pytest.mark.parametrize("file", modules("dags"))
+def test_a_dag_file_is_wiring_only(file: str) -> None:
+    for node in nodes(file):
+        assert not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda), (
+            node.lineno
+        )
+        if isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] in {"airflow", "lucid_airflow", "datetime"}, node.module
+        if isinstance(node, ast.Import):
+            assert {alias.name for alias in node.names} <= {"datetime"}
+    module = nodes(file)[0]
+    assert isinstance(module, ast.Module)
+    assert ast.get_docstring(module)
+
+
+def test_an_operator_takes_keywords_and_only_assigns_them() -> None:
+    """Every template field is an argument of its own name, as Airflow wants it."""
+    from lucid_airflow.operators import approval, ingest, release, train, validate
+
+    seen = 0
+    for module in (approval, ingest, release, train, validate):
+        for name, operator in vars(module).items():
+            if not (name.endswith("Operator") and getattr(operator, "__module__", "") == module.__name__):
+                continue
+            seen += 1
+            signature = inspect.signature(inspect.unwrap(operator.__init__))
+            kinds = {parameter.kind for key, parameter in signature.parameters.items() if key != "self"}
+            assert kinds <= {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}, name
+    assert seen >= 10
+    for file in modules("plugins/lucid_airflow/operators"):
+        for node in nodes(file):
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                allowed = (ast.Assign, ast.AnnAssign, ast.Expr)
+                assert all(isinstance(statement, allowed) for statement in node.body), f"{file}:{node.lineno}"
+
+
+def test_the_folder_mlflow_hides_no_package() -> None:
+    assert modules("mlflow") == []
+    found = find_spec("mlflow")
+    assert found is not None
+    assert Path(str(found.origin)).parent != ROOT / "mlflow"
