@@ -54,6 +54,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     tiers.add_option(parser)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return tiers.ignores(config, collection_path) or None  # None: the others decide
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rest.keep_rest(config, items)
     tiers.keep_tier(config, items)

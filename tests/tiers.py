@@ -9,11 +9,11 @@ A test says by a marker why it waits for a larger tier; a few folders say it for
 """
 
 from enum import IntEnum
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.running_order import SERVERS
+from tests.running_order import SERVERS, TESTS
 
 OPTION = "--tier"
 
@@ -66,9 +66,19 @@ def add_option(parser: pytest.Parser) -> None:
     parser.addoption(OPTION, choices=names, default="all", help="leave out tests of larger tiers")
 
 
+def ignores(config: pytest.Config, path: Path) -> bool:
+    """Whether a folder holds nothing of the tier, so that not even its imports are worth their time."""
+    return path.name in ONLY_IN_ALL and path.parent == TESTS and asked_tier(config) < Tier.ALL
+
+
+def asked_tier(config: pytest.Config) -> Tier:
+    """The tier that this run is of."""
+    return Tier[str(config.getoption(OPTION)).upper()]
+
+
 def keep_tier(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of the tier that was asked for, and of those below it."""
-    asked = Tier[str(config.getoption("tier")).upper()]
+    asked = asked_tier(config)
     kept = [item for item in items if tier_of(item) <= asked]
     left = set(items) - set(kept)
     config.hook.pytest_deselected(items=[item for item in items if item in left])
