@@ -31,6 +31,8 @@ ONLY_IN_ALL = {
     "experiments": "the experiments",
     "slurm": "Slurm",
 }
+# Fixture that starts such a server in other folders -> the server.
+STARTS = {"prometheus": "Prometheus"}
 # A fixture behind which something real runs, or a model is trained.
 FIXTURES = frozenset(
     (
@@ -46,6 +48,9 @@ def reason_for_all(item: pytest.Item) -> str | None:
     folder = PurePosixPath(item.nodeid).parts[1:2]
     if folder and folder[0] in ONLY_IN_ALL:
         return ONLY_IN_ALL[folder[0]]
+    for fixture in getattr(item, "fixturenames", ()):
+        if fixture in STARTS:
+            return STARTS[fixture]
     if marker := item.get_closest_marker("thorough"):
         return str(marker.args[0])
     return "public data" if item.get_closest_marker("reference") else None

@@ -27,19 +27,19 @@ def history() -> Iterator[SeriesPoints]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     with prometheus_with(tmp_path_factory.mktemp("prometheus"), history()) as running:
         yield running
 
 
-def asked(server: PrometheusServer, *queries: str, **load: object) -> InferenceLoadQuery:
-    range_of = PrometheusQuery(server.url, START, START + timedelta(seconds=6 * STEP), STEP, piece_s=900)
+def asked(prometheus: PrometheusServer, *queries: str, **load: object) -> InferenceLoadQuery:
+    range_of = PrometheusQuery(prometheus.url, START, START + timedelta(seconds=6 * STEP), STEP, piece_s=900)
     return InferenceLoadQuery(range_of, parse_load_queries(queries), LoadReading(**load))  # type: ignore[arg-type]
 
 
-def test_a_bin_starts_a_step_before_its_value(server: PrometheusServer) -> None:
+def test_a_bin_starts_a_step_before_its_value(prometheus: PrometheusServer) -> None:
     queries = ("usage=avg_over_time(usage[$step])", "servers=last_over_time(pool_servers[$step])")
-    read = read_inference_load(asked(server, *queries, zeros_are_gaps=True))
+    read = read_inference_load(asked(prometheus, *queries, zeros_are_gaps=True))
 
     rows = read.rows.to_pylist()
     assert [round(row["time"].timestamp() - T0) // STEP for row in rows] == [0, 1, 2, 4]
@@ -51,14 +51,14 @@ def test_a_bin_starts_a_step_before_its_value(server: PrometheusServer) -> None:
     assert read.refused.column("value").to_pylist() == ["1.5"]
 
 
-def test_rates_are_a_share_of_the_full_load(server: PrometheusServer) -> None:
+def test_rates_are_a_share_of_the_full_load(prometheus: PrometheusServer) -> None:
     queries = ("requests_per_s=avg_over_time(requests[$step])",)
-    rows = read_inference_load(asked(server, *queries, full_load_per_s=120.0, servers=7)).rows
+    rows = read_inference_load(asked(prometheus, *queries, full_load_per_s=120.0, servers=7)).rows
 
     assert rows.column("usage").to_pylist() == pytest.approx([40 / 120, 50 / 120, 0, 0.5, 0.98])
     assert set(rows.column("servers").to_pylist()) == {7}
     with pytest.raises(BadInputError, match="without their full load"):
-        asked(server, *queries)
+        asked(prometheus, *queries)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_rates_are_a_share_of_the_full_load(server: PrometheusServer) -> None:
     ],
 )
 def test_queries_that_measure_no_load_are_named(
-    server: PrometheusServer, queries: tuple[str, ...], message: str
+    prometheus: PrometheusServer, queries: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(BadInputError, match=message):
-        read_inference_load(asked(server, *queries))
+        read_inference_load(asked(prometheus, *queries))
 
 
-def test_what_the_server_does_not_have_is_not_found(server: PrometheusServer) -> None:
+def test_what_the_server_does_not_have_is_not_found(prometheus: PrometheusServer) -> None:
     with pytest.raises(NotFoundError, match="has no load from 2026-03-01"):
-        read_inference_load(asked(server, "usage=absent_metric"))
+        read_inference_load(asked(prometheus, "usage=absent_metric"))
     with pytest.raises(UnknownNameError, match="query of a load"):
-        asked(server, "busy=a")
+        asked(prometheus, "busy=a")

@@ -55,18 +55,18 @@ def history() -> Iterator[SeriesPoints]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     with prometheus_with(tmp_path_factory.mktemp("prometheus"), history()) as running:
         yield running
 
 
-def asked(server: PrometheusServer, *queries: str, label: str | None = None) -> NodeCountQuery:
-    range_of = PrometheusQuery(server.url, START, START + timedelta(minutes=MINUTES), 60.0, piece_s=1_200)
+def asked(prometheus: PrometheusServer, *queries: str, label: str | None = None) -> NodeCountQuery:
+    range_of = PrometheusQuery(prometheus.url, START, START + timedelta(minutes=MINUTES), 60.0, piece_s=1_200)
     return NodeCountQuery(range_of, parse_node_queries(queries), label)
 
 
-def test_the_default_queries_count_every_state_that_the_exporter_has(server: PrometheusServer) -> None:
-    read = read_node_counts(asked(server))
+def test_the_default_queries_count_every_state_that_the_exporter_has(prometheus: PrometheusServer) -> None:
+    read = read_node_counts(asked(prometheus))
     counts, account = read.rows.to_pylist(), read.accounting
 
     # The first scrape lies in the first minute, which is counted at its end.
@@ -77,28 +77,28 @@ def test_the_default_queries_count_every_state_that_the_exporter_has(server: Pro
     assert (account.rows_in, account.kept) == (MINUTES - len(SILENT), MINUTES - len(SILENT))
 
 
-def test_an_operators_queries_count_by_virtual_cluster(server: PrometheusServer) -> None:
+def test_an_operators_queries_count_by_virtual_cluster(prometheus: PrometheusServer) -> None:
     queries = ("busy=last_over_time(partition_busy[$step])", "total = last_over_time(partition_nodes[$step])")
-    rows = read_node_counts(asked(server, *queries, label="partition")).rows
+    rows = read_node_counts(asked(prometheus, *queries, label="partition")).rows
 
     counts = {(row["virtual_cluster"], row["busy"], row["total"]) for row in rows.to_pylist()}
     assert counts == {("a", 3, 12), ("b", 2, 8)}
     with pytest.raises(BadInputError, match="The query of busy nodes gives 2 series"):
-        read_node_counts(asked(server, *queries))
+        read_node_counts(asked(prometheus, *queries))
 
 
-def test_nodes_of_kubernetes_are_counted_by_the_query_of_the_docs(server: PrometheusServer) -> None:
+def test_nodes_of_kubernetes_are_counted_by_the_query_of_the_docs(prometheus: PrometheusServer) -> None:
     page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
     queries = re.findall(r"    --query '([^']*kube[^']*)'", page)
-    rows = read_node_counts(asked(server, *queries)).rows
+    rows = read_node_counts(asked(prometheus, *queries)).rows
 
     # Two pods share a node, and the fourth has ended or waits.
     assert {(row["busy"], row["total"]) for row in rows.to_pylist()} == {(2, 4)}
 
 
-def test_a_moment_of_which_one_count_is_missing_is_skipped(server: PrometheusServer) -> None:
+def test_a_moment_of_which_one_count_is_missing_is_skipped(prometheus: PrometheusServer) -> None:
     queries = ("busy=last_over_time(slurm_nodes_mix[$step])", "total=slurm_nodes_alloc + 20")
-    account = read_node_counts(asked(server, *queries)).accounting
+    account = read_node_counts(asked(prometheus, *queries)).accounting
 
     # The bare metric repeats its last value for five minutes: four of the silent ones.
     assert (account.rows_in, account.kept, account.skipped["no_value"]) == (54, 50, 4)
@@ -117,21 +117,21 @@ def test_a_moment_of_which_one_count_is_missing_is_skipped(server: PrometheusSer
     ],
 )
 def test_queries_that_count_no_nodes_are_named(
-    server: PrometheusServer, queries: tuple[str, ...], message: str
+    prometheus: PrometheusServer, queries: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(BadInputError, match=message):
-        read_node_counts(asked(server, *queries))
+        read_node_counts(asked(prometheus, *queries))
 
 
-def test_what_the_server_does_not_have_is_not_found(server: PrometheusServer) -> None:
+def test_what_the_server_does_not_have_is_not_found(prometheus: PrometheusServer) -> None:
     with pytest.raises(NotFoundError, match="counts no nodes from 2026-03-01"):
-        read_node_counts(asked(server, "busy=absent_metric", "total=other_metric"))
+        read_node_counts(asked(prometheus, "busy=absent_metric", "total=other_metric"))
     with pytest.raises(UnknownNameError, match="state of nodes"):
-        asked(server, "busy=a", "sleepy=b")
+        asked(prometheus, "busy=a", "sleepy=b")
 
 
-def test_more_busy_nodes_than_nodes_are_refused(server: PrometheusServer) -> None:
-    read = read_node_counts(asked(server, "busy=slurm_nodes_idle", "total=slurm_nodes_mix"))
+def test_more_busy_nodes_than_nodes_are_refused(prometheus: PrometheusServer) -> None:
+    read = read_node_counts(asked(prometheus, "busy=slurm_nodes_idle", "total=slurm_nodes_mix"))
 
     assert read.rows.num_rows == read.accounting.kept == 0
     assert read.accounting.quarantined["more_nodes_than_total"] == read.accounting.rows_in

@@ -76,13 +76,15 @@ def history() -> Iterator[SeriesPoints]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     with prometheus_with(tmp_path_factory.mktemp("prometheus"), history()) as running:
         yield running
 
 
-def test_the_jobs_utilisations_come_back(server: PrometheusServer) -> None:
-    query = PrometheusQuery(server.url, START, START + timedelta(hours=2, minutes=10), STEP_S, piece_s=1_800)
+def test_the_jobs_utilisations_come_back(prometheus: PrometheusServer) -> None:
+    query = PrometheusQuery(
+        prometheus.url, START, START + timedelta(hours=2, minutes=10), STEP_S, piece_s=1_800
+    )
     batch = read_prometheus(query, environment={})
     batch.accounting.check("Prometheus")
     assert batch.accounting.skipped == {"mig_instance": 40, "no_value": 16}
@@ -118,12 +120,12 @@ def test_the_jobs_utilisations_come_back(server: PrometheusServer) -> None:
     assert found["observed_gpu_s"].tolist()[1] == pytest.approx((3_600 - 60) + (900 - 60), abs=STEP_S)
 
 
-def test_pieces_and_steps_do_not_change_what_is_read(server: PrometheusServer) -> None:
+def test_pieces_and_steps_do_not_change_what_is_read(prometheus: PrometheusServer) -> None:
     whole = read_prometheus(
-        PrometheusQuery(server.url, START, START + timedelta(hours=1), STEP_S), environment={}
+        PrometheusQuery(prometheus.url, START, START + timedelta(hours=1), STEP_S), environment={}
     )
     cut = read_prometheus(
-        PrometheusQuery(server.url, START, START + timedelta(hours=1), STEP_S, piece_s=STEP_S * 7),
+        PrometheusQuery(prometheus.url, START, START + timedelta(hours=1), STEP_S, piece_s=STEP_S * 7),
         environment={},
     )
     sort = [("gpu_uuid", "ascending"), ("time", "ascending")]
@@ -136,7 +138,7 @@ def test_pieces_and_steps_do_not_change_what_is_read(server: PrometheusServer) -
     assert rows(whole) == rows(cut)
     assert whole.accounting.rows_in == cut.accounting.rows_in
     coarse = read_prometheus(
-        PrometheusQuery(server.url, START, START + timedelta(hours=1), 60.0, 'UUID="' + UUIDS[0] + '"'),
+        PrometheusQuery(prometheus.url, START, START + timedelta(hours=1), 60.0, 'UUID="' + UUIDS[0] + '"'),
         environment={},
     )
     util = coarse.samples.column("gpu_util_pct").to_pylist()
@@ -146,9 +148,9 @@ def test_pieces_and_steps_do_not_change_what_is_read(server: PrometheusServer) -
     )
 
 
-def test_a_step_has_the_figure_of_its_good_scrapes(server: PrometheusServer, tmp_path: Path) -> None:
+def test_a_step_has_the_figure_of_its_good_scrapes(prometheus: PrometheusServer, tmp_path: Path) -> None:
     only = f'UUID="{UNWELL}"'
-    query = PrometheusQuery(server.url, START, START + timedelta(minutes=4), 30.0, only, piece_s=90.0)
+    query = PrometheusQuery(prometheus.url, START, START + timedelta(minutes=4), 30.0, only, piece_s=90.0)
     rows = read_prometheus(query, environment={}).samples.to_pylist()
     told = {(row["time"] - START).total_seconds(): row for row in rows}
     # Step by step two scrapes, of 40 and 41, 42 and 43, ...; one of each of three pairs is silent.
@@ -173,24 +175,26 @@ def test_a_step_has_the_figure_of_its_good_scrapes(server: PrometheusServer, tmp
     assert seen[0]["gpu_util_pct"] == seen[0]["gpu_mem_util_pct"] == seen[0]["power_w"]
 
 
-def test_a_range_beyond_the_servers_limit_is_asked_for_in_pieces(server: PrometheusServer) -> None:
-    query = PrometheusQuery(server.url, START, START + timedelta(seconds=2.5 * MOST_POINTS), 1.0, piece_s=1e9)
+def test_a_range_beyond_the_servers_limit_is_asked_for_in_pieces(prometheus: PrometheusServer) -> None:
+    query = PrometheusQuery(
+        prometheus.url, START, START + timedelta(seconds=2.5 * MOST_POINTS), 1.0, piece_s=1e9
+    )
     assert len(list(query.pieces())) == 3
     batch = read_prometheus(query, environment={})
     assert batch.samples.num_rows > 0
 
 
-def test_an_unknown_metric_says_what_was_asked(server: PrometheusServer) -> None:
+def test_an_unknown_metric_says_what_was_asked(prometheus: PrometheusServer) -> None:
     rules = SeriesRules(
         metrics={"gpu_util_pct": read_metric_names(["gpu_util_pct=NOBODY_HAS:100"])["gpu_util_pct"]}
     )
-    query = PrometheusQuery(server.url, START, START + timedelta(minutes=5), rules=rules)
+    query = PrometheusQuery(prometheus.url, START, START + timedelta(minutes=5), rules=rules)
     with pytest.raises(NotFoundError, match=r"avg_over_time\(NOBODY_HAS\[29999ms\]\).*--metric"):
         read_prometheus(query, environment={})
 
 
-def test_a_query_that_the_server_refuses_is_named(server: PrometheusServer) -> None:
-    query = PrometheusQuery(server.url, START, START + timedelta(minutes=5), matchers="UUID=oops")
+def test_a_query_that_the_server_refuses_is_named(prometheus: PrometheusServer) -> None:
+    query = PrometheusQuery(prometheus.url, START, START + timedelta(minutes=5), matchers="UUID=oops")
     with pytest.raises(BadInputError, match=r"GPU_UTIL\{UUID=oops\}.*HTTP 400: .*parse error"):
         read_prometheus(query, environment={})
 

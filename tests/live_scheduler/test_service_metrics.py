@@ -115,6 +115,7 @@ def test_a_look_back_is_told_once_there_is_one(live: Live) -> None:
     assert live.get("/metrics").status_code == 200
 
 
+@pytest.mark.thorough("Prometheus")
 def test_prometheus_own_checker_finds_nothing(standing: Live) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed (apt-get install prometheus)")

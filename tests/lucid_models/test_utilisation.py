@@ -59,6 +59,7 @@ def test_published_figures_are_met(job_type: str, gmacs: float, parameters: floa
     assert graph.parameters == pytest.approx(parameters, rel=0.01)
 
 
+@pytest.mark.thorough("PyTorch")
 def test_rows_are_what_the_exporter_gives(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")

@@ -60,6 +60,7 @@ def test_a_file_of_the_form_comes_first_and_a_broken_one_fails(lake: Lake, tmp_p
         run(inference_load_uri=str(path))
 
 
+@pytest.mark.thorough("Prometheus")
 def test_the_deployments_prometheus_is_asked_as_the_deployment_says(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

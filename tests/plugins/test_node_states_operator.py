@@ -84,6 +84,7 @@ def test_a_published_sequence_comes_first_and_a_broken_one_fails(lake: Lake, tmp
         run(node_states_uri=str(path))
 
 
+@pytest.mark.thorough("Prometheus")
 def test_the_deployments_prometheus_counts_by_the_deployments_queries(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_where_binding_is_refused_nothing_is_bound(monkeypatch):
     assert cores_of_gpu(0, 1) is None
 
 
+@pytest.mark.thorough("PyTorch")
 @pytest.mark.slow
 def test_workers_run_on_cores_of_their_own_and_say_how_quick_these_are(tmp_path, monkeypatch):
     pytest.importorskip("torch")

@@ -498,6 +498,7 @@ over.set()
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("PyTorch")
 def test_real_workers_run_under_the_telemetry_and_leave_the_card(machine: Machine) -> None:
     if find_spec("torch") is None:
         pytest.skip("workers need PyTorch")

@@ -23,7 +23,7 @@ from profiler_jobs.devices.processes import ProcessDevice, worker_environment
 from profiler_jobs.workloads import list_job_types
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.slow  # workers train with PyTorch
+pytestmark = [pytest.mark.slow, pytest.mark.thorough("PyTorch")]
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0

@@ -15,6 +15,7 @@ def test_the_simulated_gpu_needs_nothing(name, seed):
     assert device.description.driver == f"simulation, seed {seed}"
 
 
+@pytest.mark.thorough("PyTorch")
 def test_the_processor_is_opened_with_pytorch():
     pytest.importorskip("torch")
     assert open_device("cpu").description.kind is DeviceKind.CPU

@@ -248,6 +248,7 @@ def test_a_result_is_refused_by_how_uncertain_its_mean_is():
         assert (len(profiles.rejected) == 1) is not trusted
 
 
+@pytest.mark.thorough("PyTorch")
 @pytest.mark.slow
 def test_real_processes_share_a_run(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("torch")

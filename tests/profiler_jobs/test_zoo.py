@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from profiler_jobs.zoo.llama import LlamaSize  # noqa: E402
 from profiler_jobs.zoo.mixed_precision import start_momentum_at_zero  # noqa: E402
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough("PyTorch")]
 
 MODELS = {model.name: model for model in ZOO + RECENT}
 CPU = torch.device("cpu")

@@ -6,7 +6,10 @@ from profiler_jobs.workloads import RECENT, ZOO, JobType
 from profiler_jobs.zoo.catalogue import load_build
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU")
+pytestmark = [
+    pytest.mark.thorough("PyTorch"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU"),
+]
 
 SMALLEST = [JobType(model, model.batch_sizes[0], amp) for model in ZOO + RECENT for amp in model.amp_choices]
 WAITS_FOR_ACTIONS = ("PPO", "TD3")

@@ -23,6 +23,8 @@ from profiler_jobs.zoo import (  # noqa: E402
     vgg,
 )
 
+pytestmark = pytest.mark.thorough("PyTorch")
+
 # What each number is: the paper's or its reference implementation's, for the number of classes that is given.
 PUBLISHED = [
     ("ResNet-50", lambda: resnet50.resnet50(1000), 25_557_032),

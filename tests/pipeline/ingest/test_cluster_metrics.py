@@ -64,7 +64,7 @@ def job_table() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     with prometheus_with(tmp_path_factory.mktemp("prometheus"), series()) as running:
         yield running
 
@@ -86,8 +86,8 @@ RANGE = ("--start", "2024-03-01T21:00", "--end", "2024-03-02T03:00")
 
 
 @pytest.mark.slow
-def test_from_a_prometheus_by_its_job_labels(lucid: Any, lake: Lake, server: PrometheusServer) -> None:
-    report = ingest(lucid, lake, "--prometheus", server.url, *RANGE)
+def test_from_a_prometheus_by_its_job_labels(lucid: Any, lake: Lake, prometheus: PrometheusServer) -> None:
+    report = ingest(lucid, lake, "--prometheus", prometheus.url, *RANGE)
     assert report["rows_in"] == report["rows_kept"] + report["rows_quarantined"] + report["rows_skipped"]
     samples = report["samples"]
     assert samples["samples"] == sum(count for fate, count in samples.items() if fate != "samples")
@@ -104,11 +104,18 @@ def test_from_a_prometheus_by_its_job_labels(lucid: Any, lake: Lake, server: Pro
         assert row["coverage"] > 0.75
     # What was known of j1 at midnight is that of the first day.
     assert (metrics.loc[metrics["job_id"] == "j1", "known_time"] <= DAY_END).tolist() == [True, False]
-    again = ingest(lucid, lake, "--prometheus", server.url, *RANGE)
+    again = ingest(lucid, lake, "--prometheus", prometheus.url, *RANGE)
     assert again["files_changed"] == 0
     # A part of a day does not displace the whole.
     part = ingest(
-        lucid, lake, "--prometheus", server.url, "--start", "2024-03-01T21:20", "--end", "2024-03-01T21:40"
+        lucid,
+        lake,
+        "--prometheus",
+        prometheus.url,
+        "--start",
+        "2024-03-01T21:20",
+        "--end",
+        "2024-03-01T21:40",
     )
     assert part["samples"]["joined"] > 0
     assert part["files_changed"] == 0
@@ -122,7 +129,9 @@ def test_from_a_prometheus_by_its_job_labels(lucid: Any, lake: Lake, server: Pro
     assert "running" in people.out
 
 
-def test_by_a_file_of_allocations(lucid: Any, lake: Lake, server: PrometheusServer, tmp_path: Path) -> None:
+def test_by_a_file_of_allocations(
+    lucid: Any, lake: Lake, prometheus: PrometheusServer, tmp_path: Path
+) -> None:
     rows = ["job_id,gpu_uuid,start_time,end_time"]
     for job, (gpus, begin, end, _) in JOBS.items():
         times = [(START + pd.Timedelta(seconds=t)).strftime("%Y-%m-%dT%H:%M:%S") for t in (begin, end)]
@@ -131,7 +140,7 @@ def test_by_a_file_of_allocations(lucid: Any, lake: Lake, server: PrometheusServ
     rows += [f"gone,{UUIDS[2]},2024-03-01T22:10:00,"]
     held = tmp_path / "held.csv"
     held.write_text("\n".join(rows) + "\n")
-    report = ingest(lucid, lake, "--prometheus", server.url, *RANGE, "--allocations", held)
+    report = ingest(lucid, lake, "--prometheus", prometheus.url, *RANGE, "--allocations", held)
     assert (report["allocations_in"], report["allocations_kept"]) == (9, 6)
     assert {key: count for key, count in report["reasons"].items() if key.startswith("alloc")} == {
         "allocation: end_before_start": 1,
@@ -148,7 +157,7 @@ def test_by_a_file_of_allocations(lucid: Any, lake: Lake, server: PrometheusServ
     assert metrics.loc["j4", "gpu_util_pct"] == pytest.approx(10.0)
 
 
-def test_by_what_slurm_says(lucid: Any, lake: Lake, server: PrometheusServer, tmp_path: Path) -> None:
+def test_by_what_slurm_says(lucid: Any, lake: Lake, prometheus: PrometheusServer, tmp_path: Path) -> None:
     (tmp_path / "map.csv").write_text(
         "host,index,gpu_uuid\n" + "\n".join(f"n1,{i},{u}" for i, u in enumerate(UUIDS))
     )
@@ -165,7 +174,7 @@ JobId=j9 JobName=waits
 """
     (tmp_path / "jobs.txt").write_text(text)
     report = ingest(
-        lucid, lake, "--prometheus", server.url, *RANGE, "--scontrol", "jobs.txt", "--gpu-map", "map.csv"
+        lucid, lake, "--prometheus", prometheus.url, *RANGE, "--scontrol", "jobs.txt", "--gpu-map", "map.csv"
     )
     assert (report["allocations_in"], report["allocations_kept"]) == (3, 2)
     assert report["reasons"]["allocation: not_started"] == 1
@@ -184,7 +193,7 @@ JobId=j9 JobName=waits
     }  # fmt: skip
     (tmp_path / "jobs.json").write_text(json.dumps(document))
     report = ingest(
-        lucid, lake, "--prometheus", server.url, *RANGE, "--scontrol", "jobs.json", "--gpu-map", "map.csv"
+        lucid, lake, "--prometheus", prometheus.url, *RANGE, "--scontrol", "jobs.json", "--gpu-map", "map.csv"
     )
     assert report["reasons"]["allocation: unknown_gpu_index"] == 1
     assert (report["allocations_kept"], report["jobs_unknown"]) == (1, 1)
