@@ -21,9 +21,12 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import rest, tiers
+from tests import limits, rest, tiers
+from tests.built_once import built_once
 from tests.collecting import after_the_first
 from tests.command_line import lucid as lucid
+from tests.limits import pytest_fixture_setup as pytest_fixture_setup
+from tests.limits import pytest_runtest_teardown as pytest_runtest_teardown
 from tests.running_order import TESTS, ByServer, rank_of
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    limits.add_setting(parser)
     rest.add_option(parser)
     tiers.add_option(parser)
 
@@ -286,7 +290,12 @@ def fill_small_lake(root: Path) -> None:
 
 @pytest.fixture(scope="session")
 def small_model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
-    """Kind -> two saved models that differ, fitted on small data once per session."""
+    """Kind -> two saved models that differ, fitted on small data."""
+    return built_once(tmp_path_factory, "small-models", save_small_models)
+
+
+def save_small_models(folder: Path) -> dict[str, list[Path]]:
+    """Fit and save two models of each kind; returns kind -> their files."""
     from lucid_models.boosting import BoostingSettings
     from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
     from lucid_models.model_format import save_model
@@ -297,7 +306,6 @@ def small_model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, lis
 
     fast = BoostingSettings(bags=2, max_rounds=40, max_bins=32)
     solo, pairs = small_profiles()
-    folder = tmp_path_factory.mktemp("models")
     found: dict[str, list[Path]] = {"packing": [], "throughput": [], "duration": []}
     for seed in (0, 1):
         documents = {
@@ -486,9 +494,10 @@ def small_tables() -> SmallTables:
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> "World":
+    """The small cluster and a release of it; who writes to its lake copies it first."""
     from tests.small_cluster import make_world  # models: for the tests that need them
 
-    return make_world(tmp_path_factory.mktemp("lake"))
+    return built_once(tmp_path_factory, "world", make_world)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.airflow_database import metadata_database as metadata_database
 from tests.airflow_home import REPOSITORY
 from tests.conftest import ReleaseShop, fill_small_lake
 
@@ -30,14 +31,6 @@ def dag_bag(parsed_dags: Any, defaults: list[tuple[Any, Any]]) -> Iterator[Any]:
     yield parsed_dags
     for param, default in defaults:
         param.value = default
-
-
-@pytest.fixture(scope="session")
-def metadata_database() -> None:
-    """Airflow's database, for tests that run tasks."""
-    from airflow.utils.db import initdb
-
-    initdb()
 
 
 @pytest.fixture

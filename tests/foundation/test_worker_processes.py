@@ -115,7 +115,7 @@ def contains(shared: bytes, item: int) -> bool:
     return item in shared
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_process_that_dies_before_it_has_its_work_is_noticed(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,7 +126,7 @@ def test_a_process_that_dies_before_it_has_its_work_is_noticed(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_process_that_died_idle_costs_the_piece_that_it_is_given() -> None:
     with WorkerPool(square, 2) as pool:
         ((_, (_, pid)),) = pool.results([3])

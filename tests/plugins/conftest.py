@@ -7,16 +7,9 @@ from typing import Any
 import pytest
 
 from tests import airflow_home
+from tests.airflow_database import metadata_database as metadata_database
 
 assert airflow_home.HOME.is_dir()
-
-
-@pytest.fixture(scope="session")
-def metadata_database() -> None:
-    """Airflow's database, for tests that run tasks."""
-    from airflow.utils.db import initdb
-
-    initdb()
 
 
 class SomeOfTheDags:

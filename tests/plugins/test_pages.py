@@ -34,7 +34,10 @@ def test_nobody_reads_without_a_login(docs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_browser_without_a_login_is_sent_to_it_and_back(docs: Path, metadata_database: Any) -> None:
+def test_a_browser_without_a_login_is_sent_to_it_and_back(docs: Path) -> None:
+    from airflow.api_fastapi.app import create_auth_manager
+
+    create_auth_manager()  # as the API server does when it starts
     page = "/data-docs/philly/jobs/index.html"
     client = TestClient(PagesApp(), follow_redirects=False)
     response = client.get(page, headers={"Accept": "text/html,*/*"})
