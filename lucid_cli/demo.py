@@ -167,17 +167,15 @@ def _run_caused_by(airflow: AirflowClient, dag_id: str, outcome: ChainOutcome) -
 
 
 def print_outcome(airflow: AirflowClient, outcome: ChainOutcome, config: StackConfig) -> None:
-    """Print the policies' table, the verdict with its constraints, and the champion."""
-    from lucid_cli.output import print_facts, print_table
+    """Print what became of the rows, the verdict with its tables, and the champion."""
+    from lucid_cli.output import print_facts
+    from lucid_cli.verdict_output import print_verdict_tables
 
     account = airflow.xcom("ingest_logs", outcome.runs["ingest_logs"], "ingest_jobs") or {}
     counts = ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped", "reasons")
     print_facts({name: account.get(name) for name in counts}, title=f"Rows of {account.get('cluster')}")
     verdict = airflow.xcom("validate_release", outcome.runs["validate_release"], "validate_release") or {}
-    if verdict.get("policies"):
-        print_table(verdict["policies"], title="Policies on the held-out window")
-    if verdict.get("constraints"):
-        print_table(verdict["constraints"], title="Constraints")
+    print_verdict_tables(verdict)
     print(f"Verdict on release {verdict.get('version')}. {verdict.get('sentence')}")
     if outcome.published:
         from lucid_models.releases.lifecycle import show_release

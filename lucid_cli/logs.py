@@ -1,7 +1,7 @@
 """`lucid ingest`, `lucid synthesize`, `lucid validate`: logs into the lake."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from lucid_cli.options import (
 )
 from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, say, show, to_jsonable
 from lucid_cli.setting_pairs import named_texts
+
+if TYPE_CHECKING:
+    from cluster_logs.validation import ValidationReport
 
 
 def ingest(
@@ -205,12 +208,18 @@ def validate(
     )
     document = {"success": report.success, "expectations": report.expectations, "docs": report.docs}
 
-    def people() -> None:
-        print_table([to_jsonable(row) for row in report.expectations], title=f"Expectations of {cluster}")
-        print_facts({"success": report.success, "docs": report.docs})
-
-    show(document, as_json=as_json, people=people)
+    show(document, as_json=as_json, people=lambda: print_expectations(cluster, report))
     report.raise_for_failure()
+
+
+def print_expectations(cluster: str, report: "ValidationReport") -> None:
+    """Print how many expectations hold, and which do not."""
+    unmet = [to_jsonable(row) for row in report.expectations if not row["success"]]
+    if unmet:
+        columns = ("suite", "name", "columns", "severity", "observed")
+        print_table(unmet, title=f"Expectations of {cluster} that do not hold", columns=columns)
+    held = f"{len(report.expectations) - len(unmet)} of {len(report.expectations)} hold"
+    print_facts({"success": report.success, "expectations": held, "docs": report.docs})
 
 
 def remove_cluster(

@@ -97,7 +97,7 @@ def print_table(
 
 
 def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
-    """Print one fact a line."""
+    """Print one fact a line; one that is an empty list or mapping is left out."""
     from rich.table import Table
 
     heading = _text(title) if title else None
@@ -105,7 +105,8 @@ def print_facts(facts: Mapping[str, Any], *, title: str | None = None) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(_text(name.replace("_", " ")), _text(value))
+        if value not in ([], (), {}):
+            table.add_row(_text(name.replace("_", " ")), _text(value))
     _people().print(table)
 
 

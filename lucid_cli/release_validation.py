@@ -16,8 +16,9 @@ from lucid_cli.options import (
     folder_option,
     lake_or_default,
 )
-from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, show, to_jsonable
+from lucid_cli.output import JsonFlag, print_facts, progress_reporter, show, to_jsonable
 from lucid_cli.setting_pairs import named_values
+from lucid_cli.verdict_output import print_verdict_tables
 
 if TYPE_CHECKING:
     from pipeline.validation.release_validation import Validation
@@ -74,11 +75,7 @@ def validate(
     verdict = validation.verdict
 
     def people() -> None:
-        from pipeline.release.release_gate import POLICY_COLUMNS
-
-        facts = verdict.to_dict()
-        print_table(facts["policies"], title="Policies on the held-out window", columns=POLICY_COLUMNS)
-        print_table(facts["constraints"], title="Constraints", columns=("passed", "name", "sentence"))
+        print_verdict_tables(verdict.to_dict())
         word = "study" if verdict.study else "verdict"
         print_facts({"approved": verdict.approved, word: verdict.sentence, "MLflow": validation.mlflow_path})
 
