@@ -1,5 +1,7 @@
 """Fixtures that the tests of several packages share, and how the tests run."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import signal
@@ -17,7 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import httpx
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -30,6 +31,8 @@ from tests.limits import pytest_runtest_teardown as pytest_runtest_teardown
 from tests.running_order import TESTS, ByServer, rank_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tests.small_cluster import World
 
 # The same examples in every run, however busy the machine; HYPOTHESIS_PROFILE=explore looks for new ones.
@@ -186,6 +189,8 @@ def own_mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlfl
 
 def small_profiles() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Solo and pair profiles of twelve configurations: a busy GPU slows its partner."""
+    import pandas as pd
+
     utils = np.linspace(8.0, 97.0, 12)
     solo = pd.DataFrame(
         {
@@ -222,6 +227,8 @@ def small_profiles() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def small_jobs(jobs: int = 600, seed: int = 0) -> pd.DataFrame:
     """Six users with their own run times, over ten days (the columns of JOB_SCHEMA that matter)."""
+    import pandas as pd
+
     rng = np.random.default_rng(seed)
     user = rng.integers(0, 6, jobs)
     submit = pd.Timestamp("2020-04-01", tz="UTC") + pd.to_timedelta(
@@ -251,6 +258,8 @@ def small_jobs(jobs: int = 600, seed: int = 0) -> pd.DataFrame:
 
 def small_throughput(bins: int = 144 * 10, seed: int = 0) -> pd.DataFrame:
     """Ten days of ten-minute bins with a daily pattern (THROUGHPUT_SCHEMA)."""
+    import pandas as pd
+
     rng = np.random.default_rng(seed)
     time_of_day = np.arange(bins) % 144
     counts = rng.poisson(5 + 4 * np.sin(2 * np.pi * time_of_day / 144))
@@ -269,6 +278,8 @@ def small_throughput(bins: int = 144 * 10, seed: int = 0) -> pd.DataFrame:
 
 def fill_small_lake(root: Path) -> None:
     """A lake with ten days of `small`, a cluster of five virtual clusters, and its profiles."""
+    import pandas as pd
+
     from cluster_logs.lake import Lake
     from pipeline.profiling.profile_store import write_profile_set
     from profiler_jobs.profile_table import ProfileSet
@@ -336,6 +347,8 @@ def register_small_models(
     tracking_uri: str, files: dict[str, list[Path]], cluster: str = "small", *, synthetic: bool = True
 ) -> None:
     """Register both versions of each kind, as training does."""
+    import pandas as pd
+
     from lucid_models.registry import Registry
 
     hour = 1_585_699_200
@@ -493,7 +506,7 @@ def small_tables() -> SmallTables:
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> "World":
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """The small cluster and a release of it; who writes to its lake copies it first."""
     from tests.small_cluster import make_world  # models: for the tests that need them
 
@@ -501,7 +514,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> "World":
 
 
 @pytest.fixture(scope="session")
-def trained_versions(world: "World", mlflow_server: str) -> dict[str, int]:
+def trained_versions(world: World, mlflow_server: str) -> dict[str, int]:
     """The version of each model of the world, trained into the session's registry once."""
     from tests.small_cluster import train_and_register
 
