@@ -167,7 +167,7 @@ def refuse_missing_estimates(jobs: Sequence[JobView], policy: str) -> None:
         raise BadInputError(
             f"{policy} needs estimated durations, and {len(without)} jobs have none "
             f"(the first: {without[0]!r}).",
-            remedy="Give estimates, for instance simulator.user_history.user_history_estimates.",
+            remedy="Give estimates, for instance simulator.user_history_estimates.user_history_estimates.",
         )
 
 

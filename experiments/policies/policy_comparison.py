@@ -26,7 +26,7 @@ from simulator.colocation import MeasuredPairs
 from simulator.policies.registry import BUILT_IN
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.user_history import user_history_estimates
+from simulator.user_history_estimates import user_history_estimates
 from simulator.workload import Workload
 
 SLICES: Mapping[str, tuple[str, int | str]] = {

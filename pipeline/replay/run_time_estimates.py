@@ -9,7 +9,7 @@ import pandas as pd
 
 from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
-from simulator.user_history import user_history_estimates
+from simulator.user_history_estimates import user_history_estimates
 from simulator.workload import Workload
 
 LOGGED, USER_HISTORY, QSSF, QSSF_ARTIFACT = "log", "user-history", "qssf", "qssf-artifact"

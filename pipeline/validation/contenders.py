@@ -28,7 +28,7 @@ from simulator.recorder import Recorder
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
-from simulator.user_history import user_history_estimates
+from simulator.user_history_estimates import user_history_estimates
 
 Floats = NDArray[np.float64]
 

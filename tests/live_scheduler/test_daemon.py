@@ -7,7 +7,7 @@ import pytest
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import PriorityRange, Refusal, SetPriority
-from live_scheduler.client import ClientStatus, ReleaseClient
+from live_scheduler.client import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings, Mode
@@ -16,8 +16,7 @@ from live_scheduler.release import FallbackRelease
 from live_scheduler.safety.heartbeat import Moment
 from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.safety.touched import Touch, TouchedJobs, Way
-from lucid_models.releases.lifecycle import publish_release
-from tests.conftest import ReleaseShop, forget_releases
+from tests.live_scheduler.live_release import keep_release
 
 pytestmark = pytest.mark.slow
 
@@ -106,17 +105,16 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def releases(stocked_server, small_model_files, tmp_path_factory):
+def releases(small_model_files, tmp_path_factory):
     """Two releases as a client holds them."""
-    forget_releases(stocked_server.uri)
-    shop = ReleaseShop(stocked_server, small_model_files)
-    found = []
-    for number in (1, 2):
-        publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(number))
-        found.append(
-            ReleaseClient(shop.uri, "champion", tmp_path_factory.mktemp("releases"), cluster="small").poll()
+    return [
+        keep_release(
+            tmp_path_factory.mktemp("releases"),
+            {kind: [files[number]] for kind, files in small_model_files.items()},
+            version=number + 1,
         )
-    return found
+        for number in (0, 1)
+    ]
 
 
 class Releases:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from foundation.errors import BadInputError
 from simulator.conformance import sample_workload
 from simulator.job import Job
-from simulator.user_history import NOTHING_KNOWN_S, user_history_estimates
+from simulator.user_history import NOTHING_KNOWN_S
+from simulator.user_history_estimates import user_history_estimates
 from simulator.workload import Workload
 
 

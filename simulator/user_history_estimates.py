@@ -1,0 +1,68 @@
+"""What each job of a workload is estimated to run, by its user's history (`user_history.py`)."""
+
+import numpy as np
+import pandas as pd
+
+from foundation.errors import BadInputError
+from simulator.user_history import UserHistory
+from simulator.workload import Workload
+
+# A job that has ended: (end, 0 history or 1 workload, position), and what `UserHistory.ended` learns of it.
+_Ended = tuple[tuple[float, int, int], tuple[str | None, str, int, float]]
+
+
+def user_history_estimates(
+    workload: Workload, *, history: pd.DataFrame | None = None, ends_s: np.ndarray | None = None
+) -> np.ndarray:
+    """Return one estimated duration (s) a job of the workload, from what had ended by its submission.
+
+    `history` is a job table (JOB_SCHEMA) of earlier jobs, with their recorded end times; a row without a
+    duration or an end, and a row from the workload's own time (submitted at or after its origin), are not
+    used. `ends_s` holds when each job of the workload ended according to the log, in seconds from the
+    workload's origin; without it a job counts as ended at submission + duration, as if it had never waited.
+    Nothing that ends after a job's submission touches its estimate.
+    """
+    if ends_s is not None and len(ends_s) != len(workload):
+        raise BadInputError(f"ends_s holds {len(ends_s)} values for {len(workload)} jobs.")
+    ended: list[_Ended] = []
+    if history is not None and workload.origin is not None:
+        ended += _ended_before(history, workload.origin)
+    for i, job in enumerate(workload.jobs):
+        if job.cancel_time_s is not None:
+            continue  # it never ran in the log: there is no run time to learn
+        end_s = job.submit_time_s + job.duration_s if ends_s is None else float(ends_s[i])
+        if not np.isnan(end_s):
+            ended.append(((end_s, 1, i), (job.user, job.virtual_cluster, job.gpus, job.duration_s)))
+    ended.sort(key=lambda row: row[0])  # so that the result does not depend on the order of rows
+
+    past = UserHistory()
+    estimates = np.empty(len(workload))
+    learned = 0
+    for i, job in enumerate(workload.jobs):
+        while learned < len(ended) and ended[learned][0][0] <= job.submit_time_s:
+            past.ended(*ended[learned][1])
+            learned += 1
+        estimates[i] = past.estimate_s(job.user, job.virtual_cluster, job.gpus)
+    return estimates
+
+
+def _ended_before(history: pd.DataFrame, origin: pd.Timestamp) -> list[_Ended]:
+    """Rows of the history from before the workload's time; ends in seconds from its origin."""
+    submit = pd.to_datetime(history["submit_time"], utc=True)
+    end = pd.to_datetime(history["end_time"], utc=True)
+    duration = pd.to_numeric(history["duration_s"], errors="coerce")
+    usable = ((submit < origin) & end.notna() & duration.notna() & (history["gpus"] > 0)).to_numpy()
+    users = history["user"] if "user" in history.columns else pd.Series([None] * len(history))
+    seconds = (end - origin).dt.total_seconds().to_numpy()
+    return [
+        (
+            (float(seconds[row]), 0, int(row)),
+            (
+                None if pd.isna(users.iloc[row]) else str(users.iloc[row]),
+                str(history["virtual_cluster"].iloc[row]),
+                int(history["gpus"].iloc[row]),
+                float(duration.iloc[row]),
+            ),
+        )
+        for row in np.flatnonzero(usable)
+    ]
