@@ -115,7 +115,6 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     from live_scheduler.state_folder import state_folder
     from lucid_cli.output import say
     from pipeline import settings
-    from pipeline.release.live_needs import known_needs
 
     logging.getLogger("lucid.live").setLevel(logging.INFO)
     for handler in logging.getLogger().handlers:
@@ -125,7 +124,11 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     client = open_releases(tracking_uri or settings.server_uri(), chosen, folder)
     say(f"Live scheduler of {chosen.cluster}, mode {chosen.mode}; state in {folder}.")
     try:
-        needs = known_needs(settings.lake_uri(), chosen.cluster, client) if chosen.shared_partitions else None
+        needs = None
+        if chosen.shared_partitions:  # read from the lake, so the extra `training` brings it
+            from pipeline.release.live_needs import known_needs
+
+            needs = known_needs(settings.lake_uri(), chosen.cluster, client)
         run_until_told(assemble(opened, client, chosen, folder, profile_of=needs))
     finally:
         client.close()

@@ -24,4 +24,4 @@ def prometheus_query(
     first, last = parse_time(start, "--start"), parse_time(end, "--end")
     if first is None or last is None:
         raise BadInputError(f"Which part of {url} is to be read?", remedy="Give --start and --end (UTC).")
-    return PrometheusQuery(url, first, last, step_s, match)
+    return PrometheusQuery(url, first, last, step_s, matchers=match)

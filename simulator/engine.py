@@ -367,8 +367,16 @@ class Simulation:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def result(self) -> SimulationResult:
-        """Return the schedule; raises PolicyError when a job never completed."""
+    def ended_jobs(self) -> list[JobView]:
+        """Return all jobs with their times, in the workload's order.
+
+        Raises PolicyError when a job never completed.
+        """
+        self._held_to_the_end()
+        return self.jobs
+
+    def _held_to_the_end(self) -> set[JobView]:
+        """Return what its virtual cluster has outgrown; raises PolicyError when another job never ended."""
         unplaceable = self._unplaceable.jobs() if self._unplaceable is not None else []
         held = set(unplaceable)
         for view in unplaceable:
@@ -379,6 +387,11 @@ class Simulation:
             raise PolicyError(
                 f"{self.name} left {len(lost)} of {len(self.jobs)} jobs incomplete, the first: {lost[0]!r}."
             )
+        return held
+
+    def result(self) -> SimulationResult:
+        """Return the schedule; raises PolicyError when a job never completed."""
+        held = self._held_to_the_end()
         own_gpus = self._nodes.mean_gpus
         jobs, figures = schedule_of(
             self.jobs,

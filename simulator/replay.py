@@ -8,6 +8,7 @@ from typing import Any
 from foundation.errors import BadInputError
 from foundation.progress import Progress
 from simulator.engine import Simulation
+from simulator.job_view import JobView
 from simulator.loaning.policy_beside_inference import policy_for
 from simulator.policy import Policy
 from simulator.prediction import PredictBy, PredictingSimulation
@@ -61,6 +62,16 @@ def simulate(
     if progress is not None:
         progress(simulation.completed, len(simulation.jobs), simulation.name)
     return prepass.joined(simulation.result()) if prepass else simulation.result()
+
+
+def play(scenario: Scenario, policy: Policy) -> list[JobView]:
+    """Replay a scenario of the default rules without measuring it: its jobs with their times, in its order.
+
+    Raises PolicyError when the policy breaks the rules.
+    """
+    simulation = Simulation(scenario, policy)
+    simulation.run()
+    return simulation.ended_jobs()
 
 
 def run_times_to_predict_by(rules: Rules, asked: PredictBy | None) -> PredictBy:

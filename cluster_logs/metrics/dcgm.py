@@ -28,6 +28,7 @@ from cluster_logs.metrics.gpu_samples import (
     plausible,
     readable_uuid,
 )
+from cluster_logs.metrics.prometheus_api import Series
 from cluster_logs.metrics.source_account import SourceAccount
 from foundation.errors import BadInputError, UnknownNameError
 
@@ -56,17 +57,6 @@ _HOST_LABELS = ("Hostname", "hostname", "exported_instance", "instance")
 # DCGM's "blank" values start at 2^47 (doubles) and at 0x7ffffff0 and 0x7ffffffffffffff0 (integers); none of
 # our metrics comes near.
 _LEAST_BLANK = float(0x7FFFFFF0)
-
-
-@dataclass(frozen=True)
-class Series:
-    """One series: its labels (`__name__` among them), seconds since 1970, and values; rows count from 1."""
-
-    labels: Mapping[str, str]
-    time_s: NDArray[np.float64]
-    values: NDArray[np.float64]
-    first_row: int = 1
-    rows: Sequence[int] | None = None  # the row of each value, where they do not follow each other
 
 
 @dataclass(frozen=True)

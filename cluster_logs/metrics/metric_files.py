@@ -10,13 +10,13 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from cluster_logs import quarantine as q
-from cluster_logs.metrics.dcgm import Series, SeriesRules, samples_from_series
+from cluster_logs.metrics.dcgm import SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import SampleBatch, read_sample_table
+from cluster_logs.metrics.prometheus_api import Series, series_of_response
 from cluster_logs.metrics.source_account import SourceAccount
 from foundation.errors import BadInputError
 from foundation.input_files import read_input
@@ -46,34 +46,6 @@ def read_samples_file(
     if _JSON.match(text):
         return _from_response(text, name, uri, rules)
     return _from_text(text, name, rules, scraped_at_s)
-
-
-def series_of_response(document: Any, place: str) -> Iterator[Series]:
-    """The series of an API response (resultType matrix or vector). Raises BadInputError for any other."""
-    data = document.get("data") if isinstance(document, dict) else None
-    kind = data.get("resultType") if isinstance(data, dict) else None
-    if not isinstance(document, dict) or document.get("status") != "success" or not isinstance(data, dict):
-        error_text = document.get("error") if isinstance(document, dict) else None
-        raise BadInputError(
-            f"{place} is no successful response of Prometheus{f': {error_text}' if error_text else ''}.",
-            remedy="Save what /api/v1/query_range answered.",
-        )
-    if kind not in ("matrix", "vector"):
-        raise BadInputError(
-            f"{place} holds a {kind!r}, not series.", remedy="Query a metric, as a matrix or a vector."
-        )
-    row = 1
-    try:
-        for item in data["result"]:
-            points = item["values"] if kind == "matrix" else [item["value"]]
-            times = np.fromiter((float(point[0]) for point in points), np.float64, len(points))
-            values = np.fromiter((float(point[1]) for point in points), np.float64, len(points))
-            yield Series(dict(item["metric"]), times, values, first_row=row)
-            row += len(points)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise BadInputError(
-            f"{place} is no series of Prometheus: {type(error).__name__}: {error}."
-        ) from error
 
 
 def _from_response(text: str, name: str, uri: str, rules: SeriesRules | None) -> SampleBatch:

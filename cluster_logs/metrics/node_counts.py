@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
-from cluster_logs.metrics.dcgm import Series
 from cluster_logs.metrics.prometheus import PrometheusQuery
+from cluster_logs.metrics.prometheus_api import Series
 from cluster_logs.metrics.series_queries import (
     MeasuredRows,
     as_times,

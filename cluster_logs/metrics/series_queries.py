@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cluster_logs.metrics.dcgm import Series
-from cluster_logs.metrics.prometheus import PrometheusQuery, open_client, range_series
+from cluster_logs.metrics.prometheus_api import RangeQuery, Series, open_client, range_series
 from cluster_logs.quarantine import Accounting
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, Work
@@ -42,7 +41,7 @@ def parse_queries(texts: Iterable[str], of: str, example: str) -> dict[str, str]
 
 
 def ask_server(
-    server: PrometheusQuery, promql: Mapping[str, str], what: str, progress: Progress
+    server: RangeQuery, promql: Mapping[str, str], what: str, progress: Progress
 ) -> Iterator[tuple[str, str, list[Series]]]:
     """Ask each query for each piece of the range: its name, the query as it was asked, and the answer."""
     pieces = list(server.pieces())
@@ -57,7 +56,7 @@ def ask_server(
 
 
 def nothing_measured(
-    server: PrometheusQuery, promql: Mapping[str, str], answer: str, remedy: str
+    server: RangeQuery, promql: Mapping[str, str], answer: str, remedy: str
 ) -> NotFoundError:
     """The error of a server that has no value in the range; `answer`: what it then does."""
     return NotFoundError(

@@ -27,8 +27,10 @@ from live_scheduler.memory.journal import JobEvent, JobEventKind
 from simulator.cluster import ClusterSpec
 from simulator.gate.bootstrap import paired_mean_change
 from simulator.job import Job
+from simulator.job_view import JobView
+from simulator.policies.registry import load_policy
 from simulator.policy import Policy
-from simulator.replay import simulate
+from simulator.replay import play
 from simulator.scenario import Scenario
 from simulator.workload import Workload
 
@@ -182,15 +184,14 @@ def judge_window(
     limits = [min(lived[job.job_id].time_limit_s or NO_LIMIT_S, NO_LIMIT_S) for job in workload.jobs]
     truth = [job.duration_s for job in workload.jobs]
     runs = {
-        "backfill": simulate(Scenario(workload.with_estimates(np.array(limits)), spec), "easy"),
-        "live": simulate(Scenario(workload, spec), policy()),
-        "true": simulate(Scenario(workload.with_estimates(np.array(truth)), spec), policy()),
+        "backfill": play(Scenario(workload.with_estimates(np.array(limits)), spec), load_policy("easy")),
+        "live": play(Scenario(workload, spec), policy()),
+        "true": play(Scenario(workload.with_estimates(np.array(truth)), spec), policy()),
     }
     jct, wait = {}, {}
     for name, run in runs.items():
-        rows = run.jobs.set_index("job_id").loc[judged]
-        jct[name] = rows["jct_s"].to_numpy(dtype=np.float64)
-        wait[name] = rows["queuing_delay_s"].to_numpy(dtype=np.float64)
+        views = {view.job.job_id: view for view in run}
+        jct[name], wait[name] = _times([views[number] for number in judged])
     judged_jobs = [lived[number] for number in judged]
     happened = np.array([(job.end_time_s or 0.0) - job.submit_time_s for job in judged_jobs])
     waited = np.array([job.start_time_s - job.submit_time_s for job in judged_jobs])
@@ -216,6 +217,13 @@ def judge_window(
         _log10_error(judged_jobs),
         tuple(remarks),
     )
+
+
+def _times(views: Sequence[JobView]) -> tuple[Floats, Floats]:
+    """Each job's completion and queuing time (s), shape (jobs,)."""
+    ends = np.array([view.end_time_s for view in views], dtype=np.float64)  # NaN: it never ended
+    submitted = np.array([view.submit_time_s for view in views])
+    return ends - submitted, np.array([view.queuing_delay_s for view in views])
 
 
 def _lived(

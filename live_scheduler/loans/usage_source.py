@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cluster_logs.metrics.prometheus_api import RangeQuery, open_client, range_series
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.regular_files import open_regular
 from live_scheduler.loans.settings import NodeLoanSettings
@@ -115,12 +116,9 @@ def _of_file(path: Path, most_age_s: float) -> float:
 
 
 def _of_prometheus(url: str, promql: str) -> float:
-    # PyArrow comes with it: whoever reads no Prometheus does without.
-    from cluster_logs.metrics.prometheus import PrometheusQuery, open_client, range_series
-
     end = datetime.now(UTC)
     start = end - timedelta(seconds=_PROMETHEUS_STEP_S)
-    query = PrometheusQuery(url, start, end, step_s=_PROMETHEUS_STEP_S, timeout_s=COMMAND_LIMIT_S)
+    query = RangeQuery(url, start, end, step_s=_PROMETHEUS_STEP_S, timeout_s=COMMAND_LIMIT_S)
     with open_client(query) as client:
         series = range_series(client, query, promql, (end.timestamp(), end.timestamp()), lambda _: None)
     if len(series) != 1 or not len(series[0].values):

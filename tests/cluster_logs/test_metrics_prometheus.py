@@ -20,7 +20,8 @@ from cluster_logs.metrics.allocations import allocations_from_labels
 from cluster_logs.metrics.dcgm import SeriesRules, read_metric_names
 from cluster_logs.metrics.join import JoinSettings, join_samples
 from cluster_logs.metrics.metric_files import read_samples_file
-from cluster_logs.metrics.prometheus import MOST_POINTS, PrometheusQuery, read_prometheus
+from cluster_logs.metrics.prometheus import PrometheusQuery, read_prometheus
+from cluster_logs.metrics.prometheus_api import MOST_POINTS
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from tests.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with, write_openmetrics
 
@@ -138,7 +139,9 @@ def test_pieces_and_steps_do_not_change_what_is_read(prometheus: PrometheusServe
     assert rows(whole) == rows(cut)
     assert whole.accounting.rows_in == cut.accounting.rows_in
     coarse = read_prometheus(
-        PrometheusQuery(prometheus.url, START, START + timedelta(hours=1), 60.0, 'UUID="' + UUIDS[0] + '"'),
+        PrometheusQuery(
+            prometheus.url, START, START + timedelta(hours=1), 60.0, matchers='UUID="' + UUIDS[0] + '"'
+        ),
         environment={},
     )
     util = coarse.samples.column("gpu_util_pct").to_pylist()
@@ -150,7 +153,9 @@ def test_pieces_and_steps_do_not_change_what_is_read(prometheus: PrometheusServe
 
 def test_a_step_has_the_figure_of_its_good_scrapes(prometheus: PrometheusServer, tmp_path: Path) -> None:
     only = f'UUID="{UNWELL}"'
-    query = PrometheusQuery(prometheus.url, START, START + timedelta(minutes=4), 30.0, only, piece_s=90.0)
+    query = PrometheusQuery(
+        prometheus.url, START, START + timedelta(minutes=4), 30.0, matchers=only, piece_s=90.0
+    )
     rows = read_prometheus(query, environment={}).samples.to_pylist()
     told = {(row["time"] - START).total_seconds(): row for row in rows}
     # Step by step two scrapes, of 40 and 41, 42 and 43, ...; one of each of three pairs is silent.
