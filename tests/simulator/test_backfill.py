@@ -149,7 +149,7 @@ class PlainEasy:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(workload=workloads(exact=False))
 def test_every_start_is_that_of_a_plain_scheduler(workload):
     plain = PlainEasy(workload).run()
@@ -157,7 +157,7 @@ def test_every_start_is_that_of_a_plain_scheduler(workload):
     assert result.jobs["first_start_time_s"].tolist() == [plain.start[i] for i in range(len(workload))]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(workload=workloads(exact=True))
 def test_with_exact_estimates_no_head_starts_later_than_was_reserved_for_it(workload):
     plain = PlainEasy(workload).run()
@@ -302,7 +302,7 @@ def view(i: int, submit: int) -> JobView:
     return JobView(job(i, submit, 1, 1), i)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.booleans(), st.integers(0, 60), st.integers(1, 100), st.integers(1, 100)), max_size=120

@@ -80,6 +80,7 @@ def queued(jobs):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("how a cost grows")
 @pytest.mark.parametrize(("policy", "settings"), QUEUES, ids=str)
 def test_the_cost_of_a_job_hardly_grows_with_the_queue(policy, settings):
     assert growth(policy, settings) < (GROWTH_MAX_PACKING if policy in PACKING else GROWTH_MAX)
@@ -98,6 +99,7 @@ def test_the_count_notices_a_policy_that_walks_along_the_queue():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("how a cost grows")
 @pytest.mark.parametrize(("policy", "settings"), CASES, ids=str)
 def test_idle_time_costs_nothing(policy, settings):
     cluster = ClusterSpec({"vc": 200}, 8)  # no job waits, now or then

@@ -135,7 +135,7 @@ def in_queues(case: Case, **given: object) -> ElasticSimulation:
     return ElasticSimulation(case.workload, case.pool, WeightedFairQueuing(case.config), **given)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cases())
 def test_quick_queues_and_predictions_equal_the_plain_simulation(case: Case) -> None:
     quick = in_queues(case, predict=True)
@@ -224,7 +224,7 @@ def rigid(case: Case, *, first: int = 0) -> Case:
     return replace(case, workload=Workload(jobs, {}), pool=replace(case.pool, whole=True))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(), st.integers(0, 3))
 def test_rigid_jobs_are_predicted_as_a_plain_simulation_plays_them(case: Case, elastic: int) -> None:
     case = rigid(case, first=elastic)

@@ -54,7 +54,7 @@ def cut_and_resumed(name, workload, cluster, changes, moment_s, rules="default")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     shape=st.sampled_from(SHAPES), seed=st.integers(0, 50), where=st.floats(0, 1.5), on_event=st.booleans()
 )

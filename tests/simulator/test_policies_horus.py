@@ -186,7 +186,7 @@ def workloads(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     workload=workloads(),
     queues=st.integers(1, 5),
@@ -216,7 +216,7 @@ class _TriesAllAgain(Horus):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(workload=workloads(), buffer=st.integers(1, 3), patience=st.integers(0, 20))
 def test_not_trying_again_what_cannot_have_changed_changes_nothing(workload, buffer, patience):
     cluster = ClusterSpec({"vc": 2}, 8)

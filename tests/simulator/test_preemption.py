@@ -146,7 +146,7 @@ def schedules(name, given_settings, workload, cluster, **how):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "given_settings"), CASES, ids=str)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(workload=crowded())
 def test_crowded_nodes(name, given_settings, workload):
     fast, plain = schedules(name, given_settings, workload, ClusterSpec({"vc": 3}, 4))

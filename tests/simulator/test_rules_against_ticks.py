@@ -308,13 +308,13 @@ def pair_speeds(draw):
         *((policy, "helios-artifact") for policy in ("fifo", "sjf", "qssf")),
     ],
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(jobs=workloads())
 def test_policies_without_preemption_are_what_the_ticks_say(policy, rules, jobs):
     assert engine(policy, rules, jobs, {}) == ticks(policy, rules, jobs, {})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(jobs=workloads(estimates=(-2, -1, -1, 1, 10)))
 def test_estimates_below_zero_are_what_the_ticks_say(jobs):
     assert engine("qssf", "helios-artifact", jobs, {}) == ticks("qssf", "helios-artifact", jobs, {})
@@ -325,14 +325,14 @@ def test_estimates_below_zero_are_what_the_ticks_say(jobs):
     ("policy", "rules"),
     [("srtf", "lucid-artifact"), ("srtf", "helios-artifact"), ("tiresias", "lucid-artifact")],
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(jobs=workloads(shortest=0))
 def test_policies_with_preemption_are_what_the_ticks_say(policy, rules, jobs):
     assert engine(policy, rules, jobs, {}) == ticks(policy, rules, jobs, {})
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(jobs=workloads(), pairs=pair_speeds())
 def test_the_artifacts_lucid_is_what_the_ticks_say(jobs, pairs):
     assert engine("lucid", "lucid-artifact", jobs, pairs) == ticks("lucid", "lucid-artifact", jobs, pairs)
