@@ -187,6 +187,12 @@ def own_mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlfl
         server.stop()
 
 
+@pytest.fixture(scope="module")
+def own_registry(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URI of a registry of one test module: a SQLite file, without a server before it."""
+    return f"sqlite:///{tmp_path_factory.mktemp('registry') / 'mlflow.db'}"
+
+
 def small_profiles() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Solo and pair profiles of twelve configurations: a busy GPU slows its partner."""
     import pandas as pd

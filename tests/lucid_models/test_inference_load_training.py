@@ -34,18 +34,15 @@ def lake(load_series: InferenceSeries, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.slow
-def test_a_version_is_registered_with_its_rivals_and_is_the_same_twice(
-    lake: str, own_mlflow_server: Any
-) -> None:
-    uri = own_mlflow_server.uri
+def test_a_version_is_registered_with_its_rivals_and_is_the_same_twice(lake: str, own_registry: str) -> None:
     until = datetime(2020, 4, 11, 0, 5, tzinfo=UTC)
-    common: Any = {"lake_uri": lake, "cluster": "small", "tracking_uri": uri, "settings": FAST}
+    common: Any = {"lake_uri": lake, "cluster": "small", "tracking_uri": own_registry, "settings": FAST}
     report = train_inference_load(**common, train_until=until)
     assert (report.name, report.version, report.reused) == ("lucid-inference-load-small", 1, False)
     assert report.metrics["mse"] < report.baselines["last_value"]["mse"]
     assert 0.8 < report.metrics["coverage_p90"] < 1
     assert set(report.baselines) == {"last_value", "ewma_0.5", "same_time_yesterday", "ar_10"}
-    version = Registry(uri).version("lucid-inference-load-small", 1)
+    version = Registry(own_registry).version("lucid-inference-load-small", 1)
     assert (version.tags["cluster"], version.tags["training_until"]) == ("small", until.isoformat())
     # What comes after the window changes no byte, and the same data are registered once.
     later = {"time": [until + timedelta(days=9)], "usage": [0.5], "gap": [False], "origin": ["published"]}
@@ -55,12 +52,12 @@ def test_a_version_is_registered_with_its_rivals_and_is_the_same_twice(
 
 
 @pytest.mark.slow
-def test_a_young_cluster_gets_the_weighted_mean(lake: str, own_mlflow_server: Any) -> None:
+def test_a_young_cluster_gets_the_weighted_mean(lake: str, own_registry: str) -> None:
     until = datetime(2020, 4, 7, tzinfo=UTC)
     report = train_inference_load(
-        lake_uri=lake, cluster="small", tracking_uri=own_mlflow_server.uri, train_until=until
+        lake_uri=lake, cluster="small", tracking_uri=own_registry, train_until=until
     )
-    version = Registry(own_mlflow_server.uri).version("lucid-inference-load-small", report.version)
+    version = Registry(own_registry).version("lucid-inference-load-small", report.version)
     assert version.tags["member"] == "ewma"
 
 

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,17 +60,16 @@ def test_a_test_window_is_forecast_from_what_came_before_it(node_bins: NodeSerie
 
 
 @pytest.mark.slow
-def test_a_version_is_registered_with_its_rivals_and_pictures(lake: str, own_mlflow_server: Any) -> None:
-    uri = own_mlflow_server.uri
+def test_a_version_is_registered_with_its_rivals_and_pictures(lake: str, own_registry: str) -> None:
     until = datetime(2020, 4, 20, 0, 5, tzinfo=UTC)
-    common = {"lake_uri": lake, "cluster": "small", "tracking_uri": uri, "settings": FAST}
+    common = {"lake_uri": lake, "cluster": "small", "tracking_uri": own_registry, "settings": FAST}
     report: TrainReport = train_node_demand(**common, train_until=until)  # type: ignore[arg-type]
     assert (report.name, report.version, report.reused) == ("lucid-node-demand-small", 1, False)
     assert report.metrics["near_mean_mae"] < report.baselines["last_value"]["near_mean_mae"]
     assert set(report.metrics) == {"near_mean_mae", "far_mean_mae"} | {
         f"coverage_p{quantile}" for quantile in (50, 80, 90, 95)
     }
-    version = Registry(uri).version("lucid-node-demand-small", 1)
+    version = Registry(own_registry).version("lucid-node-demand-small", 1)
     assert version.tags["cluster"] == "small"
     assert version.tags["training_until"] == until.isoformat()
     # What comes after the window changes no byte, and the same data are registered once.

@@ -60,11 +60,10 @@ def lakes(tmp_path_factory: pytest.TempPathFactory, small_tables: Any) -> Lakes:
 
 
 @pytest.fixture(scope="module")
-def trained(lakes: Lakes, own_mlflow_server: Any, small_tables: Any) -> dict[str, TrainReport]:
-    uri = own_mlflow_server.uri
-    common = {"lake_uri": lakes.now, "cluster": "small", "tracking_uri": uri, "train_until": UNTIL}
+def trained(lakes: Lakes, own_registry: str, small_tables: Any) -> dict[str, TrainReport]:
+    common = {"lake_uri": lakes.now, "cluster": "small", "tracking_uri": own_registry, "train_until": UNTIL}
     return {
-        "packing": train_packing(solo=small_tables.solo, pairs=small_tables.pairs, tracking_uri=uri),
+        "packing": train_packing(solo=small_tables.solo, pairs=small_tables.pairs, tracking_uri=own_registry),
         "throughput": train_throughput(**common, settings=FAST_THROUGHPUT),
         "duration": train_duration(**common, settings=FAST_DURATION),
     }
@@ -87,19 +86,19 @@ def test_reports_metrics_beside_naive_rivals(trained: dict[str, TrainReport]) ->
 
 
 def test_a_pairwise_packing_model_is_registered_with_its_tree(
-    trained: dict[str, TrainReport], own_mlflow_server: Any, small_tables: Any
+    trained: dict[str, TrainReport], own_registry: str, small_tables: Any
 ) -> None:
     report = train_packing(
         solo=small_tables.solo,
         pairs=small_tables.pairs,
-        tracking_uri=own_mlflow_server.uri,
+        tracking_uri=own_registry,
         settings=PackingSettings(kind="pairwise"),
     )
     assert (report.name, report.version) == (trained["packing"].name, 2)
     assert report.metrics["loo_accuracy"] == trained["packing"].metrics["loo_accuracy"]
     assert 0 <= report.metrics["pairwise_leave_model_out_precision_mean"] <= 1
     assert "leave_model_out_precision_mean" in report.baselines["utilisation_sum_learned"]
-    registry = Registry(own_mlflow_server.uri)
+    registry = Registry(own_registry)
     for head in ("mean_speed", "min_speed"):
         explained = json.loads(registry.read_run_file(report.run_id, f"explanation/{head}/global.json"))
         assert "gpu_util_sum_pct" in explained["importances"]
@@ -107,8 +106,8 @@ def test_a_pairwise_packing_model_is_registered_with_its_tree(
     assert "share: the two are expected to run" in local["pair"]["reason"]
 
 
-def test_a_run_says_everything(trained: dict[str, TrainReport], own_mlflow_server: Any) -> None:
-    registry = Registry(own_mlflow_server.uri)
+def test_a_run_says_everything(trained: dict[str, TrainReport], own_registry: str) -> None:
+    registry = Registry(own_registry)
     client = registry.client
     for kind, report in trained.items():
         run = client.get_run(report.run_id)
@@ -147,16 +146,16 @@ def test_a_run_says_everything(trained: dict[str, TrainReport], own_mlflow_serve
         assert registry.read_run_file(trained[kind].run_id, f"explanation/{path}").startswith(b"\x89PNG")
 
 
-def test_the_served_model_is_our_scorer(trained: dict[str, TrainReport], own_mlflow_server: Any) -> None:
+def test_the_served_model_is_our_scorer(trained: dict[str, TrainReport], own_registry: str) -> None:
     import mlflow
     from lucid_models.scoring import DurationScorer, scorer_from_document
 
-    registry = Registry(own_mlflow_server.uri)
+    registry = Registry(own_registry)
     document = json.loads(registry.read_version_file("lucid-duration-small", 1, "artifacts/duration.json"))
     scorer = scorer_from_document(document)
     assert isinstance(scorer, DurationScorer)
     jobs = [{"job_id": "a", "gpus": 2, "submit_time_s": UNTIL.timestamp(), "user": "u3", "name": "train_u3"}]
-    mlflow.set_tracking_uri(own_mlflow_server.uri)
+    mlflow.set_tracking_uri(own_registry)
     served = mlflow.pyfunc.load_model("models:/lucid-duration-small/1").predict(pd.DataFrame(jobs))
     assert served["p50_s"].tolist() == scorer.predict(jobs).tolist()
     assert "u3" in served["reason"][0]
@@ -165,31 +164,27 @@ def test_the_served_model_is_our_scorer(trained: dict[str, TrainReport], own_mlf
 
 
 def test_the_same_again_is_the_same_version(
-    trained: dict[str, TrainReport], lakes: Lakes, own_mlflow_server: Any, small_tables: Any
+    trained: dict[str, TrainReport], lakes: Lakes, own_registry: str, small_tables: Any
 ) -> None:
-    again = train_packing(
-        solo=small_tables.solo, pairs=small_tables.pairs, tracking_uri=own_mlflow_server.uri
-    )
+    again = train_packing(solo=small_tables.solo, pairs=small_tables.pairs, tracking_uri=own_registry)
     first = trained["packing"]
     assert (again.version, again.digest, again.reused) == (first.version, first.digest, True)
     assert again.run_id != first.run_id
     again = train_duration(
-        lake_uri=lakes.now, cluster="small", tracking_uri=own_mlflow_server.uri, train_until=UNTIL,
+        lake_uri=lakes.now, cluster="small", tracking_uri=own_registry, train_until=UNTIL,
         settings=FAST_DURATION,
     )  # fmt: skip
     assert (again.version, again.digest) == (1, trained["duration"].digest)
     other = train_duration(
-        lake_uri=lakes.now, cluster="small", tracking_uri=own_mlflow_server.uri,
+        lake_uri=lakes.now, cluster="small", tracking_uri=own_registry,
         train_until=UNTIL - timedelta(days=1), settings=FAST_DURATION,
     )  # fmt: skip
     assert (other.version, other.reused) == (2, False)
 
 
-def test_the_future_teaches_nothing(
-    trained: dict[str, TrainReport], lakes: Lakes, own_mlflow_server: Any
-) -> None:
+def test_the_future_teaches_nothing(trained: dict[str, TrainReport], lakes: Lakes, own_registry: str) -> None:
     common = {
-        "lake_uri": lakes.other_future, "cluster": "small", "tracking_uri": own_mlflow_server.uri,
+        "lake_uri": lakes.other_future, "cluster": "small", "tracking_uri": own_registry,
         "train_until": UNTIL,
     }  # fmt: skip
     duration = train_duration(**common, settings=FAST_DURATION)
@@ -235,8 +230,8 @@ def test_jobs_that_never_ran_teach_nothing_and_running_ones_stay(tmp_path: Path,
     assert kept.loc["j5":, ["duration_s", "end_time", "state"]].notna().all(axis=None)  # type: ignore[misc]
 
 
-def test_too_little_data_is_said(lakes: Lakes, own_mlflow_server: Any) -> None:
-    common = {"lake_uri": lakes.now, "tracking_uri": own_mlflow_server.uri}
+def test_too_little_data_is_said(lakes: Lakes, own_registry: str) -> None:
+    common = {"lake_uri": lakes.now, "tracking_uri": own_registry}
     with pytest.raises(NotFoundError, match="another"):
         train_duration(**common, cluster="another")
     with pytest.raises(BadInputError, match="2010"):
