@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import limits, rest, tiers
+from tests import limits, reference, rest, tiers
 from tests.built_once import built_once
 from tests.collecting import after_the_first
 from tests.command_line import lucid as lucid
@@ -68,6 +68,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     rest.keep_rest(config, items)
     tiers.keep_tier(config, items)
+    reference.skip_without_data(items)
     items.sort(key=rank_of)
 
 

@@ -1,6 +1,5 @@
 """The lake's table of inference load: files in two layouts, gaps flagged, bins that merge by time."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from cluster_logs.synthetic.generator import FIRST_DAY, synthesize, write_to_lak
 from cluster_logs.synthetic.inference_load import synthetic_inference_load
 from cluster_logs.validation import validate_table
 from foundation.errors import BadInputError, NotFoundError
+from tests.reference import ROOT
 
 
 @pytest.fixture
@@ -133,11 +133,9 @@ def test_a_longer_synthetic_load_begins_with_the_shorter_one() -> None:
     assert long["servers"].unique().tolist() == [94]
 
 
+@pytest.mark.reference
 def test_the_published_fortnight_is_read_as_it_stands(lake: Lake) -> None:
-    folder = os.environ.get("LUCID_REFERENCE_DATA")
-    if not folder:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
-    report = ingest(lake, Path(folder) / "data/lyra/inference_load.csv.gz", servers=94)
+    report = ingest(lake, ROOT / "data/lyra/inference_load.csv.gz", servers=94)
 
     assert (report.rows_in, report.rows_kept) == (4_032, 4_032)
     load = lake.read_inference_load("c")

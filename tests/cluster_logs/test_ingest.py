@@ -1,7 +1,6 @@
 """Ingest as a whole: accounts, windows, memory, and the real logs."""
 
 import gzip
-import os
 import random
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, BadRow, LucidError, TooManyBadRowsError
+from tests.reference import ROOT
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 
@@ -295,17 +295,9 @@ def test_every_reason_is_a_sentence_of_its_own() -> None:
 # Real logs ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def reference() -> Path:
-    folder = os.environ.get("LUCID_REFERENCE_DATA")
-    if not folder:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
-    return Path(folder)
-
-
 @pytest.mark.reference
-def test_no_row_of_the_philly_log_is_lost(reference: Path, tmp_path: Path) -> None:
-    path = reference / "data/philly/philly_jobs.csv.gz"
+def test_no_row_of_the_philly_log_is_lost(tmp_path: Path) -> None:
+    path = ROOT / "data/philly/philly_jobs.csv.gz"
     report = ingest(path, tmp_path / "lake", "philly-csv")
     assert (report.rows_in, report.rows_kept) == (82_247, 82_247)
     lake = Lake(str(tmp_path / "lake"))
@@ -315,21 +307,21 @@ def test_no_row_of_the_philly_log_is_lost(reference: Path, tmp_path: Path) -> No
     assert lake.read_throughput("venus")["submitted_jobs"].sum() == 82_247
     raw = pd.read_csv(path, dtype={"cluster": str})
     assert jobs["duration_s"].sum() == raw["duration"].sum()
-    nodes = read_nodes_file(str(reference / "data/philly/philly_vc_nodes.csv"))
+    nodes = read_nodes_file(str(ROOT / "data/philly/philly_vc_nodes.csv"))
     # Four virtual clusters with 18 jobs have no published nodes.
     assert set(nodes["virtual_cluster"]) < set(jobs["virtual_cluster"])
     assert (~jobs["virtual_cluster"].isin(nodes["virtual_cluster"])).sum() == 18
 
 
 @pytest.mark.reference
-def test_philly_order_is_that_of_the_reference_slice(reference: Path) -> None:
+def test_philly_order_is_that_of_the_reference_slice() -> None:
     """The reference numbered the jobs of virtual clusters with nodes; we number all rows, in one order."""
-    whole, _ = read_jobs_file(str(reference / "data/philly/philly_jobs.csv.gz"), "philly-csv")
+    whole, _ = read_jobs_file(str(ROOT / "data/philly/philly_jobs.csv.gz"), "philly-csv")
     assert whole["job_id"].tolist() == [str(rank) for rank in range(1, 82_248)]
-    nodes = read_nodes_file(str(reference / "data/philly/philly_vc_nodes.csv"))
+    nodes = read_nodes_file(str(ROOT / "data/philly/philly_vc_nodes.csv"))
     numbered = whole[whole["virtual_cluster"].isin(nodes["virtual_cluster"])].reset_index(drop=True)
     numbered["job_id"] = (numbered.index + 1).astype(str)
-    week, report = read_jobs_file(str(reference / "reference/lucid/week_jobs.csv.gz"), "reference-csv")
+    week, report = read_jobs_file(str(ROOT / "reference/lucid/week_jobs.csv.gz"), "reference-csv")
     assert report.rows_kept == len(week) == 10_650
     both = week.merge(numbered, on="job_id", suffixes=("_week", "_whole"))
     assert len(both) == len(week)
@@ -341,15 +333,15 @@ def test_philly_order_is_that_of_the_reference_slice(reference: Path) -> None:
 
 
 @pytest.mark.reference
-def test_no_row_of_the_nasa_log_is_lost(reference: Path, tmp_path: Path) -> None:
-    report = ingest(reference / "data/swf/NASA-iPSC-1993-3.1-cln.swf.gz", tmp_path / "lake", "swf")
+def test_no_row_of_the_nasa_log_is_lost(tmp_path: Path) -> None:
+    report = ingest(ROOT / "data/swf/NASA-iPSC-1993-3.1-cln.swf.gz", tmp_path / "lake", "swf")
     assert (report.rows_in, report.rows_kept) == (18_239, 18_239)
     assert report.first_submit == pd.Timestamp(749_458_803, unit="s", tz="UTC")
 
 
 @pytest.mark.reference
-def test_the_venus_throughput_is_complete(reference: Path, tmp_path: Path) -> None:
-    path = reference / "data/venus/cluster_throughput.csv.gz"
+def test_the_venus_throughput_is_complete(tmp_path: Path) -> None:
+    path = ROOT / "data/venus/cluster_throughput.csv.gz"
     report = ingest(path, tmp_path / "lake", "helios-throughput")
     throughput = Lake(str(tmp_path / "lake")).read_throughput("venus")
     assert report.rows_in == report.rows_kept == len(throughput)

@@ -1,6 +1,5 @@
 """Node sequences as regular series: gaps held and counted, bins their highest minute, real sequences."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.node_series import NodeSeries, read_node_series
 from foundation.errors import BadInputError, UnknownNameError
+from tests.reference import ROOT
 
 MINUTE_S = 60
 # 2017-10-03 00:00 in seconds since 1970: a whole number of ten minutes.
@@ -197,17 +197,9 @@ def test_what_is_held_depends_on_the_past_alone() -> None:
         assert part.held.tolist() == whole.held[:known].tolist()
 
 
-@pytest.fixture
-def data() -> Path:
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
-    return Path(root)
-
-
 @pytest.mark.reference
-def test_philly_has_the_gaps_that_are_known_of_it(data: Path) -> None:
-    path = data / "data/philly/philly_node_sequence.csv.gz"
+def test_philly_has_the_gaps_that_are_known_of_it() -> None:
+    path = ROOT / "data/philly/philly_node_sequence.csv.gz"
     series = read_node_series(path)
     times = pd.to_datetime(series.times_s, unit="s")
     autumn = (times >= "2017-10-03") & (times < "2017-12-01")
@@ -226,9 +218,9 @@ def test_philly_has_the_gaps_that_are_known_of_it(data: Path) -> None:
 
 
 @pytest.mark.reference
-def test_bins_are_those_that_the_published_control_was_given(data: Path) -> None:
-    given_bins = pd.read_csv(data / "reference/helios/ces_philly_dec_artifact.csv.gz", parse_dates=["time"])
-    bins = read_node_series(data / "data/philly/philly_node_sequence.csv.gz", gaps="zero").bins(600)
+def test_bins_are_those_that_the_published_control_was_given() -> None:
+    given_bins = pd.read_csv(ROOT / "reference/helios/ces_philly_dec_artifact.csv.gz", parse_dates=["time"])
+    bins = read_node_series(ROOT / "data/philly/philly_node_sequence.csv.gz", gaps="zero").bins(600)
     own = pd.Series(bins.running, index=pd.to_datetime(bins.times_s, unit="s"))
 
     assert len(given_bins) == 2016
@@ -236,8 +228,8 @@ def test_bins_are_those_that_the_published_control_was_given(data: Path) -> None
 
 
 @pytest.mark.reference
-def test_earth_in_september_has_no_gap(data: Path) -> None:
-    bins = read_node_series(data / "data/helios/earth_sep_nodes.csv.gz", time_zone="Asia/Shanghai")
+def test_earth_in_september_has_no_gap() -> None:
+    bins = read_node_series(ROOT / "data/helios/earth_sep_nodes.csv.gz", time_zone="Asia/Shanghai")
 
     assert (len(bins.running), bins.step_s, int(bins.held.sum())) == (3024, 600, 0)
     assert bins.running.max() <= bins.total.max() == 154

@@ -1,6 +1,5 @@
 """The lake's table of node states: counts merge by time, gaps are held across ingests."""
 
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +10,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.node_series import read_node_series
 from cluster_logs.removal import holdings, remove_cluster
 from foundation.errors import BadInputError, NotFoundError
+from tests.reference import ROOT
 
 MINUTE = pd.Timedelta(minutes=1)
 START = pd.Timestamp("2017-10-03 23:58", tz="UTC")
@@ -117,10 +117,7 @@ def test_a_minute_that_is_there_twice_is_an_error(tmp_path: Path, lake: Lake) ->
 
 @pytest.mark.reference
 def test_phillys_nodes_in_the_lake_are_those_of_the_file(lake: Lake) -> None:
-    folder = os.environ.get("LUCID_REFERENCE_DATA")
-    if not folder:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
-    path = Path(folder) / "data/philly/philly_node_sequence.csv.gz"
+    path = ROOT / "data/philly/philly_node_sequence.csv.gz"
     report = ingest_log(
         source_format="node-sequence", input_uri=str(path), cluster="philly", lake_uri=lake.uri
     )

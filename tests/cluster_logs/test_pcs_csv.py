@@ -1,6 +1,5 @@
 """The traces of PCS: elastic jobs, whose run time on one GPU is known and that on more is not."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +11,9 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.speed_up_table import measured_speed_ups, read_speed_ups, speed_ups_for
 from simulator.workload import Workload
+from tests.reference import ROOT
 
 LOG = Path(__file__).parent / "data" / "pcs-csv.csv"
-
-
-@pytest.fixture
-def reference() -> Path:
-    folder = os.environ.get("LUCID_REFERENCE_DATA")
-    if not folder:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
-    return Path(folder)
 
 
 def jobs() -> pd.DataFrame:
@@ -113,14 +105,14 @@ def test_the_measured_curves_are_those_of_nine_models_and_the_perfect_one() -> N
 
 
 @pytest.mark.reference
-def test_the_published_traces_lose_no_row(reference: Path) -> None:
+def test_the_published_traces_lose_no_row() -> None:
     for name, rows in (("0e4a51", 2_465), ("b436b2", 9_031), ("6214e9", 51_258)):
-        _, account = read_jobs_file(str(reference / f"data/pcs/trace_{name}.csv.gz"), "pcs-csv")
+        _, account = read_jobs_file(str(ROOT / f"data/pcs/trace_{name}.csv.gz"), "pcs-csv")
         assert account.rows_in == account.rows_kept == rows
 
 
 @pytest.mark.reference
-def test_the_published_curves_are_ours(reference: Path) -> None:
-    published = read_speed_ups(reference / "reference/pcs/model_speedups.csv")
+def test_the_published_curves_are_ours() -> None:
+    published = read_speed_ups(ROOT / "reference/pcs/model_speedups.csv")
     for name, curve in measured_speed_ups().items():
         assert np.allclose(curve.values, published[name].values, rtol=1e-12), name

@@ -1,6 +1,5 @@
 """Snapshots of a queue: columns by name, every row kept or refused by a named rule."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.queue_log_files import read_queue_log
 from foundation.errors import BadInputError, NotFoundError
+from tests.reference import ROOT
 
 ROW = {
     "job_id": "7",
@@ -87,9 +87,9 @@ def test_bad_files_are_refused_in_words(tmp_path: Path) -> None:
         read_queue_log(str(tmp_path / "broken.csv.gz"), str(tmp_path / "jobs.csv"))
 
 
-@pytest.mark.skipif("LUCID_REFERENCE_DATA" not in os.environ, reason="LUCID_REFERENCE_DATA is not set")
+@pytest.mark.reference
 def test_graham_is_read_whole() -> None:
-    folder = Path(os.environ["LUCID_REFERENCE_DATA"]) / "data/drac_slurm"
+    folder = ROOT / "data/drac_slurm"
     log = read_queue_log(str(folder / "graham_jobs.csv.gz"), str(folder / "graham_snapshots.csv.gz"))
     assert log.rows_in == log.rows_kept == 133_025 + 153_523
     assert log.moments_s.size == 36

@@ -2,8 +2,6 @@
 
 import csv
 import gzip
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,25 +10,19 @@ from hypothesis import strategies as st
 
 from experiments.model_quality.headroom import LAST_VALUE, choose_headroom, headroom_outcome
 from foundation.errors import BadInputError
+from tests.reference import ROOT
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=60)
 
 
-def reference() -> Path:
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
-    return Path(root)
-
-
+@pytest.mark.reference
 def test_the_table_of_headroom_comes_out() -> None:
-    root = reference()
-    with gzip.open(root / "data/lyra/inference_load.csv.gz", "rt") as file:
+    with gzip.open(ROOT / "data/lyra/inference_load.csv.gz", "rt") as file:
         usage = np.array([float(row["usage"]) for row in csv.DictReader(file)])
     highest = [float("nan")] + [max(usage[max(0, at - 3) : at]) for at in range(1, usage.size)]
     highest[0] = 0.0
     rules = {LAST_VALUE: None, "max of last 3": np.array(highest)}
-    with (root / "reference/lyra/headroom.csv").open() as file:
+    with (ROOT / "reference/lyra/headroom.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 7
     for row in rows:

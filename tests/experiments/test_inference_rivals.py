@@ -1,6 +1,5 @@
 """`lucid evaluate inference`: what it reads, and that every rival is asked the same and sees no later bin."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from experiments.model_quality.inference_walk_forward import walk_forward
 from foundation.errors import BadInputError
 from lucid_models.evaluation.inference_load import NAIVE
 from lucid_models.inference_load.fitting import LoadSettings
+from tests.reference import ROOT
 
 
 def wave(bins: int = 700) -> InferenceSeries:
@@ -58,12 +58,10 @@ def test_nodes_may_stand_in_for_servers(tmp_path: Path) -> None:
         last_days(series, 3.0)
 
 
+@pytest.mark.reference
 def test_a_file_of_several_services_is_read_in_its_own_bins() -> None:
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
     load = LoadReading(zeros_are_gaps=True, rates_column="m_small")
-    series = read_load(str(Path(root) / "data/lyra/servegen_rates_10min.csv.gz"), "inference-load", load)
+    series = read_load(str(ROOT / "data/lyra/servegen_rates_10min.csv.gz"), "inference-load", load)
     assert (series.bin_s, series.usage.size, int(series.gap.sum())) == (600, 2_016, 37)
     assert series.usage.max() == 0.98
 

@@ -1,6 +1,5 @@
 """`lucid reproduce helios`: each printed number has a row, measured or with the reason why not."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +10,14 @@ from experiments.reproduction.helios.noise import helios_noise
 from experiments.reproduction.helios.published import HeliosRow, frame_of, set_beside
 from experiments.reproduction.report import to_html, to_markdown
 from foundation.errors import BadInputError
+from tests.reference import ROOT
 
 WEEK = "Philly week1vc48"
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[HeliosRow]:
-    if "LUCID_REFERENCE_DATA" not in os.environ:
-        pytest.skip("needs the public data that LUCID_REFERENCE_DATA names")
-    return evaluate_helios(Path(os.environ["LUCID_REFERENCE_DATA"]), twin_days=4)
+    return evaluate_helios(ROOT, twin_days=4)
 
 
 def ours(rows: list[HeliosRow], table: str, scheme: str, metric: str) -> float | None:

@@ -1,6 +1,5 @@
 """`lucid reproduce lyra`: each printed number has a row; windows are drawn alike; claims say what holds."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -37,14 +36,7 @@ from experiments.reproduction.lyra.windows import (
 )
 from experiments.reproduction.report import write_report
 from foundation.errors import BadInputError
-
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    if "LUCID_REFERENCE_DATA" not in os.environ:
-        pytest.skip("needs the public data that LUCID_REFERENCE_DATA names")
-    return Path(os.environ["LUCID_REFERENCE_DATA"])
-
+from tests.reference import ROOT
 
 FIGURES = (
     "preemptions",
@@ -69,8 +61,8 @@ def outcome(queuing_s: list[float], jct_s: list[float], **figures: float) -> Lyr
 
 
 @pytest.mark.reference
-def test_every_printed_number_has_a_measure_or_a_reason(data: Path) -> None:
-    published = read_published(data)
+def test_every_printed_number_has_a_measure_or_a_reason() -> None:
+    published = read_published(ROOT)
     assert len(published) == len({number.row.key for number in published}) == 312
     simulated = table_measures() | printed_measures() | resampled_measures()
     of_rules = {
@@ -86,7 +78,7 @@ def test_every_printed_number_has_a_measure_or_a_reason(data: Path) -> None:
     without = [
         number
         for number in published
-        if number.row.key not in set(simulated) | set(input_rows(data)) | of_rules
+        if number.row.key not in set(simulated) | set(input_rows(ROOT)) | of_rules
     ]
     # The testbed of section 7.2, 7.5 and Table 10, ByteDance's own cluster, and its own series.
     assert {number.row.table.split(" (")[0] for number in without} == {"Table 10", "Fig 2", "6", "7.2", "7.5"}
@@ -95,8 +87,8 @@ def test_every_printed_number_has_a_measure_or_a_reason(data: Path) -> None:
 
 
 @pytest.mark.reference
-def test_measures_stand_only_beside_what_was_printed_or_say_that_they_are_ours(data: Path) -> None:
-    printed = {number.row.key for number in read_published(data)}
+def test_measures_stand_only_beside_what_was_printed_or_say_that_they_are_ours() -> None:
+    printed = {number.row.key for number in read_published(ROOT)}
     for key in printed_measures():
         assert key in printed, key
     for table in TABLES:
@@ -156,29 +148,29 @@ def test_drawn_flags_hold_their_shares_of_the_gpu_time() -> None:
 
 
 @pytest.mark.reference
-def test_windows_are_different_draws_of_equal_demand(data: Path) -> None:
+def test_windows_are_different_draws_of_equal_demand() -> None:
     def demand(window: LyraWindow) -> float:
-        jobs = window_jobs(data, window)
+        jobs = window_jobs(ROOT, window)
         inside = np.minimum(jobs["duration_s"], window.days * DAY_S - jobs["submit_s"])
         return float((jobs["gpus"] * inside).sum() / (8 * window.training_servers * window.days * DAY_S))
 
     assert [demand(window) for window in WINDOWS] == pytest.approx(
         [demand(FORTNIGHT)] * len(WINDOWS), rel=0.02
     )
-    first, second = (window_jobs(data, window) for window in WINDOWS[:2])
+    first, second = (window_jobs(ROOT, window) for window in WINDOWS[:2])
     assert (first["duration_s"].to_numpy() == second["duration_s"].to_numpy()).all()
     assert (first["elastic"].to_numpy() != second["elastic"].to_numpy()).any()
-    loads = [window_load(data, window)["usage"] for window in WINDOWS[:3]]
+    loads = [window_load(ROOT, window)["usage"] for window in WINDOWS[:3]]
     assert len({float(load.sum()) for load in loads}) == 3
     assert all(len(load) == 4_032 for load in loads)
 
 
 @pytest.mark.reference
-def test_resampled_traces_are_whole_days_of_the_fortnight(data: Path) -> None:
-    fortnight = window_jobs(data, FORTNIGHT)
+def test_resampled_traces_are_whole_days_of_the_fortnight() -> None:
+    fortnight = window_jobs(ROOT, FORTNIGHT)
     per_day = set(np.bincount(fortnight["submit_s"] // DAY_S))
     for window in RESAMPLES[:3]:
-        jobs = window_jobs(data, window)
+        jobs = window_jobs(ROOT, window)
         assert jobs["submit_s"].is_monotonic_increasing
         assert set(np.bincount(jobs["submit_s"] // DAY_S)) <= per_day
         assert len(np.bincount(jobs["submit_s"] // DAY_S)) == 10
@@ -246,8 +238,8 @@ def test_no_run_of_a_plan_stands_twice(plan: EvaluationPlan) -> None:
 
 
 @pytest.mark.reference
-def test_exact_reclaiming_is_the_optimum_of_the_simulated_decisions(data: Path) -> None:
-    some = simulated_instances(data)[:20]
+def test_exact_reclaiming_is_the_optimum_of_the_simulated_decisions() -> None:
+    some = simulated_instances(ROOT)[:20]
     by_rule = (choices(some, rule) for rule in ("exact", "reference", "scf"))
     for exact, *others in zip(*by_rule, strict=True):
         assert len(exact.preempted) <= min(len(choice.preempted) for choice in others)
@@ -277,32 +269,32 @@ SOME = (BASELINE, SJF, "loan_lyra", "scale_pollux", "basic", "basic_demand")
 
 
 @pytest.fixture(scope="module")
-def evaluated(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[LyraEvaluation, Path]:
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[LyraEvaluation, Path]:
     """A day of the fortnight on half of its servers, under a few schemes."""
     folder = tmp_path_factory.mktemp("replays")
     resample = LyraWindow("a resampled day", 40, 47, days=1, days_seed=3)
     runs = [LyraRun(window, BY_KEY[key]) for window in (DAY, resample) for key in SOME]
     plan = EvaluationPlan((DAY,), DAY, (resample,), tuple(runs))
-    return evaluate_lyra(data, folder, plan=plan), folder
+    return evaluate_lyra(ROOT, folder, plan=plan), folder
 
 
 @pytest.mark.reference
-def test_replays_are_kept_and_not_done_again(evaluated: tuple[LyraEvaluation, Path], data: Path) -> None:
+def test_replays_are_kept_and_not_done_again(evaluated: tuple[LyraEvaluation, Path]) -> None:
     done, folder = evaluated
     written = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert len(written) == 2 * len(SOME)
-    again = replay_all(data, done.plan.runs, folder)
+    again = replay_all(ROOT, done.plan.runs, folder)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written
     assert {run.scheme.key for run in again} == set(SOME)
 
 
 @pytest.mark.reference
 def test_a_day_has_every_printed_number_and_says_what_it_lacks(
-    evaluated: tuple[LyraEvaluation, Path], data: Path
+    evaluated: tuple[LyraEvaluation, Path],
 ) -> None:
     done, _ = evaluated
     rows = {row.key: row for row in done.rows}
-    assert {number.row.key for number in read_published(data)} <= set(rows)
+    assert {number.row.key for number in read_published(ROOT)} <= set(rows)
     assert all(row.ours is not None or row.remark for row in done.rows)
     basic = rows["Table 5", "Basic", "Lyra", "JCT mean s"]
     assert basic.published == 11_236.0

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")
-needs_reference = pytest.mark.skipif(not REFERENCE, reason="LUCID_REFERENCE_DATA is not set")
+from tests.reference import ROOT
 
 JOB_COLUMNS = {
     "job_id",
@@ -165,11 +163,10 @@ def test_one_pool_of_gpus(lucid, tmp_path):
     assert said.json[0]["jobs"] == 60
 
 
-@needs_reference
 @pytest.mark.reference
 @pytest.mark.parametrize("policy", ["fifo", "sjf"])
 def test_per_job_results_equal_the_reference_simulator(lucid, tmp_path, policy):
-    folder = Path(REFERENCE or "") / "reference" / "lucid"
+    folder = ROOT / "reference" / "lucid"
     said = lucid(
         "simulate",
         "--jobs",
@@ -193,10 +190,9 @@ def test_per_job_results_equal_the_reference_simulator(lucid, tmp_path, policy):
     assert max(abs(found[job] - expected[job]) for job in expected) <= 2
 
 
-@needs_reference
 @pytest.mark.reference
 def test_the_philly_window_is_in_the_logs_own_zone(lucid, tmp_path):
-    data = Path(REFERENCE or "") / "data" / "philly"
+    data = ROOT / "data" / "philly"
     said = lucid(
         "simulate",
         "--jobs",

@@ -6,7 +6,6 @@ Windows are small, so that all of it costs little; the figures themselves are ot
 import csv
 import gzip
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,15 +18,9 @@ import typer
 
 from lucid_cli.main import app
 from tests.conftest import MlflowServer
+from tests.reference import ROOT
 from tests.shell import Shell
 
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.reference,
-    pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the public data"),
-]
-ROOT = Path(DATA or "")
 PHILLY = ROOT / "data" / "philly"
 THROUGHPUT = ROOT / "data" / "venus" / "cluster_throughput.csv.gz"
 PACKING = ROOT / "data" / "packing"
@@ -374,6 +367,8 @@ def script(tmp_path_factory: pytest.TempPathFactory, own_mlflow_server: MlflowSe
     return Script(Shell(folder, own_mlflow_server.uri, LUCID_REFERENCE_DATA=str(ROOT)))
 
 
+@pytest.mark.slow
+@pytest.mark.reference
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_says_what_the_contract_promises(script: Script, name: str) -> None:
     command = COMMANDS[name]

@@ -1,6 +1,5 @@
 """Which week of a real log the demo shows: chosen by load, before any release is judged."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +12,16 @@ from pipeline.replay.cluster_events import ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
+from tests.reference import ROOT
 
-REFERENCE = os.environ.get("LUCID_REFERENCE_DATA", "")
 WEEK, HISTORY = pd.Timedelta(days=7), pd.Timedelta(days=28)
 
 
-@pytest.mark.skipif(not REFERENCE, reason="LUCID_REFERENCE_DATA is not set")
 @pytest.mark.reference
 def test_the_demo_shows_the_most_loaded_week_that_leaves_four_weeks_to_learn_from(
     tmp_path: Path,
 ) -> None:
-    form = demo_parameters(REFERENCE, days=30, hold_out_days=7)
+    form = demo_parameters(str(ROOT), days=30, hold_out_days=7)
     log, nodes = Path(form["input_uri"]), Path(form["nodes_uri"])
     times = read_jobs_file(str(log), form["source_format"])[0]["submit_time"]
     simulate_log(

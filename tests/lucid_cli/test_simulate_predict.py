@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +9,7 @@ import pytest
 
 from simulator.figures import jct_against_pred_err, pred_err_cdf
 from simulator.result import SimulationResult
+from tests.reference import ROOT
 
 LOG = """app_id,submit_time,service,num_jobs,sleep_time,model_name
 0,5.0,1000.0,1,5.0,LinearModel
@@ -215,11 +215,8 @@ def test_pools_without_nodes_predict_by_the_truth_alone(simulate):
 
 @pytest.mark.reference
 def test_the_published_trace_needs_no_further_option(lucid, tmp_path):
-    folder = os.environ.get("LUCID_REFERENCE_DATA")
-    if not folder:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
     done = lucid(
-        *("simulate", "--jobs", Path(folder) / "data/pcs/trace_0e4a51.csv.gz", "--format", "pcs-csv"),
+        *("simulate", "--jobs", ROOT / "data/pcs/trace_0e4a51.csv.gz", "--format", "pcs-csv"),
         *("--gpus", "64", "--rules", "pcs-artifact", "--policy", "pcs", "srsf", "--predict", "--no-plot"),
         *("--out", "out", "--json"),
     )

@@ -1,6 +1,5 @@
 """Small logs with the habits of real ones, and models trained on them once per session."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from lucid_models.waits.wait_table import WaitTable
 from profiler_jobs.workloads import list_job_types
 from tests.built_once import built_once
 from tests.lucid_models.queue_logs import FAST_WAITS, make_queue_log
+from tests.reference import ROOT
 
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
 
@@ -178,19 +178,11 @@ def utilisation_model(zoo_profiles: pd.DataFrame) -> UtilisationModel:
 
 
 @pytest.fixture(scope="session")
-def reference_data() -> Path:
-    folder = os.environ.get("LUCID_REFERENCE_DATA")
-    if not folder:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the folder of public data")
-    return Path(folder) / "data"
-
-
-@pytest.fixture(scope="session")
-def rtx_3090(reference_data: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+def rtx_3090() -> tuple[pd.DataFrame, pd.DataFrame]:
     """The measured solo profiles and pairs of Lucid's artifact."""
     from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 
-    folder = reference_data / "packing"
+    folder = ROOT / "data" / "packing"
     return (
         read_solo_profiles(folder / "single_jobs_rtx3090.csv"),
         read_pair_profiles(folder / "colocated_pairs_rtx3090.csv"),

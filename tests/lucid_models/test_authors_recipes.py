@@ -8,6 +8,7 @@ from cluster_logs.ingest import read_throughput_file
 from experiments.model_quality import authors_recipes
 from experiments.model_quality.throughput_comparison import compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
+from tests.reference import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -45,15 +46,13 @@ def test_raw_columns_number_ids_as_they_appear(jobs: pd.DataFrame) -> None:
 
 
 @pytest.mark.reference
-def test_on_venus_their_black_box_gives_its_known_error(
-    reference_data, throughput_settings, monkeypatch
-) -> None:
+def test_on_venus_their_black_box_gives_its_known_error(throughput_settings, monkeypatch) -> None:
     pytest.importorskip("lightgbm")
     # Only the black box is looked at; the additive models beside it take most of the time and shall not.
     monkeypatch.setattr(authors_recipes, "THROUGHPUT_INTERACTIONS", 0)
     monkeypatch.setattr(authors_recipes, "THROUGHPUT_BAGS", 2)
     monkeypatch.setattr("experiments.model_quality.black_boxes.available", lambda: ("lightgbm",))
-    folder = reference_data / "venus"
+    folder = ROOT / "data" / "venus"
     rows = compare_throughput(
         read_throughput_file(str(folder / "cluster_throughput.csv.gz"), time_zone="UTC"),
         rivals=throughput_rivals(published=read_published(folder / "lucid_september_predictions.csv")),

@@ -14,6 +14,7 @@ from lucid_models.duration.model import (
 )
 from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.scoring import DurationScorer
+from tests.reference import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -233,11 +234,11 @@ def test_estimates_stay_sane_in_an_adversarial_week(duration_model, jobs) -> Non
 
 
 @pytest.mark.reference
-def test_on_nasa_it_beats_the_best_naive_rival(reference_data) -> None:
+def test_on_nasa_it_beats_the_best_naive_rival() -> None:
     """The stated protocol: first 61 days to learn from, a run time known only once the job ended."""
     from cluster_logs.ingest import read_jobs_file
 
-    log = reference_data / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+    log = ROOT / "data" / "swf" / "NASA-iPSC-1993-3.1-cln.swf.gz"
     table, _ = read_jobs_file(str(log), "swf")
     rows = {row["model"]: row for row in evaluate_duration(table, 61)}
     ours, ewma = rows["ebm"], rows["ewma"]

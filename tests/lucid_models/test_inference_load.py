@@ -1,10 +1,8 @@
 """The forecast of inference usage: causal, calibrated, a moving average for young clusters, told in words."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,6 +20,7 @@ from lucid_models.inference_load.quantile_tracker import STEP, TrackerStart, tra
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import CorruptModelError, FormatVersionError
 from simulator.loaning.forecast import UsageForecaster
+from tests.reference import ROOT
 
 
 @settings(max_examples=40, deadline=None)
@@ -198,10 +197,7 @@ def test_bad_histories_and_damaged_files_are_refused(inference_load_model, load_
 
 def servegen(column: str) -> tuple[InferenceSeries, float]:
     """A public fleet's usage in ten-minute bins, and when its test begins (the eleventh day)."""
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
-    table = pd.read_csv(Path(root) / "data/lyra/servegen_rates_10min.csv.gz")
+    table = pd.read_csv(ROOT / "data/lyra/servegen_rates_10min.csv.gz")
     rate = table[column].to_numpy(dtype=np.float64)
     gap = ~(rate > 0)
     usage = np.minimum(0.65 * rate / rate[~gap].mean(), 0.98)
@@ -210,6 +206,7 @@ def servegen(column: str) -> tuple[InferenceSeries, float]:
 
 
 @pytest.mark.slow
+@pytest.mark.reference
 @pytest.mark.parametrize(("column", "most"), [("m_small", 0.90), ("m_large", 1.03)])
 def test_on_public_fleets_it_keeps_up_with_the_last_value(column: str, most: float) -> None:
     series, test_start_s = servegen(column)

@@ -1,8 +1,6 @@
 """Advice on time limits: never more than was asked for, made of the past, and killing no more than stated."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from lucid_models.evaluation.limits import advised_limits, measured_by_group
 from lucid_models.limits.advisor import LimitAdvisor, LimitJob, LimitSettings
 from lucid_models.limits.limit_table import LimitTable
 from lucid_models.limits.written_limits import HOUR_S, written_limit_above, written_limit_at_most
+from tests.reference import ROOT
 
 RUNS = st.lists(st.floats(1, 50_000), min_size=25, max_size=60)
 ASKED_S = 12 * HOUR_S
@@ -171,11 +170,9 @@ def test_a_log_without_limits_is_refused() -> None:
         LimitTable.of(columns | {"limit_s": np.full(30, np.nan)})
 
 
+@pytest.mark.reference
 def test_on_a_national_cluster_advice_kills_about_as_many_as_stated() -> None:
-    data = os.environ.get("LUCID_REFERENCE_DATA")
-    if not data:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public reference data")
-    jobs, report = read_jobs_file(str(Path(data) / "data/drac_slurm/graham_jobs.csv.gz"), "queue")
+    jobs, report = read_jobs_file(str(ROOT / "data/drac_slurm/graham_jobs.csv.gz"), "queue")
     assert len(jobs) == report.rows_in == 133_025
     # Jobs with GPUs alone: a tenth of the log.
     table = LimitTable.of_jobs(jobs[jobs["gpus"] > 0])

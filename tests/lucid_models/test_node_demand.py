@@ -1,10 +1,8 @@
 """The forecast of busy nodes: causal, calibrated, told in words, and the forecaster that a control asks."""
 
-import os
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from lucid_models.node_demand.features import DemandFeatures, highest_after, mea
 from lucid_models.node_demand.model import DemandSettings, NodeDemandModel, demand_outcomes
 from lucid_models.node_demand.scorer import NodeDemandScorer
 from simulator.node_sleep.control import SleepObservation, SleepSettings, open_control
+from tests.reference import ROOT
 
 
 def days_of(bins: NodeSeries, start: datetime, end: datetime) -> NodeSeries:
@@ -133,9 +132,10 @@ def test_bad_histories_and_damaged_files_are_refused(node_demand_model, node_bin
 
 
 @pytest.mark.slow
-def test_on_philly_it_beats_the_last_value_and_its_quantiles_hold(philly_nodes: Path) -> None:
+@pytest.mark.reference
+def test_on_philly_it_beats_the_last_value_and_its_quantiles_hold() -> None:
     """December 2017, forecast from what was known by its first day (Helios figure 15)."""
-    bins = read_node_series(philly_nodes).bins()
+    bins = read_node_series(ROOT / "data" / "philly" / "philly_node_sequence.csv.gz").bins()
     begin = datetime(2017, 12, 1, tzinfo=UTC)
     model = NodeDemandModel().fit(days_of(bins, datetime(2017, 10, 3, tzinfo=UTC), begin))
     until = days_of(bins, datetime(2017, 10, 3, tzinfo=UTC), datetime(2017, 12, 15, tzinfo=UTC))
@@ -150,11 +150,3 @@ def test_on_philly_it_beats_the_last_value_and_its_quantiles_hold(philly_nodes: 
     }
     assert 0.85 <= covered[0.9] <= 0.95
     assert 0.9 <= covered[0.95] <= 0.99
-
-
-@pytest.fixture
-def philly_nodes() -> Path:
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the folder of public data")
-    return Path(root) / "data" / "philly" / "philly_node_sequence.csv.gz"

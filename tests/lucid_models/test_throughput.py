@@ -14,6 +14,7 @@ from lucid_models.model_format import FormatVersionError
 from lucid_models.series_windows import DAY_S
 from lucid_models.throughput.features import ThroughputFeatures, filled
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
+from tests.reference import ROOT
 
 FAST = ThroughputSettings(
     boosting=BoostingSettings(objective="pseudo_huber:delta=1.0", bags=2, max_rounds=40, max_bins=32)
@@ -246,8 +247,8 @@ def test_bursts_never_break_training(throughput) -> None:
 
 
 @pytest.mark.reference
-def test_on_venus_jobs_at_g5_beat_lucid_and_every_naive_rival(reference_data) -> None:
-    folder = reference_data / "venus"
+def test_on_venus_jobs_at_g5_beat_lucid_and_every_naive_rival() -> None:
+    folder = ROOT / "data" / "venus"
     published = read_published(folder / "lucid_september_predictions.csv")
     rows = compare_throughput(
         read_throughput_file(str(folder / "cluster_throughput.csv.gz"), time_zone="UTC"),

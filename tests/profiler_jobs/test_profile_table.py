@@ -1,7 +1,6 @@
 """Profile files: the published layout, our own, and what is wrong with a bad one."""
 
 import gzip
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +16,7 @@ from profiler_jobs.profile_table import (
     read_solo_profiles,
     write_profiles,
 )
+from tests.reference import ROOT
 
 SOLO_HEADER = "model,dataset,batchsize,amp,speed,gpu_util,gmem_util,gmem,label\n"
 SOLO_ROW = "ResNet50,ImageNet,64,1,700.5,97.5,70.25,5400,2\n"
@@ -117,10 +117,7 @@ def test_own_layout_survives_the_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.reference
 def test_published_tables_are_read_whole() -> None:
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
-    folder = Path(root) / "data" / "packing"
+    folder = ROOT / "data" / "packing"
     solo = read_solo_profiles(folder / "single_jobs_rtx3090.csv")
     pairs = read_pair_profiles(folder / "colocated_pairs_rtx3090.csv")
     assert (len(solo), len(pairs)) == (66, 1388)

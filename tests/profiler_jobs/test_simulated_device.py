@@ -1,8 +1,5 @@
 """The simulated GPU: plausible, seeded, honest about memory and about being simulated."""
 
-import os
-from pathlib import Path
-
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -14,6 +11,7 @@ from profiler_jobs.devices.device import DeviceWindow, OutOfMemory, ProfilingDev
 from profiler_jobs.devices.simulated import SimulatedGpu, contend
 from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, read_solo_profiles
 from profiler_jobs.workloads import ZOO, JobType, find_job_type, list_job_types
+from tests.reference import ROOT
 
 JOB_TYPES = list_job_types()
 job_types = st.sampled_from(JOB_TYPES)
@@ -104,10 +102,7 @@ def test_a_small_card_runs_out_of_memory_alone() -> None:
 
 @pytest.mark.reference
 def test_close_to_the_published_solo_profiles() -> None:
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
-    published = read_solo_profiles(Path(root) / "data" / "packing" / "single_jobs_rtx3090.csv").set_index(
+    published = read_solo_profiles(ROOT / "data" / "packing" / "single_jobs_rtx3090.csv").set_index(
         "job_type"
     )
     simulated = measure_simulated_profiles(0).solo.set_index("job_type")

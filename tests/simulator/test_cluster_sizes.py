@@ -1,8 +1,5 @@
 """Sizes over time become a first size and changes; a replay follows them."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,9 +14,9 @@ from simulator.node_failures import longest_run_s, random_failures
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
+from tests.reference import ROOT
 
 ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")
-REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")
 
 
 def sizes(*rows, gpus_per_node=8):
@@ -90,13 +87,12 @@ def test_hours_must_be_positive(hours):
 
 
 @pytest.mark.reference
-@pytest.mark.skipif(not REFERENCE, reason="LUCID_REFERENCE_DATA is not set")
 def test_philly_as_its_cluster_changed():
     """Philly's own count of nodes: 420, 552 on 1 and 2 November 2017, 174 for an hour on the 5th.
 
     A tenth of them, so that the jobs of those days wait.
     """
-    data = Path(str(REFERENCE)) / "data" / "philly"
+    data = ROOT / "data" / "philly"
     zone = "US/Pacific"
     minutes = pd.read_csv(data / "philly_node_sequence.csv.gz")
     minutes["time"] = pd.to_datetime(minutes["time"]).dt.tz_localize(zone, ambiguous=True)

@@ -1,8 +1,5 @@
 """Lucid against its rivals: on the loaded Philly slice, and on traces where no job has to wait."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,10 +15,7 @@ from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
-
-reference = pytest.mark.reference
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
-needs_data = pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA is not set")
+from tests.reference import ROOT
 
 
 def mean_jct_s(policy, workload, cluster, *, settings=None, **more):
@@ -37,7 +31,7 @@ def noisy(workload: Workload, seed: int) -> Workload:
 
 @pytest.fixture(scope="module")
 def slices():
-    folder, packing = Path(DATA) / "reference" / "lucid", Path(DATA) / "data" / "packing"
+    folder, packing = ROOT / "reference" / "lucid", ROOT / "data" / "packing"
     pairs = MeasuredPairs(read_published_pairs(packing / PAIRS_FILE))
 
     def load(name):
@@ -48,8 +42,7 @@ def slices():
     return load
 
 
-@reference
-@needs_data
+@pytest.mark.reference
 @pytest.mark.parametrize("forecast", [False, True])
 def test_the_loaded_slice_waits_little(slices, forecast):
     workload, cluster, pairs = slices("week1vc48")
@@ -60,8 +53,7 @@ def test_the_loaded_slice_waits_little(slices, forecast):
     assert found["p999_queuing_delay_s"] <= 60_000
 
 
-@reference
-@needs_data
+@pytest.mark.reference
 @pytest.mark.parametrize("name", SLICES)
 def test_never_slower_than_fifo_or_qssf_on_philly(slices, name):
     workload, cluster, pairs = slices(name)
@@ -81,10 +73,9 @@ def test_never_slower_than_fifo_or_qssf_on_synthetic_clusters(like, days):
     assert ours <= mean_jct_s("fifo", workload, cluster)
 
 
-@reference
-@needs_data
+@pytest.mark.reference
 def test_the_table_of_ideas_has_a_row_for_each():
-    table = ideas_table(Path(DATA), IDEAS[:1]).splitlines()
+    table = ideas_table(ROOT, IDEAS[:1]).splitlines()
     assert len(table) == 3
     assert table[2].startswith("| as it is | ")
     assert table[0].count("|") == table[2].count("|") == len(SLICES) + 2

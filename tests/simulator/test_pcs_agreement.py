@@ -1,8 +1,5 @@
 """Job by job against PCS' simulator on a Philly-derived trace of 2,465 jobs, 64 GPUs."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,13 +19,9 @@ from experiments.pools.forgetful_themis import ForgetfulThemis
 from foundation.errors import BadInputError
 from simulator.elastic.allocation import Pool
 from simulator.elastic.engine import ElasticSimulation
+from tests.reference import ROOT
 
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
-
-pytestmark = [
-    pytest.mark.reference,
-    pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the reference data"),
-]
+pytestmark = pytest.mark.reference
 
 # Figure 7, workload 1: normalised completion time, mean and P99 of the error (%); then mean unfairness.
 FIGURES = {
@@ -43,7 +36,7 @@ PREDICTED_THEMIS_JOBS = 250  # from the first on; all of them take a minute
 
 
 def found(contender):
-    return compare(contender, Path(DATA), predict=contender.label != "Themis")
+    return compare(contender, ROOT, predict=contender.label != "Themis")
 
 
 @pytest.mark.parametrize("contender", CONTENDERS, ids=str)
@@ -82,9 +75,8 @@ def test_fair_times_differ_only_where_equal_ends_come_in_another_order(contender
 
 
 def test_themis_predicts_what_the_forgetful_reference_does():
-    data = Path(DATA)
-    workload = trace(TRACE, data)
-    known = read_reference(data / "reference" / "pcs" / f"trace_{TRACE}_THEMIS.csv.gz", workload)
+    workload = trace(TRACE, ROOT)
+    known = read_reference(ROOT / "reference" / "pcs" / f"trace_{TRACE}_THEMIS.csv.gz", workload)
     simulation = ElasticSimulation(workload, Pool(GPUS), ForgetfulThemis(), predict=True)
     checked = 0
     while len(simulation.ended) + len(simulation.active) < PREDICTED_THEMIS_JOBS:
@@ -99,27 +91,24 @@ def test_themis_predicts_what_the_forgetful_reference_does():
 
 def test_normalised_completion_times_of_another_trace_are_the_published_ones():
     # Its predictions cannot be compared job by job: the published run predicted 5,000 jobs chosen at random.
-    data = Path(DATA)
-    workload = trace("b436b2", data)
+    workload = trace("b436b2", ROOT)
     jct_s = {
         one.label: replay(workload, one.policy, one.configuration, predict=False).mean_jct_s
         for one in CONTENDERS
         if one.label in ("AFS-L", "SRSF", "FIFO")
     }
-    published = pd.read_csv(data / "data" / "pcs" / "fig7_avg_jct.csv").set_index("workload")
+    published = pd.read_csv(ROOT / "data" / "pcs" / "fig7_avg_jct.csv").set_index("workload")
     for label, column in (("SRSF", "Tiresias"), ("FIFO", "FIFO")):
         assert round(jct_s[label] / jct_s["AFS-L"], 3) == float(published[column][2])
 
 
 def test_any_trace_is_compared_from_the_command_line(capsys):
-    folder = Path(DATA)
-    ends = folder / "reference" / "pcs" / f"trace_{TRACE}_FIFO.csv.gz"
-    log = folder / "data" / "pcs" / f"trace_{TRACE}.csv.gz"
+    ends = ROOT / "reference" / "pcs" / f"trace_{TRACE}_FIFO.csv.gz"
+    log = ROOT / "data" / "pcs" / f"trace_{TRACE}.csv.gz"
     assert main(["--trace", str(log), "--ends", str(ends), "--policy", "elastic_fifo"]) == 0
     assert "100.00 % within 1 s" in capsys.readouterr().out
 
 
 def test_jobs_of_another_trace_are_refused():
-    folder = Path(DATA)
     with pytest.raises(BadInputError, match="does not hold"):
-        read_reference(folder / "reference" / "pcs" / f"trace_{TRACE}_FIFO.csv.gz", trace("b436b2", folder))
+        read_reference(ROOT / "reference" / "pcs" / f"trace_{TRACE}_FIFO.csv.gz", trace("b436b2", ROOT))

@@ -1,8 +1,5 @@
 """Clarity: who shares GPUs, when, and what it may know."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from experiments.artifact_rules.published_packing import read_published_pairs
@@ -17,6 +14,7 @@ from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
+from tests.reference import ROOT
 
 LIGHT = JobProfile(20.0, 10.0, 2_000.0, job_type="light")
 HEAVY = JobProfile(100.0, 80.0, 20_000.0, job_type="heavy")
@@ -211,22 +209,14 @@ def test_sharing_never_breaks_the_rules_whatever_the_settings(shape):
         audited(Scenario(workload, cluster), load_policy("clarity", settings), name="clarity")
 
 
-def reference_data():
-    folder = os.environ.get("LUCID_REFERENCE_DATA")
-    if not folder:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the reference data")
-    return Path(folder)
-
-
-def replay(part, name, folder):
-    pairs = MeasuredPairs(read_published_pairs(folder / "data" / "packing" / PAIRS_FILE))
+def replay(part, name):
+    pairs = MeasuredPairs(read_published_pairs(ROOT / "data" / "packing" / PAIRS_FILE))
     return simulate(Scenario(part.workload, part.cluster, colocation=pairs), name).summary
 
 
 @pytest.mark.reference
 def test_the_loaded_week_of_philly():
-    folder = reference_data()
-    found = replay(PhillySlices(folder).reference(), "clarity", folder)
+    found = replay(PhillySlices(ROOT).reference(), "clarity")
     assert found["mean_jct_s"] <= 8_900  # Tiresias in the artifact's simulator: 12,099
     assert found["p999_queuing_delay_s"] <= 30_000
     assert found["preemptions"] == 0
@@ -237,7 +227,6 @@ def test_the_loaded_week_of_philly():
     "spec", [SliceSpec("2017-10-19", 7, 56, 5), SliceSpec("2017-11-13", 7, 64, 6)], ids=str
 )
 def test_other_weeks_loaded_and_light(spec):
-    folder = reference_data()
-    part = PhillySlices(folder).cut(spec)
-    ours, fifo, qssf = (replay(part, name, folder)["mean_jct_s"] for name in ("clarity", "fifo", "qssf"))
+    part = PhillySlices(ROOT).cut(spec)
+    ours, fifo, qssf = (replay(part, name)["mean_jct_s"] for name in ("clarity", "fifo", "qssf"))
     assert ours <= min(fifo, qssf)

@@ -1,14 +1,13 @@
 """The page of policies says what a replay says."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from experiments.policies.policy_comparison import PolicyVariant, Replays
+from tests.reference import ROOT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
 
 
 def rows(table: str) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -20,9 +19,8 @@ def rows(table: str) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 @pytest.mark.reference
-@pytest.mark.skipif(DATA is None, reason="LUCID_REFERENCE_DATA names no reference data")
 @pytest.mark.parametrize("policy", ["easy", "tsafrir_easy", "fair_share", "horus"])
 def test_the_rows_are_those_of_a_replay(policy):
-    replays = Replays(Path(DATA))
+    replays = Replays(ROOT)
     for part in ("week1vc48", "week"):
         assert replays.row(part, PolicyVariant(policy, policy)) == rows("policies")[part, policy]

@@ -2,9 +2,7 @@
 
 import io
 import json
-import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -17,17 +15,14 @@ from simulator.recorders.waiting import WaitRecorder
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
+from tests.reference import ROOT
 
-REFERENCE = os.environ.get("LUCID_REFERENCE_DATA")
-pytestmark = [
-    pytest.mark.reference,
-    pytest.mark.skipif(not REFERENCE, reason="LUCID_REFERENCE_DATA is not set"),
-]
+pytestmark = pytest.mark.reference
 
 
 @pytest.mark.parametrize(("policy", "preempts"), [("fifo", False), ("tiresias", True)])
 def test_a_loaded_week_adds_up(policy, preempts):
-    log = Path(str(REFERENCE)) / "reference" / "lucid" / "week1vc48_jobs.csv.gz"
+    log = ROOT / "reference" / "lucid" / "week1vc48_jobs.csv.gz"
     workload = Workload.from_jobs(read_jobs_file(str(log), "reference-csv")[0])
     cluster = ClusterSpec({workload.jobs[0].virtual_cluster: 48})
     file, waits = io.StringIO(), WaitRecorder()

@@ -1,6 +1,5 @@
 """Job by job against the Lucid artifact's own simulator on a week of the Philly log."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,17 +18,13 @@ from experiments.policies.fidelity import (
     main,
     reference_slice,
 )
+from tests.reference import ROOT
 
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
-
-pytestmark = [
-    pytest.mark.reference,
-    pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the reference data"),
-]
+pytestmark = pytest.mark.reference
 
 
 def folder():
-    return Path(DATA) / "reference" / "lucid"
+    return ROOT / "reference" / "lucid"
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -2,10 +2,8 @@
 
 import csv
 import gzip
-import os
 from fractions import Fraction
 from math import inf
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,17 +17,14 @@ from simulator.elastic.pareto.size_classes import (
     size_thresholds,
     variation_limit,
 )
+from tests.reference import ROOT
 
-needs_reference = pytest.mark.skipif(
-    not os.environ.get("LUCID_REFERENCE_DATA"), reason="needs LUCID_REFERENCE_DATA"
-)
 SIZES = st.lists(st.floats(1.0, 1e7), min_size=1, max_size=60).map(sorted)
 
 
 @pytest.mark.reference
-@needs_reference
 def test_the_published_front() -> None:
-    folder = Path(os.environ["LUCID_REFERENCE_DATA"]) / "reference" / "pcs"
+    folder = ROOT / "reference" / "pcs"
     with gzip.open(folder / "training_sizes_0e4a51.csv.gz", "rt") as lines:
         sizes = sorted(float(line) for line in lines)
     with (folder / "pareto_front_0e4a51.csv").open() as file:

@@ -1,9 +1,7 @@
 """SRSF between jobs with the same GPU time left: PCS' simulator tells them apart by the noise of its sums."""
 
 import csv
-import os
 import random
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +12,8 @@ from simulator.job import Job
 from simulator.speed_up import Elasticity
 from simulator.speed_up_table import read_speed_ups, speed_ups_for
 from simulator.workload import Workload
+from tests.reference import ROOT
 
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
 JOBS, GPUS = 1_500, 18
 MICROSECOND = 1_000_000
 
@@ -90,10 +88,9 @@ def test_equal_jobs_start_in_the_order_of_the_reference(seed: int, grid_s: float
 
 
 @pytest.mark.reference
-@pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the reference data")
 def test_speed_ups_equal_the_references_to_the_last_digit() -> None:
     """Jobs of a trace often have the same GPU time left; a unit in the last place of a curve swaps them."""
-    path = Path(DATA or "") / "reference" / "pcs" / "model_speedups.csv"
+    path = ROOT / "reference" / "pcs" / "model_speedups.csv"
     ours, theirs = speed_ups_for(64), read_speed_ups(path)
     rows = list(csv.DictReader(path.open()))
     assert set(ours) <= {row["model"] for row in rows} == set(theirs)

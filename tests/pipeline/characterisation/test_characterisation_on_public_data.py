@@ -1,9 +1,7 @@
 """Characterisations of public logs against what was published, and against counts made apart from it."""
 
 import json
-import os
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +11,9 @@ import pytest
 from cluster_logs.characterisation.characterise import Characterisation, characterise
 from pipeline.characterisation.inputs import LogFiles, View, read_log_files
 from tests.cluster_logs.small_log import job, observed
+from tests.reference import ROOT
 
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
-pytestmark = [
-    pytest.mark.reference,
-    pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the public data"),
-]
-ROOT = Path(DATA or "")
+pytestmark = pytest.mark.reference
 LOGS, EXPECTED = ROOT / "data", ROOT / "reference" / "helios"
 VENUS = LOGS / "venus" / "cluster_throughput.csv.gz"
 

@@ -1,11 +1,12 @@
 """`lucid nodes replay`: what it says and writes, from the outside."""
 
 import csv
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.reference import ROOT
 
 BIN_S = 600
 DAYS = 16
@@ -227,10 +228,7 @@ def test_a_forecast_that_cannot_be_used_is_named(
 
 @pytest.mark.reference
 def test_philly_in_december_is_as_published(lucid, tmp_path: Path) -> None:
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if not root:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
-    published = Path(root) / "reference/helios/ces_philly_dec_artifact.csv.gz"
+    published = ROOT / "reference/helios/ces_philly_dec_artifact.csv.gz"
     said = lucid(
         "nodes", "replay", "--series", published, "--forecast", published, "--control", "helios-artifact",
         "--parameters", "philly", "--out", tmp_path, "--json",

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from pipeline.node_sleep.fitted_forecast import LEAST_DAYS
 from pipeline.node_sleep.learning_forecaster import LearningForecaster
 from pipeline.search.sweeps.runs import SweepRun, expand, run_id, tidy_table
 from pipeline.search.sweeps.spec import SweepSpec
-
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
+from tests.reference import ROOT
 
 
 def sparse_log(path: Path, jobs: int = 60) -> None:
@@ -161,9 +159,8 @@ def test_a_forecast_learns_from_the_bins_of_its_own_replay():
 
 
 @pytest.mark.reference
-@pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the public data")
 def test_on_two_days_of_philly_a_larger_buffer_wakes_less_and_delays_less(lucid, tmp_path):
-    philly = Path(DATA or "") / "data" / "philly"
+    philly = ROOT / "data" / "philly"
     said = lucid(
         *("sweep", "--jobs", philly / "philly_jobs.csv.gz", "--format", "philly-csv"),
         *("--nodes", philly / "philly_vc_nodes.csv", "--start", "2017-10-09", "--end", "2017-10-11"),

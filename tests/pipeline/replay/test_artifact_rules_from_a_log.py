@@ -1,8 +1,6 @@
 """`lucid simulate` under the authors' rules: whose measurements count, and what a user is told."""
 
 import csv
-import os
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +15,7 @@ from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
 from simulator.rule_sets import load_rules
-
-DATA = os.environ.get("LUCID_REFERENCE_DATA")
+from tests.reference import ROOT
 
 JOBS_HEADER = (
     *("job_id", "virtual_cluster", "order_in_vc", "gpus", "submit_time", "duration_s"),
@@ -123,9 +120,8 @@ def test_tables_are_read_in_their_published_layout(log):
 
 
 @pytest.mark.reference
-@pytest.mark.skipif(not DATA, reason="LUCID_REFERENCE_DATA does not name the reference data")
 def test_lucid_agrees_from_the_log_to_the_table(tmp_path):
-    folder = Path(DATA) / "reference" / "lucid"
+    folder = ROOT / "reference" / "lucid"
     nodes = tmp_path / "nodes.csv"
     nodes.write_text("virtual_cluster,nodes\nphilly,64\n")
     log = LogFile(str(folder / "week1vc48_jobs.csv.gz"), "reference-csv")

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
 from simulator.loaning.jobs_in_workers import JobMix
 from simulator.rule_sets import load_rules
+from tests.reference import ROOT
 
 JOBS = Path(__file__).parents[2] / "cluster_logs" / "data" / "lyra-csv.csv"
 RULES = load_rules("lyra")
@@ -83,12 +83,7 @@ def fortnight(
     name: str, tmp_path: Path, policy: str, **settings: object
 ) -> tuple[dict[str, float], pd.DataFrame]:
     """Return the summary and jobs of a fortnight beside 80 + 94 servers that agrees with the other in all."""
-    root = os.environ.get("LUCID_REFERENCE_DATA")
-    if root is None:
-        pytest.skip("LUCID_REFERENCE_DATA does not name the public data")
-    data, reference = Path(root) / "data" / "lyra", Path(root) / "reference" / "lyra"
-    if not data.is_dir():
-        pytest.skip(f"{data} is not there")
+    data, reference = ROOT / "data" / "lyra", ROOT / "reference" / "lyra"
     asked = LogToReplay(
         LogFile(str(data / "jobs.csv.gz"), "lyra-csv"),
         ClusterSize(servers=80),

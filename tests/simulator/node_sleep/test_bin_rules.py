@@ -1,8 +1,5 @@
 """The artifact's control: equal to what it decided, bin by bin."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,20 +8,14 @@ from foundation.errors import BadInputError
 from simulator.node_sleep.bin_rules import WARM_UP_BINS, artifact_decisions, bin_decisions
 from simulator.node_sleep.published_settings import PUBLISHED_SETTINGS
 from simulator.node_sleep.settings import SleepSettings
+from tests.reference import ROOT
 
 SETTINGS = SleepSettings("helios-artifact", buffer_nodes=2, past_bins=2, near_bins=2, keep_bins=3)
 
 
-@pytest.fixture(scope="session")
-def data() -> Path:
-    if "LUCID_REFERENCE_DATA" not in os.environ:
-        pytest.skip("needs the public data that LUCID_REFERENCE_DATA names")
-    return Path(os.environ["LUCID_REFERENCE_DATA"])
-
-
 @pytest.mark.reference
-def test_every_bin_of_philly_in_december_is_as_the_artifact_decides(data: Path) -> None:
-    bins = pd.read_csv(data / "reference/helios/ces_philly_dec_artifact.csv.gz")
+def test_every_bin_of_philly_in_december_is_as_the_artifact_decides() -> None:
+    bins = pd.read_csv(ROOT / "reference/helios/ces_philly_dec_artifact.csv.gz")
     decided = artifact_decisions(
         PUBLISHED_SETTINGS["philly"], bins["running"], bins["total"], bins["forecast"]
     )
@@ -35,8 +26,8 @@ def test_every_bin_of_philly_in_december_is_as_the_artifact_decides(data: Path) 
 
 
 @pytest.mark.reference
-def test_earth_in_september_sleeps_as_published(data: Path) -> None:
-    bins = pd.read_csv(data / "data/helios/earth_sep_nodes.csv.gz")
+def test_earth_in_september_sleeps_as_published() -> None:
+    bins = pd.read_csv(ROOT / "data/helios/earth_sep_nodes.csv.gz")
     decided = artifact_decisions(
         PUBLISHED_SETTINGS["earth"], bins["running"], bins["total"], bins["artifact_forecast"]
     )

@@ -1,10 +1,8 @@
 """Replays of a node series: what they come to on real days, and what no decision may know."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from simulator.node_sleep.demand_window import DemandWindow, demand_window
 from simulator.node_sleep.series_forecast import RememberingForecaster, SeriesForecaster
 from simulator.node_sleep.series_replay import BootFailures, replay_bins, replay_minutes
 from simulator.node_sleep.timeline import SleepTimeline, figures_of
+from tests.reference import ROOT
 
 BIN_MINUTES = BIN_S // 60
 
@@ -39,16 +38,9 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
-def philly(data: Path, gaps: str) -> DemandWindow:
-    series = read_node_series(data / "data/philly/philly_node_sequence.csv.gz", gaps=gaps)  # type: ignore[arg-type]
+def philly(gaps: str) -> DemandWindow:
+    series = read_node_series(ROOT / "data/philly/philly_node_sequence.csv.gz", gaps=gaps)  # type: ignore[arg-type]
     return demand_window(series, at("2017-12-01"), at("2017-12-15"))
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    if "LUCID_REFERENCE_DATA" not in os.environ:
-        pytest.skip("needs the public data that LUCID_REFERENCE_DATA names")
-    return Path(os.environ["LUCID_REFERENCE_DATA"])
 
 
 @pytest.mark.reference
@@ -57,17 +49,17 @@ def data() -> Path:
     [("zero", 20, 115.155, 29), ("hold", 20, 114.803, 28), ("hold", 30, 107.884, 15), ("hold", 45, 98.68, 9)],
 )
 def test_plain_buffers_in_bins_are_as_measured_elsewhere(
-    data: Path, gaps: str, buffer_nodes: int, asleep: float, wake_ups: int
+    gaps: str, buffer_nodes: int, asleep: float, wake_ups: int
 ) -> None:
-    timeline = replay_bins(philly(data, gaps), SleepSettings(buffer_nodes=buffer_nodes))
+    timeline = replay_bins(philly(gaps), SleepSettings(buffer_nodes=buffer_nodes))
     figures = figures_of(timeline)
     assert figures.asleep_mean == pytest.approx(asleep, abs=5e-4)
     assert figures.wake_ups_per_day == pytest.approx(wake_ups / 14)
 
 
 @pytest.mark.reference
-def test_an_oracle_in_bins_is_as_measured_elsewhere(data: Path) -> None:
-    window = philly(data, "hold")
+def test_an_oracle_in_bins_is_as_measured_elsewhere() -> None:
+    window = philly("hold")
     future = SeriesForecaster(window.bins.start_s, window.bins.running, 30)
     figures = figures_of(replay_bins(window, SleepSettings("forecast"), future))
     assert figures.asleep_mean == pytest.approx(107.773, abs=5e-4)
@@ -75,8 +67,8 @@ def test_an_oracle_in_bins_is_as_measured_elsewhere(data: Path) -> None:
 
 
 @pytest.mark.reference
-def test_a_buffer_on_the_highest_of_an_hour_is_not_worse_than_a_plain_one(data: Path) -> None:
-    window = philly(data, "hold")
+def test_a_buffer_on_the_highest_of_an_hour_is_not_worse_than_a_plain_one() -> None:
+    window = philly("hold")
     ours = figures_of(replay_minutes(window, SleepSettings(buffer_nodes=25, peak_bins=6)))
     assert ours.asleep_mean >= 103
     assert ours.wake_ups_per_day <= 1.15
