@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.thorough("a copy of the tree is changed as CONTRIBUTING says")]
+
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Add a job fact\n")[1]
 SECTION = SECTION.split("\n## ")[0]
@@ -54,7 +56,6 @@ def run(tree: Path, script: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_readers_the_lake_and_the_live_side_know_it(tree: Path) -> None:
     script = """
 from pathlib import Path
@@ -91,7 +92,6 @@ assert {name: str(fact) for name, fact in live_job(pushed).other_facts.items()} 
     run(tree, script)
 
 
-@pytest.mark.slow
 def test_digests_of_jobs_without_it_stay_as_they_were(tree: Path) -> None:
     script = """
 from pathlib import Path
@@ -105,7 +105,6 @@ print(frame_sha256(to_digest(read_jobs_file("plain.swf", "swf")[0])))
     assert run(tree, script) == run(ROOT, script.replace("plain.swf", str(tree / "plain.swf")))
 
 
-@pytest.mark.slow
 def test_the_duration_model_reads_it(tree: Path) -> None:
     script = """
 import numpy as np

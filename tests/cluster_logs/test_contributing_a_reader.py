@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.thorough("a copy of the tree is changed as CONTRIBUTING says")]
+
 ROOT = Path(__file__).parents[2]
 SECTION = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## Add a log reader\n")[1]
 SECTION = SECTION.split("\n## ")[0]
@@ -68,7 +70,6 @@ def ingest(tree: Path, source_format: str, lake: str) -> subprocess.CompletedPro
     return python(tree, "-m", "lucid_cli.main", "ingest", "--format", source_format, *where, "--json")
 
 
-@pytest.mark.slow
 def test_the_command_reads_the_sample(tree: Path) -> None:
     done = ingest(tree, "ledger", "lake")
     assert done.returncode == 0, done.stderr
@@ -78,14 +79,12 @@ def test_the_command_reads_the_sample(tree: Path) -> None:
     assert account["first_submit"] == "2020-09-13T12:26:40+00:00"
 
 
-@pytest.mark.slow
 def test_a_log_that_is_read_in_a_wrong_format_looks_like_it(tree: Path) -> None:
     done = ingest(tree, "helios", "other")
     assert done.returncode == 1
     assert "It looks like ledger: give that as --format." in done.stderr
 
 
-@pytest.mark.slow
 def test_the_form_offers_it_and_the_help_names_it(tree: Path) -> None:
     script = """
 import runpy
@@ -98,7 +97,6 @@ print(*form.schema["enum"])
     assert "ledger" in python(tree, "-m", "lucid_cli.main", "ingest", "--help").stdout
 
 
-@pytest.mark.slow
 def test_the_tests_of_all_readers_run_over_it(tree: Path) -> None:
     files = [f"tests/cluster_logs/test_readers_{what}.py" for what in ("conformance", "guessing")]
     done = python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "ledger or case", *files)
