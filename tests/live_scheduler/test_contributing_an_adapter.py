@@ -13,14 +13,16 @@ from typing import Any
 
 import pytest
 
+from live_scheduler import adapters
 from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.state_folder import state_folder
+from tests.command_line import Lucid
 from tests.live_scheduler.live_release import AWAY, keep_release
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = TEXT.split("## Add a live adapter\n")[1].split("\n## ")[0]
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 ENTRY_POINT, SETTINGS = re.findall(r"^ *```toml\n(.*?)^ *```$", SECTION, re.DOTALL | re.MULTILINE)
 
 
@@ -35,11 +37,11 @@ class JobsFile:
     """Six waiting jobs behind one that runs, and the adapter that the page shows, as if installed."""
 
     def __init__(self, folder: Path, models: Any) -> None:
-        package = folder / "package"
-        info = package / "jobs_file-1.0.dist-info"
+        self.package = folder / "package"
+        info = self.package / "jobs_file-1.0.dist-info"
         info.mkdir(parents=True)
         (code,) = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
-        (package / "jobs_file.py").write_text(code, encoding="utf-8")
+        (self.package / "jobs_file.py").write_text(code, encoding="utf-8")
         header, line = (part.strip() for part in ENTRY_POINT.strip().splitlines())
         assert header == '[project.entry-points."lucid.adapters"]'
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jobs-file\nVersion: 1.0\n")
@@ -57,7 +59,7 @@ class JobsFile:
         self.settings.write_text("pass_interval_s = 0.3\ndead_after_s = 2.0\nhttp_port = -1\n" + text)
         state = folder / "state"
         self.environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(package), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join([str(self.package), str(ROOT)]),
             "LUCID_STATE_DIR": str(state),
             "LUCID_TRACKING_URI": AWAY,
         }
@@ -115,15 +117,17 @@ def test_the_dead_mans_switch_finds_it_too(cluster: JobsFile, daemon: "subproces
     wait_for(lambda: set(cluster.priorities().values()) == {0}, "the file's own order")
 
 
-def test_its_settings_are_checked_and_its_name_is_offered(cluster: JobsFile) -> None:
+def test_its_settings_are_checked_and_its_name_is_offered(
+    cluster: JobsFile, lucid: Lucid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(cluster.package)
+    monkeypatch.setattr(adapters, "_installed", adapters._installed.__wrapped__)  # as in a new process
+
     def run(settings: str) -> str:
         cluster.settings.write_text(f'cluster = "mine"\n{settings}')
-        command = cluster.lucid("run", "--settings", str(cluster.settings))
-        done = subprocess.run(
-            command, env=cluster.environment, capture_output=True, text=True, timeout=LIMIT_S
-        )
-        assert done.returncode == 1
-        return done.stderr
+        said = lucid("live", "run", "--settings", cluster.settings)
+        assert said.code == 1
+        return said.err
 
     assert "'pth'" in run('[jobs_file]\npth = "x"')
     assert "jobs_file, kueue, slurm" in run('adapter = "jobs"')

@@ -23,7 +23,7 @@ from tests.live_scheduler.test_kueue_daemon import USER_LABEL, SmallKueue, kubec
 
 pytestmark = pytest.mark.slow
 
-LIMIT_S = 90.0
+LIMIT_S = 240.0
 SETTINGS = """
 cluster = "lab"
 mode = "control"

@@ -45,7 +45,7 @@ def wait_for(happened: Callable[[], Any]) -> None:
     deadline = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < deadline
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def follows_at_its_next_look(daemon: Daemon, client: CountedClient, version: int) -> None:
@@ -62,9 +62,10 @@ def follows_at_its_next_look(daemon: Daemon, client: CountedClient, version: int
 def test_publications_and_a_rollback_are_followed_and_what_was_learnt_is_kept(
     shop: Any, tmp_path: Path
 ) -> None:
+    first, second = shop.approved(1), shop.approved(2)
     client = CountedClient(shop.uri, "champion", tmp_path / "releases", cluster="small")
     settings = LiveSettings(
-        "small", mode=Mode.OBSERVE, pass_interval_s=0.02, release_interval_s=0.1, dead_after_s=5.0
+        "small", mode=Mode.OBSERVE, pass_interval_s=0.05, release_interval_s=0.2, dead_after_s=5.0
     )
     cluster = MemoryCluster(at_s=1_900_000_000.0)
     for _ in range(3):
@@ -73,7 +74,6 @@ def test_publications_and_a_rollback_are_followed_and_what_was_learnt_is_kept(
     try:
         with running(daemon):
             wait_for(lambda: "No release" in (daemon.view.problem or ""))
-            first, second = shop.approved(1), shop.approved(2)
             publish_release(tracking_uri=shop.uri, cluster="small", version=first)
             follows_at_its_next_look(daemon, client, first)
             cluster.start("1")

@@ -1,11 +1,15 @@
 import hashlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -34,6 +38,12 @@ QUEUE = [
 def live(release: object) -> LiveRelease:
     assert isinstance(release, LiveRelease)
     return release
+
+
+def fetch(shop: Any, state: Path) -> Path:
+    """Leave what is published in a client's state folder."""
+    live(ReleaseClient(shop.uri, "champion", state, cluster="small").poll())
+    return state
 
 
 def stored_file(shop: Any, version: int, name: str) -> Path:
@@ -92,37 +102,42 @@ def test_polling_an_unchanged_alias_is_one_request(shop: Any, tmp_path: Path) ->
     assert asked == ["/api/2.0/mlflow/registered-models/alias"]
 
 
-@pytest.mark.parametrize(
-    ("file", "damage", "said"),
-    [
-        ("duration.json", lambda whole: whole.replace(b"1", b"7", 1), "SHA-256"),
-        ("packing.json", lambda whole: whole[:-20], "bytes"),
-        ("packing.json", lambda whole: whole + b" " * 10, "bytes"),
-        ("throughput.json", lambda whole: b"", "bytes"),
-        ("manifest.json", lambda whole: whole.replace(b'"gss": 2', b'"gss": 9'), "manifest has the SHA-256"),
-    ],
+DAMAGED_FILES = (
+    ("duration.json", lambda whole: whole.replace(b"1", b"7", 1), "SHA-256"),
+    ("packing.json", lambda whole: whole[:-20], "bytes"),
+    ("packing.json", lambda whole: whole + b" " * 10, "bytes"),
+    ("throughput.json", lambda whole: b"", "bytes"),
+    ("manifest.json", lambda whole: whole.replace(b'"gss": 2', b'"gss": 9'), "manifest has the SHA-256"),
 )
+
+
 def test_refuses_a_damaged_release_and_keeps_the_old_one(
-    shop: Any, tmp_path: Path, file: str, damage: Any, said: str
+    shop: Any, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     first, second = shop.approved(1), shop.approved(2)
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
-    client = ReleaseClient(shop.uri, "champion", tmp_path, retry_refused_s=0.0, cluster="small")
-    before = client.poll()
-    path = stored_file(shop, second, file)
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
+    fetched = fetch(shop, tmp_path / "fetched")
     Registry(shop.uri).set_alias(SMALL, "champion", second)
-    assert client.poll() is before
-    status = client.status()
-    assert (status.mode, status.refused_version) == ("last known good", second)
-    assert said in (status.refused_reason or "")
-    assert json.loads((tmp_path / "small" / "status-champion.json").read_text())["refused_version"] == second
-    # Started anew it still has the old one, and when the file is mended it takes the new one.
-    assert live(ReleaseClient(shop.uri, "champion", tmp_path, cluster="small").current).version == first
-    path.write_bytes(whole)
-    assert live(client.poll()).version == second
-    assert client.status().refused_version is None
+    for number, (file, damage, said) in enumerate(DAMAGED_FILES):
+        with subtests.test(number=number, file=file):
+            state = copytree(fetched, tmp_path / str(number))
+            client = ReleaseClient(shop.uri, "champion", state, retry_refused_s=0.0, cluster="small")
+            before = client.current
+            assert live(before).version == first
+            path = stored_file(shop, second, file)
+            whole = path.read_bytes()
+            path.write_bytes(damage(whole))
+            assert client.poll() is before
+            status = client.status()
+            assert (status.mode, status.refused_version) == ("last known good", second)
+            assert said in (status.refused_reason or "")
+            told = json.loads((state / "small" / "status-champion.json").read_text())
+            assert told["refused_version"] == second
+            # Started anew it still has the old one, and when the file is mended it takes the new one.
+            assert live(ReleaseClient(shop.uri, "champion", state, cluster="small").current).version == first
+            path.write_bytes(whole)
+            assert live(client.poll()).version == second
+            assert client.status().refused_version is None
 
 
 def test_a_refused_release_is_not_fetched_at_every_poll(shop: Any, tmp_path: Path) -> None:
@@ -278,12 +293,9 @@ def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_
     client = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0, cluster="small")
     held = live(client.poll())
     expected = rank_queue(QUEUE, held)
-    shop.server.stop()
-    try:
+    with halted(shop.server.process):
         assert client.poll() is held
-        status = client.status()
-        assert status.mode == "last known good"
-        assert "did not answer" in (status.problem or "")
+        assert_outlives(client)
         started = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0, cluster="small")
         assert live(started.poll()).version == first
         assert rank_queue(QUEUE, started.current) == expected
@@ -292,40 +304,70 @@ def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_
             ReleaseClient("http://127.0.0.1:9", "champion", tmp_path, cluster="small").current,
             FallbackRelease,
         )
-    finally:
-        shop.server.start()
     assert client.poll() is held
     assert client.status().mode == "following"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda state: (state / "small" / "current-champion.json").write_text("{"),
-        lambda state: (state / "small" / "current-champion.json").write_text("{}"),
-        lambda state: next(state.rglob("duration.json")).write_bytes(b"{}"),
-        lambda state: next(state.rglob("packing.json")).unlink(),
-        lambda state: next(state.rglob("manifest.json")).write_bytes(b""),
-        lambda state: (state / "small" / "current-champion.json").write_text(
-            json.dumps(
-                {
-                    "format_version": 2, "origin": "", "cluster": "small", "folder": "../..", "version": 1,
-                    "manifest_sha256": "", "verdict_sha256": "",
-                }
-            )
-        ),
-    ],
+def test_keeps_its_release_where_nobody_listens(
+    tmp_path: Path, small_model_files: dict[str, list[Path]]
+) -> None:
+    keep_release(tmp_path, small_model_files)
+    client = ReleaseClient(AWAY, "champion", tmp_path, cluster="small")
+    held = client.current
+    assert live(client.poll()) is held
+    assert_outlives(client)
+
+
+def assert_outlives(client: ReleaseClient) -> None:
+    status = client.status()
+    assert status.mode == "last known good"
+    assert "did not answer" in (status.problem or "")
+
+
+@contextmanager
+def halted(server: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """A server that takes connections and answers none."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+DAMAGED_STATES = (
+    lambda state: (state / "small" / "current-champion.json").write_text("{"),
+    lambda state: (state / "small" / "current-champion.json").write_text("{}"),
+    lambda state: next(state.rglob("duration.json")).write_bytes(b"{}"),
+    lambda state: next(state.rglob("packing.json")).unlink(),
+    lambda state: next(state.rglob("manifest.json")).write_bytes(b""),
+    lambda state: (state / "small" / "current-champion.json").write_text(
+        json.dumps(
+            {
+                "format_version": 2, "origin": "", "cluster": "small", "folder": "../..", "version": 1,
+                "manifest_sha256": "", "verdict_sha256": "",
+            }
+        )
+    ),
 )  # fmt: skip
-def test_a_half_written_state_is_not_loaded_and_is_mended(shop: Any, tmp_path: Path, damage: Any) -> None:
+
+
+def test_a_half_written_state_is_not_loaded_and_is_mended(
+    shop: Any, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     version = shop.approved(1)
     publish_release(tracking_uri=shop.uri, cluster="small", version=version)
-    ReleaseClient(shop.uri, "champion", tmp_path, cluster="small").poll()
-    damage(tmp_path)
-    (tmp_path / "small" / "releases" / ".9-abc.left-over").mkdir()
-    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
-    assert isinstance(client.current, FallbackRelease)
-    assert live(client.poll()).version == version
-    assert live(ReleaseClient(shop.uri, "champion", tmp_path, cluster="small").current).version == version
+    fetched = fetch(shop, tmp_path / "fetched")
+    for number, damage in enumerate(DAMAGED_STATES):
+        with subtests.test(number=number):
+            state = copytree(fetched, tmp_path / str(number))
+            damage(state)
+            (state / "small" / "releases" / ".9-abc.left-over").mkdir()
+            client = ReleaseClient(shop.uri, "champion", state, cluster="small")
+            assert isinstance(client.current, FallbackRelease)
+            assert live(client.poll()).version == version
+            assert (
+                live(ReleaseClient(shop.uri, "champion", state, cluster="small").current).version == version
+            )
 
 
 def test_goes_on_when_the_state_cannot_be_written(shop: Any, tmp_path: Path) -> None:
@@ -338,14 +380,11 @@ def test_goes_on_when_the_state_cannot_be_written(shop: Any, tmp_path: Path) -> 
     assert "could not be kept" in (client.status().problem or "")
 
 
-def test_keeps_few_releases_on_disk(shop: Any, tmp_path: Path) -> None:
-    client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
-    for gss in range(4):
-        publish_release(
-            tracking_uri=shop.uri, cluster="small", version=shop.approved(1, settings={"gss": gss})
-        )
-        client.poll()
+def test_few_releases_are_kept_on_disk(tmp_path: Path, small_model_files: dict[str, list[Path]]) -> None:
+    for version in range(1, 5):
+        keep_release(tmp_path, small_model_files, version=version)
     assert len(list((tmp_path / "small" / "releases").iterdir())) <= 3
+    assert live(ReleaseClient(AWAY, "champion", tmp_path, cluster="small").current).version == 4
 
 
 def test_polls_from_many_threads_give_whole_releases(shop: Any, tmp_path: Path) -> None:

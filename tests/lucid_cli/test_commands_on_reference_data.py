@@ -6,7 +6,6 @@ Windows are small, so that all of it costs little; the figures themselves are ot
 import csv
 import gzip
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -17,9 +16,9 @@ import pytest
 import typer
 
 from lucid_cli.main import app
+from tests.command_line import Said, Shell
 from tests.conftest import MlflowServer
 from tests.reference import ROOT
-from tests.shell import Shell
 
 PHILLY = ROOT / "data" / "philly"
 THROUGHPUT = ROOT / "data" / "venus" / "cluster_throughput.csv.gz"
@@ -73,7 +72,6 @@ class Command:
     fields: str
     rows: str | None = None
     needs: tuple[str, ...] = ()  # commands before it
-    code: tuple[int, ...] = (0,)
     check: Callable[[Any, Path], object] = lambda document, folder: True
 
 
@@ -346,14 +344,14 @@ class Script:
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
-        self.done: dict[str, subprocess.CompletedProcess[str]] = {}
+        self.done: dict[str, Said] = {}
 
-    def run(self, name: str) -> subprocess.CompletedProcess[str]:
+    def run(self, name: str) -> Said:
         """Run a command once, after those that it needs."""
         if name not in self.done:
             command = COMMANDS[name]
             for before in command.needs:
-                assert self.run(before).returncode in COMMANDS[before].code, self.done[before].stderr
+                assert self.run(before).code == 0, self.done[before].err
             self.done[name] = self.shell.run(*command.words, "--json")
         return self.done[name]
 
@@ -373,8 +371,8 @@ def script(tmp_path_factory: pytest.TempPathFactory, own_mlflow_server: MlflowSe
 def test_a_command_says_what_the_contract_promises(script: Script, name: str) -> None:
     command = COMMANDS[name]
     said = script.run(name)
-    assert said.returncode in command.code, said.stderr
-    document = json.loads(said.stdout)  # one document, and nothing else
+    assert said.code == 0, said.err
+    document = said.json  # one document, and nothing else
     rows = document[command.rows] if command.rows else document
     for row in rows if command.rows is not None else [document]:
         assert set(command.fields.split()) <= set(row), name

@@ -1,7 +1,6 @@
 """The life of a release from a shell: built, judged, published, followed, replaced and rolled back."""
 
 import csv
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import Said, Shell
 from tests.conftest import forget_monitoring, forget_releases
-from tests.shell import Shell
 from tests.small_cluster import CLUSTER, HOLD_OUT_DAYS, World
 
 RELEASE = {"name", "version", "alias", "models", "settings", "verdict"}
@@ -37,8 +36,8 @@ class History:
     """What each step said, what was refused on the way, and how people are shown the second release."""
 
     said: dict[str, Any]
-    unjudged: subprocess.CompletedProcess[str]
-    expired: subprocess.CompletedProcess[str]
+    unjudged: Said
+    expired: Said
     shown: str
 
 
@@ -76,7 +75,7 @@ def history(
     said["judged again"] = shell.document("release", "validate")
     expired = shell.run("release", "publish", "--replaces", "0")
     said["replaced"] = shell.document("release", "publish", "--cluster", CLUSTER)
-    shown = shell.run("release", "show").stdout
+    shown = shell.run("release", "show").out
     said["rolled back"] = shell.document("release", "rollback")
     said["champion"] = shell.document("release", "show", "--alias", "champion")
     said["listed"] = shell.document("release", "list", "--cluster", CLUSTER)
@@ -125,14 +124,14 @@ def test_a_verdict_is_said_within_its_release_and_beside_it(history: History) ->
 
 def test_what_was_not_judged_is_not_published(history: History) -> None:
     refused = history.unjudged
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "lucid release validate" in refused.stderr
+    assert (refused.code, refused.out) == (2, "")
+    assert "lucid release validate" in refused.err
 
 
 def test_what_was_to_replace_another_release_than_the_live_one_is_not_published(history: History) -> None:
     refused = history.expired
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "has expired: it was to go live when none was, and release 1 is live now." in refused.stderr
+    assert (refused.code, refused.out) == (2, "")
+    assert "has expired: it was to go live when none was, and release 1 is live now." in refused.err
 
 
 def test_all_releases_are_listed_the_newest_first(history: History) -> None:

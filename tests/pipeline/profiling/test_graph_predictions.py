@@ -33,7 +33,7 @@ from simulator.job import Job, JobProfile
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
-from tests.shell import Shell
+from tests.command_line import Shell
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402

@@ -30,9 +30,8 @@ from pipeline.search.tuning.space import SearchSpace, search_space, thresholds_r
 from pipeline.search.tuning.study import TuningSpec, TuningStudy, load_study, plan_study
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
-from tests.command_line import Lucid
+from tests.command_line import Lucid, Shell
 from tests.conftest import small_profiles
-from tests.shell import Shell
 from tests.small_cluster import CLUSTER, FAST, make_jobs
 
 pytestmark = pytest.mark.slow
