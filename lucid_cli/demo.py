@@ -8,7 +8,7 @@ the gate refused it.
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -135,9 +135,8 @@ def _follow_run(
         key, task_state = (dag_id, task["task_id"]), task["state"]
         if task_state in TASK_STATES and outcome.tasks.get(key) != task_state:
             outcome.tasks[key] = task_state
-            took = f"{task['duration']:.1f} s" if task["duration"] and task_state in OVER else ""
-            elapsed_s = time.monotonic() - started_s
-            tell(f"[{elapsed_s:4.0f} s] {dag_id:17} {task['task_id']:20} {task_state:15} {took}".rstrip())
+            took_s = task["duration"] if task_state in OVER else None
+            tell(progress_line(time.monotonic() - started_s, dag_id, task["task_id"], task_state, took_s))
             if task_state == "awaiting_input":
                 tell("         waits for a person: answer under Required Actions in the Airflow UI")
     if state == "failed":
@@ -156,6 +155,14 @@ def _follow_run(
     return state in OVER
 
 
+def progress_line(
+    elapsed_s: float, dag_id: str, task_id: str, state: str, took_s: float | None = None
+) -> str:
+    """Say that a task changed its state, and how long it took."""
+    took = f"{took_s:.1f} s" if took_s else ""
+    return f"[{elapsed_s:4.0f} s] {dag_id:17} {task_id:20} {state:15} {took}".rstrip()
+
+
 def _run_caused_by(airflow: AirflowClient, dag_id: str, outcome: ChainOutcome) -> str | None:
     """Return the run of `dag_id` that this chain's asset events started, or None when there is none yet."""
     ours = set(outcome.runs.items())
@@ -166,23 +173,28 @@ def _run_caused_by(airflow: AirflowClient, dag_id: str, outcome: ChainOutcome) -
     return None
 
 
-def print_outcome(airflow: AirflowClient, outcome: ChainOutcome, config: StackConfig) -> None:
-    """Print what became of the rows, the verdict with its tables, and the champion."""
+def print_outcome(account: Mapping[str, Any], verdict: Mapping[str, Any], champion: str | None) -> None:
+    """Print what became of the rows, the verdict with its tables, and where the champion is.
+
+    `account` and `verdict`: what the tasks `ingest_jobs` and `validate_release` returned.
+    """
     from lucid_cli.output import print_facts
     from lucid_cli.verdict_output import print_verdict_tables
 
-    account = airflow.xcom("ingest_logs", outcome.runs["ingest_logs"], "ingest_jobs") or {}
     counts = ("rows_in", "rows_kept", "rows_quarantined", "rows_skipped", "reasons")
     print_facts({name: account.get(name) for name in counts}, title=f"Rows of {account.get('cluster')}")
-    verdict = airflow.xcom("validate_release", outcome.runs["validate_release"], "validate_release") or {}
     print_verdict_tables(verdict)
     print(f"Verdict on release {verdict.get('version')}. {verdict.get('sentence')}")
-    if outcome.published:
-        from lucid_models.releases.lifecycle import show_release
+    if champion:
+        print(f"Champion: {champion}")
 
-        champion = show_release(tracking_uri=config.mlflow_url, cluster=account["cluster"])
-        page = f"{config.mlflow_url}/#/models/{champion.name}"
-        print(f"Champion: {champion.name} version {champion.version}, {page}")
+
+def _champion(config: StackConfig, cluster: str) -> str:
+    """The release that is live, and its page in MLflow."""
+    from lucid_models.releases.lifecycle import show_release
+
+    champion = show_release(tracking_uri=config.mlflow_url, cluster=cluster)
+    return f"{champion.name} version {champion.version}, {config.mlflow_url}/#/models/{champion.name}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -210,7 +222,10 @@ def main(argv: list[str] | None = None) -> int:
             say(f"ingest_logs of {parameters['source_format']} as cluster {parameters['cluster']!r}")
             run_id = airflow.trigger(CHAIN[0], parameters)
             outcome = follow_chain(airflow, run_id, timeout_s=arguments.timeout_s)
-            print_outcome(airflow, outcome, config)
+            account = airflow.xcom(CHAIN[0], run_id, "ingest_jobs") or {}
+            verdict = airflow.xcom("validate_release", outcome.runs["validate_release"], "validate_release")
+        champion = _champion(config, account["cluster"]) if outcome.published else None
+        print_outcome(account, verdict or {}, champion)
     except LucidError as error:
         print(f"error: {on_screen(str(error))}", file=sys.stderr)
         return ERROR

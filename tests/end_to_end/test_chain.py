@@ -16,7 +16,7 @@ import pytest
 from local_stack.airflow_client import AirflowClient
 from local_stack.stack import connect, down, status, up
 from local_stack.stack_config import StackConfig
-from lucid_cli.demo import CHAIN, POLL_S, demo_parameters, follow_chain
+from lucid_cli.demo import CHAIN, POLL_S, demo_parameters, follow_chain, print_outcome
 from lucid_models.releases.lifecycle import show_release
 from lucid_models.releases.manifest import release_name
 
@@ -188,7 +188,9 @@ def wait_for(
         time.sleep(POLL_S)
 
 
-def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -> None:
+def test_logs_become_a_published_release_across_a_restart(
+    config: StackConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
     up(config)
     parameters = demo_parameters(None, days=7, hold_out_days=2)
     with connect(config) as airflow:
@@ -218,6 +220,16 @@ def test_logs_become_a_published_release_across_a_restart(config: StackConfig) -
         published = airflow.xcom("publish_release", outcome.runs["publish_release"], "publish_release")
         verdict = airflow.xcom("validate_release", outcome.runs["validate_release"], "validate_release")
         account = airflow.xcom(CHAIN[0], run_id, "ingest_jobs")
+    capsys.readouterr()
+    print_outcome(account, verdict, "version 1")
+    told = capsys.readouterr().out.splitlines()
+    begun = [
+        f"Rows of {parameters['cluster']}",
+        "Policies on the held-out",
+        "Constraints: ",
+        "Verdict on release",
+    ]
+    assert [line for line in begun if not any(said.startswith(line) for said in told)] == []
     assert verdict["approved"] is True
     assert {"challenger", "fifo", "sjf", "qssf", "tiresias"} <= {row["policy"] for row in verdict["policies"]}
     assert account["rows_in"] == account["rows_kept"] + account["rows_quarantined"] + account["rows_skipped"]
