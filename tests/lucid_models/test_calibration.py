@@ -56,7 +56,7 @@ def live(residuals, clusters, calibration=None, *, gap_s=GAP_S, users=None, firs
     return within, calibration
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(-3, 3), st.floats(0.3, 2), st.integers(1, 4))
 def test_exchangeable_run_times_are_covered(seed, moved, scale, clusters):
     rng = np.random.default_rng(seed)
@@ -67,9 +67,8 @@ def test_exchangeable_run_times_are_covered(seed, moved, scale, clusters):
         assert abs(share - level) < 0.04
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_long_jobs_count_before_they_end(seed):
-    rng = np.random.default_rng(seed)
+def test_long_jobs_count_before_they_end():
+    rng = np.random.default_rng(0)
     # Half of the jobs run for a minute, half for weeks: none of these has ended when the last is submitted.
     residuals = np.where(rng.random(1_000) < 0.5, np.log(60.0), np.log(3e6)) - SAID[0]
     within, calibration = live(residuals, ["vc"] * 1_000, gap_s=600.0)
@@ -93,9 +92,8 @@ def test_a_virtual_cluster_with_few_jobs_keeps_to_the_whole_log():
     assert min(calibration.offsets("large")) > 1.0
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_coverage_is_back_200_jobs_after_run_times_became_four_times_as_long(seed):
-    rng = np.random.default_rng(seed)
+def test_coverage_is_back_200_jobs_after_run_times_became_four_times_as_long():
+    rng = np.random.default_rng(0)
     _, calibration = live(rng.normal(size=2_000), ["vc"] * 2_000)
     assert calibration.offsets("vc") == pytest.approx((0.0, 0.0), abs=0.6)
     within, _ = live(np.log(4.0) + rng.normal(size=1_000), ["vc"] * 1_000, calibration, first=3_000)

@@ -78,7 +78,7 @@ def test_a_forecast_uses_bins_up_to_its_lead_only(throughput_model, throughput) 
 
 @pytest.mark.slow
 def test_forecasts_beat_the_naive_rivals_on_a_pattern(throughput) -> None:
-    rows = evaluate_throughput(throughput, test_days=4, leads=("g5",))
+    rows = evaluate_throughput(throughput, test_days=4, leads=("g5",), settings=FAST)
     mae = {(row["series"], row["model"]): row["mae"] for row in rows}
     assert mae["jobs", "ebm"] < min(mae["jobs", name] for name in ("last_value", "rolling_median_12", "zero"))
 
