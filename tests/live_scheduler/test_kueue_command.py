@@ -17,6 +17,7 @@ from foundation.process_lock import holder
 from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
 from live_scheduler.state_folder import state_folder
+from tests.command_line import Lucid
 from tests.live_scheduler.kueue_server import WORKLOADS, KueueServer, serve
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.live_scheduler.test_kueue_daemon import USER_LABEL, SmallKueue, kubeconfig
@@ -84,13 +85,9 @@ def ticking(server: KueueServer) -> Iterator[None]:
         thread.join()
 
 
-def lucid(*words: str) -> list[str]:
-    return [sys.executable, "-m", "lucid_cli.main", "live", *words]
-
-
 @contextmanager
 def daemon(environment: dict[str, str], settings: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = lucid("kueue", "--settings", str(settings))
+    command = [sys.executable, "-m", "lucid_cli.main", "live", "kueue", "--settings", str(settings)]
     with settings.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
@@ -105,8 +102,11 @@ def daemon(environment: dict[str, str], settings: Path) -> Iterator[subprocess.P
                 os.kill(watch, signal.SIGTERM)
 
 
-def test_orders_the_queue_and_restores_it(lab: tuple[SmallKueue, dict[str, str], Path]) -> None:
+def test_orders_the_queue_and_restores_it(
+    lab: tuple[SmallKueue, dict[str, str], Path], lucid: Lucid, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kueue, environment, settings = lab
+    monkeypatch.setenv("LUCID_STATE_DIR", environment["LUCID_STATE_DIR"])
     server = kueue.server
     with daemon(environment, settings) as process:
         wait_for(lambda: sorted(map(bool, priorities(server).values())) == [False, *[True] * 6], "an order")
@@ -117,10 +117,9 @@ def test_orders_the_queue_and_restores_it(lab: tuple[SmallKueue, dict[str, str],
         kueue.finish("vision/blocker")
         kueue.step()
         assert kueue.admitted[-1] == max(found, key=lambda key: found[key])
-        done = subprocess.run(
-            lucid("restore", "--cluster", "lab"), env=environment, capture_output=True, text=True, check=True
-        )
-        assert "everything was given back" in done.stdout + done.stderr
+        said = lucid("live", "restore", "--cluster", "lab")
+        assert said.code == 0, said.err
+        assert "everything was given back" in said.out + said.err
         assert process.wait(timeout=LIMIT_S) == 0
     assert set(priorities(server).values()) == {0}
     assert not any(item["metadata"].get("annotations") for item in server.lists[WORKLOADS].values())

@@ -1,4 +1,4 @@
-"""The commands' contract from a shell, on public logs: what a script that depends on it runs.
+"""The commands' contract on public logs: what a script that depends on it runs.
 
 Windows are small, so that all of it costs little; the figures themselves are other tests' matter.
 """
