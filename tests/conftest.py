@@ -29,6 +29,7 @@ from tests.command_line import lucid as lucid
 from tests.limits import pytest_fixture_setup as pytest_fixture_setup
 from tests.limits import pytest_runtest_teardown as pytest_runtest_teardown
 from tests.running_order import TESTS, ByServer, rank_of
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,8 +141,8 @@ class MlflowServer:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 120
-        with httpx.Client(timeout=2) as client:  # one for all asking: making one reads all certificates
+        deadline = time.monotonic() + PATIENCE_S
+        with httpx.Client(timeout=20) as client:  # one for all asking: making one reads all certificates
             while time.monotonic() < deadline:
                 if self.process.poll() is not None:
                     raise RuntimeError((self.folder / "server.log").read_text()[-4_000:])
@@ -151,7 +152,7 @@ class MlflowServer:
                 except httpx.HTTPError:
                     pass
                 time.sleep(0.1)
-        raise RuntimeError(f"MLflow did not answer on {self.uri} within 120 s")
+        raise RuntimeError(f"MLflow did not answer on {self.uri} within {PATIENCE_S:g} s")
 
     def stop(self) -> None:
         if self.process is None:

@@ -14,6 +14,8 @@ from shutil import which
 import httpx
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 Labels = Mapping[str, str]
 # (metric, labels, [(seconds since 1970, value)])
 SeriesPoints = tuple[str, Labels, Iterable[tuple[float, float]]]
@@ -64,11 +66,11 @@ def prometheus_with(folder: Path, series: Iterable[SeriesPoints]) -> Iterator[Pr
         )
     try:
         url = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             assert process.poll() is None, log.read_text()[-2_000:]
             try:
-                if httpx.get(f"{url}/-/ready", timeout=2).status_code == 200:
+                if httpx.get(f"{url}/-/ready", timeout=20).status_code == 200:
                     break
             except httpx.TransportError:
                 pass

@@ -93,6 +93,6 @@ def airflow(
         f"{installation.url}/api/v2/{path}",
         json=body,
         headers={"Authorization": f"Bearer {installation.token(role)}"},
-        timeout=60,
+        timeout=300,
         trust_env=False,
     )

@@ -107,7 +107,7 @@ def test_work_is_handed_over_whatever_the_main_module_of_this_process_is(tmp_pat
     """A task of Airflow is a fork of the scheduler, whose main module cannot be imported below a task."""
     script = tmp_path / "scheduler.py"
     script.write_text(REFUSES_TO_BE_IMPORTED)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout.strip(), done.stderr) == ("{120: True, 121: False}", "")
 
 

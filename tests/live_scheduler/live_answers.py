@@ -20,6 +20,7 @@ from live_scheduler.service.pushed_cluster import PushedCluster
 from live_scheduler.service.state_files import TOKEN_FILE
 from live_scheduler.waits.wait_forecasts import WaitForecasts
 from tests.live_scheduler.live_release import AWAY
+from tests.waiting import PATIENCE_S
 
 NOW_S = 1_900_000_000.0
 NODES = (
@@ -88,7 +89,9 @@ class Live:
 
     def get(self, path: str, *, method: str = "GET", **request: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.token}"} | request.pop("headers", {})
-        return httpx.request(method, self.url + path, headers=headers, timeout=30, trust_env=False, **request)
+        return httpx.request(
+            method, self.url + path, headers=headers, timeout=PATIENCE_S, trust_env=False, **request
+        )
 
     def post(self, path: str, content: str | bytes) -> httpx.Response:
         return self.get(path, method="POST", content=content, headers={"Content-Type": "application/json"})

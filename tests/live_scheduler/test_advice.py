@@ -30,6 +30,7 @@ from live_scheduler.live_view import LiveView
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.release import FallbackRelease
 from tests.live_scheduler.live_release import keep_release
+from tests.waiting import PATIENCE_S
 
 NOON = 1_900_065_600.0  # 2030-03-18, 12:00 UTC, a Monday
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
@@ -322,7 +323,7 @@ def test_closing_ends_a_forecast_that_is_being_made():
         time.sleep(0.01)
     pid = process.pid
     process.close()
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert failed
     assert gone(pid)
     with pytest.raises(ServiceUnavailableError, match="ends"):
@@ -438,6 +439,6 @@ def test_forecasts_are_made_now_and_then_until_the_end(forecaster):
             break
         time.sleep(0.01)
     stop.set()
-    runner.join(10)
+    runner.join(PATIENCE_S)
     assert not runner.is_alive()
     assert len(forecaster.process.asked) >= 3

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,12 @@ from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.state_folder import state_folder
 from tests.command_line import Lucid
 from tests.live_scheduler.live_release import AWAY, keep_release
+from tests.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = TEXT.split("## Add a live adapter\n")[1].split("\n## ")[0]
-LIMIT_S = 240.0
 ENTRY_POINT, SETTINGS = re.findall(r"^ *```toml\n(.*?)^ *```$", SECTION, re.DOTALL | re.MULTILINE)
-
-
-def wait_for(happened: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not happened():
-        assert time.monotonic() < deadline, f"not within {LIMIT_S:g} s: {what}"
-        time.sleep(0.05)
 
 
 class JobsFile:
@@ -102,19 +95,19 @@ def daemon(cluster: JobsFile) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.mark.slow
 def test_the_daemon_orders_it_and_gives_it_back(cluster: JobsFile, daemon: "subprocess.Popen[str]") -> None:
-    wait_for(lambda: cluster.ordered() or daemon.poll() is not None, "an order")
+    wait_until(lambda: cluster.ordered() or daemon.poll() is not None, "an order")
     assert cluster.ordered()
     daemon.send_signal(signal.SIGTERM)
-    daemon.communicate(timeout=LIMIT_S)
+    daemon.communicate(timeout=PATIENCE_S)
     assert daemon.returncode == 0
     assert set(cluster.priorities().values()) == {0}
 
 
 @pytest.mark.slow
 def test_the_dead_mans_switch_finds_it_too(cluster: JobsFile, daemon: "subprocess.Popen[str]") -> None:
-    wait_for(lambda: cluster.ordered() or daemon.poll() is not None, "an order")
+    wait_until(lambda: cluster.ordered() or daemon.poll() is not None, "an order")
     daemon.kill()
-    wait_for(lambda: set(cluster.priorities().values()) == {0}, "the file's own order")
+    wait_until(lambda: set(cluster.priorities().values()) == {0}, "the file's own order")
 
 
 def test_its_settings_are_checked_and_its_name_is_offered(

@@ -17,6 +17,7 @@ from live_scheduler.safety.heartbeat import Moment
 from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.safety.touched import Touch, TouchedJobs, Way
 from tests.live_scheduler.live_release import keep_release
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -390,9 +391,9 @@ def test_it_runs_until_it_is_told_to_end(cluster, releases, tmp_path):
     daemon.watchers.append(Counting())
     thread = threading.Thread(target=daemon.run, args=(stop,))
     thread.start()
-    assert enough.wait(30.0)
+    assert enough.wait(PATIENCE_S)
     stop.set()
-    thread.join(30.0)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert daemon.view.problem is None
 

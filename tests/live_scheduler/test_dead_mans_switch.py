@@ -23,6 +23,7 @@ from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK, Watc
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
 from live_scheduler.safety.touched import TouchedJobs
 from tests.live_scheduler.memory_cluster import PRIORITIES, MemoryCluster
+from tests.waiting import wait_until
 
 SETTINGS = LiveSettings("c", Mode.CONTROL, dead_after_s=60.0)
 
@@ -274,7 +275,7 @@ def test_a_full_disk_does_not_keep_it_from_returning_or_make_it_repeat(
 def lease(tmp_path: Path) -> Iterator[ControlLease]:
     lease = ControlLease(tmp_path / "live" / "c", SETTINGS)
     yield lease
-    until(lambda: all(map(has_words, psutil.Process().children())), "what was started has its command line")
+    wait_until(lambda: all(map(has_words, psutil.Process().children())), "all have their command line")
     for pid in pids_of(tmp_path):
         psutil.Process(pid).kill()
 
@@ -300,13 +301,6 @@ def has_words(process: psutil.Process) -> bool:
         return True
 
 
-def until(happened: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def test_one_daemon_a_state_folder(lease: ControlLease) -> None:
     lease.take()
     assert lease.folder.stat().st_mode & 0o777 == 0o700
@@ -317,7 +311,7 @@ def test_one_daemon_a_state_folder(lease: ControlLease) -> None:
 
 def test_one_switch_a_daemon_and_another_when_it_is_gone(lease: ControlLease) -> None:
     lease.take()
-    until(lambda: is_held(lease.folder / WATCH_LOCK), "the switch watches")
+    wait_until(lambda: is_held(lease.folder / WATCH_LOCK), "the switch watches")
     (pid,) = pids_of(lease.folder)
     assert holder(lease.folder / WATCH_LOCK) == pid
     assert os.getsid(pid) != os.getsid(0)  # what ends our terminal does not end it
@@ -325,9 +319,9 @@ def test_one_switch_a_daemon_and_another_when_it_is_gone(lease: ControlLease) ->
     assert pids_of(lease.folder) == [pid]
     assert psutil.Process(pid).memory_info().rss < 60 * 2**20
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not is_held(lease.folder / WATCH_LOCK), "it is gone")
+    wait_until(lambda: not is_held(lease.folder / WATCH_LOCK), "it is gone")
     lease.beat()
-    until(lambda: is_held(lease.folder / WATCH_LOCK), "another watches")
+    wait_until(lambda: is_held(lease.folder / WATCH_LOCK), "another watches")
     assert pid not in pids_of(lease.folder)
 
 
@@ -375,7 +369,7 @@ def test_who_only_looks_on_needs_no_switch(tmp_path: Path) -> None:
 
 def test_a_switch_without_a_state_says_what_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert result.returncode == 1
     assert "There are no settings" in result.stdout
 
@@ -414,18 +408,18 @@ def test_whoever_only_asks_keeps_nobody_from_a_lock(tmp_path: Path, monkeypatch:
 def test_one_that_stays_takes_the_place_of_another_that_is_gone(lease: ControlLease) -> None:
     lease.take()
     lock = lease.folder / WATCH_LOCK
-    until(lambda: is_held(lock), "the daemon's own watches")
+    wait_until(lambda: is_held(lock), "the daemon's own watches")
     first = holder(lock)
     assert first is not None
     command = [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", "--stay", str(lease.folder)]
     staying = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         os.kill(first, signal.SIGTERM)
-        until(lambda: holder(lock) == staying.pid, "it takes over")
+        wait_until(lambda: holder(lock) == staying.pid, "it takes over")
         lease.beat()
         assert pids_of(lease.folder) == [staying.pid]
         staying.terminate()
-        assert staying.wait(timeout=60) == 0
+        assert staying.wait(timeout=300) == 0
         assert not is_held(lock)
     finally:
         staying.kill()

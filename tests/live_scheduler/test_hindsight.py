@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
+from tests.waiting import wait_until
 
 NODES = [("n1", 4, ("vc1",)), ("n2", 4, ("vc1",))]
 DAY_S = 86_400.0
@@ -202,11 +202,7 @@ def test_the_daemon_has_looks_back_made_beside_its_passes(tmp_path: Path) -> Non
     assert watcher._process is None, "not yet"
     now[0] = 11.0
     try:
-        deadline = time.monotonic() + 240
-        while watcher.latest is None:
-            watcher.passed(view)
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: watcher.passed(view) or watcher.latest, "a report")
     finally:
         watcher.close()
     found = watcher.latest.hindsight

@@ -13,6 +13,7 @@ from lucid_models.scoring import PackingScorer, scorer_from_document
 from pipeline.profiling.profile_store import write_profile_set
 from pipeline.release.live_needs import measurements
 from profiler_jobs.campaign import measure_simulated_profiles
+from tests.waiting import PATIENCE_S
 
 LIGHT, HEAVY = "PointNet/ShapeNet/64/0", "ResNet50/ImageNet/64/1"
 MEASURED = {LIGHT: (20.0, 5.0, 2_000.0), HEAVY: (97.0, 80.0, 11_000.0)}
@@ -99,7 +100,7 @@ def test_measurements_are_read_again_and_what_was_known_stays_known(packing: Pac
         now[0] += REFRESH_S + 1
         needs(live(name=LIGHT))
         assert needs._reader is not None
-        needs._reader.join(timeout=30)
+        needs._reader.join(timeout=PATIENCE_S)
         assert (len(reads), needs(live(name=LIGHT)) is not None) == (count, known)
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from tests.command_line import Lucid
 from tests.live_scheduler.kueue_server import WORKLOADS, KueueServer, serve
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.live_scheduler.test_kueue_daemon import USER_LABEL, SmallKueue, kubeconfig
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
-LIMIT_S = 240.0
 SETTINGS = """
 cluster = "lab"
 mode = "control"
@@ -36,13 +36,6 @@ http_port = -1
 kubeconfig = "{kubeconfig}"
 user_labels = ["{label}"]
 """
-
-
-def wait_for(happened: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not happened():
-        assert time.monotonic() < deadline, f"not within {LIMIT_S:g} s: {what}"
-        time.sleep(0.05)
 
 
 def priorities(server: KueueServer) -> dict[str, int]:
@@ -109,7 +102,7 @@ def test_orders_the_queue_and_restores_it(
     monkeypatch.setenv("LUCID_STATE_DIR", environment["LUCID_STATE_DIR"])
     server = kueue.server
     with daemon(environment, settings) as process:
-        wait_for(lambda: sorted(map(bool, priorities(server).values())) == [False, *[True] * 6], "an order")
+        wait_until(lambda: sorted(map(bool, priorities(server).values())) == [False, *[True] * 6], "an order")
         found = priorities(server)
         assert found["vision/blocker"] == 0
         assert len(set(found.values())) == 7
@@ -120,7 +113,7 @@ def test_orders_the_queue_and_restores_it(
         said = lucid("live", "restore", "--cluster", "lab")
         assert said.code == 0, said.err
         assert "everything was given back" in said.out + said.err
-        assert process.wait(timeout=LIMIT_S) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
     assert set(priorities(server).values()) == {0}
     assert not any(item["metadata"].get("annotations") for item in server.lists[WORKLOADS].values())
 
@@ -131,6 +124,6 @@ def test_a_daemon_that_is_killed_is_followed_by_kueues_own_order(
     kueue, environment, settings = lab
     server = kueue.server
     with daemon(environment, settings) as process:
-        wait_for(lambda: sorted(map(bool, priorities(server).values())) == [False, *[True] * 6], "an order")
+        wait_until(lambda: sorted(map(bool, priorities(server).values())) == [False, *[True] * 6], "an order")
         process.kill()
-        wait_for(lambda: set(priorities(server).values()) == {0}, "Kueue's own order")
+        wait_until(lambda: set(priorities(server).values()) == {0}, "Kueue's own order")

@@ -1,8 +1,7 @@
 """A publication and a rollback in MLflow reach a daemon that runs, at its next look at the alias."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.release import Release
 from lucid_models.releases.lifecycle import publish_release, rollback_release
 from tests.live_scheduler.memory_cluster import MemoryCluster
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class CountedClient(ReleaseClient):
@@ -37,23 +37,17 @@ def running(daemon: Daemon) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
-
-
-def wait_for(happened: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def follows_at_its_next_look(daemon: Daemon, client: CountedClient, version: int) -> None:
     """The first look that begins from now on sees the alias as it is now."""
     next_look = client.begun + 1
-    wait_for(lambda: client.over >= next_look)
+    wait_until(lambda: client.over >= next_look, "a look")
     passes = daemon.view.counts["passes"]
-    wait_for(lambda: daemon.view.counts["passes"] >= passes + 2)  # one of them began after the look
+    # One of them began after the look.
+    wait_until(lambda: daemon.view.counts["passes"] >= passes + 2, "two passes")
     decision = daemon.view.decision
     assert decision is not None, daemon.view.problem
     assert (decision.release_version, daemon.view.release.version) == (version, version)
@@ -73,11 +67,11 @@ def test_publications_and_a_rollback_are_followed_and_what_was_learnt_is_kept(
     daemon = Daemon(cluster, client, settings, tmp_path / "state")
     try:
         with running(daemon):
-            wait_for(lambda: "No release" in (daemon.view.problem or ""))
+            wait_until(lambda: "No release" in (daemon.view.problem or ""), "the problem")
             publish_release(tracking_uri=shop.uri, cluster="small", version=first)
             follows_at_its_next_look(daemon, client, first)
             cluster.start("1")
-            wait_for(lambda: "1" not in daemon.view.decision.by_id)  # type: ignore[union-attr]
+            wait_until(lambda: "1" not in daemon.view.decision.by_id, "a pass")  # type: ignore[union-attr]
             publish_release(tracking_uri=shop.uri, cluster="small", version=second)
             follows_at_its_next_look(daemon, client, second)
             state = daemon.online.scorer.state  # type: ignore[union-attr]

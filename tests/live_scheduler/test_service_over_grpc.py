@@ -28,6 +28,7 @@ from simulator.policies.registry import load_policy
 from simulator.snapshot import NodePool, Snapshot
 from tests.live_scheduler import toy_scheduler
 from tests.live_scheduler.live_release import AWAY, keep_release
+from tests.waiting import PATIENCE_S
 
 JOBS = 250
 
@@ -77,7 +78,7 @@ def serve(home: Path, *options: str) -> Served:
 def end(served: Served) -> int:
     served.process.send_signal(signal.SIGTERM)
     try:
-        return served.process.wait(timeout=60)
+        return served.process.wait(timeout=PATIENCE_S)
     finally:
         served.process.kill()
         assert served.process.stderr is not None
@@ -106,7 +107,7 @@ def state_of(*jobs: schema.Job, at_s: float = 1.9e9) -> Any:
 
 def refused(call: Any, *given: Any, **named: Any) -> tuple[grpc.StatusCode, str]:
     with pytest.raises(grpc.RpcError) as raised:
-        call(*given, timeout=60, **named)
+        call(*given, timeout=PATIENCE_S, **named)
     return raised.value.code(), raised.value.details()
 
 
@@ -205,7 +206,7 @@ JOB = schema.Job(
 def test_explain_status_and_queue_are_told_over_grpc_and_http_alike(served: Served) -> None:
     stub = served.stub()
     other = JOB.model_copy(update={"job_id": "b", "gpus": 64})
-    stub.Schedule(state_of(JOB, other, at_s=2.1e9), metadata=served.metadata, timeout=60)
+    stub.Schedule(state_of(JOB, other, at_s=2.1e9), metadata=served.metadata, timeout=PATIENCE_S)
     told = stub.Explain(pb.JobQuery(job_id="b"), metadata=served.metadata)
     assert (told.place, told.queue_length, told.pool) == (2, 2, "vc")
     http = read_endpoint(served.folder).http
@@ -223,16 +224,16 @@ def test_explain_status_and_queue_are_told_over_grpc_and_http_alike(served: Serv
 
 def test_a_stream_of_states_gets_a_decision_each(served: Served) -> None:
     states = [state_of(JOB, at_s=2.2e9 + at) for at in range(5)]
-    decisions = list(served.stub().ScheduleStream(iter(states), metadata=served.metadata, timeout=60))
+    decisions = list(served.stub().ScheduleStream(iter(states), metadata=served.metadata, timeout=PATIENCE_S))
     assert [decision.at_s for decision in decisions] == [state.at_s for state in states]
     assert all([place.job_id for place in decision.ranked] == ["a"] for decision in decisions)
 
 
 def test_decide_remembers_nothing(served: Served) -> None:
     stub = served.stub()
-    stub.Schedule(state_of(JOB, at_s=2.3e9), metadata=served.metadata, timeout=60)
+    stub.Schedule(state_of(JOB, at_s=2.3e9), metadata=served.metadata, timeout=PATIENCE_S)
     other = JOB.model_copy(update={"job_id": "other"})
-    decided = stub.Decide(state_of(other, at_s=2.3e9), metadata=served.metadata, timeout=60)
+    decided = stub.Decide(state_of(other, at_s=2.3e9), metadata=served.metadata, timeout=PATIENCE_S)
     assert [place.job_id for place in decided.ranked] == ["other"]
     (queue,) = stub.GetQueue(pb.QueueQuery(), metadata=served.metadata).queues
     assert [job.job_id for job in queue.jobs] == ["a"]
@@ -257,7 +258,7 @@ def test_errors_name_the_value_and_the_remedy(served: Served) -> None:
     code, details = refused(stub.Schedule, bad, metadata=served.metadata)
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert "ClusterState.jobs.0.gpus is -3" in details
-    stub.Schedule(state_of(JOB, at_s=2.4e9), metadata=served.metadata, timeout=60)
+    stub.Schedule(state_of(JOB, at_s=2.4e9), metadata=served.metadata, timeout=PATIENCE_S)
     code, details = refused(stub.Explain, pb.JobQuery(job_id="nobody"), metadata=served.metadata)
     assert code is grpc.StatusCode.NOT_FOUND
     assert "'nobody'" in details
@@ -286,7 +287,7 @@ def test_a_second_service_of_the_same_cluster_is_refused(served: Served) -> None
 def test_it_starts_without_a_release_says_so_and_ends_in_order(tmp_path: Path) -> None:
     found = serve(tmp_path, "--http-port", "-1")
     try:
-        decided = found.stub().Schedule(state_of(JOB), metadata=found.metadata, timeout=60)
+        decided = found.stub().Schedule(state_of(JOB), metadata=found.metadata, timeout=PATIENCE_S)
         assert "No release" in decided.problem
         assert not decided.ranked
         code, details = refused(found.stub().Decide, state_of(JOB), metadata=found.metadata)

@@ -21,6 +21,7 @@ from live_scheduler.service.serving import WebServer
 from live_scheduler.service.state_files import ENDPOINT_FILE, TOKEN_FILE, token_of
 from tests.live_scheduler.live_answers import STATE, Live, problem
 from tests.live_scheduler.pushing import pushed_cluster
+from tests.waiting import PATIENCE_S
 
 # Who may ask
 
@@ -153,7 +154,7 @@ def test_whatever_json_is_sent_gets_an_answer_that_is_no_fault_of_ours(
 def test_a_huge_body_is_refused_before_it_is_read(standing: Live) -> None:
     from live_scheduler.service.web import MAX_BODY_BYTES
 
-    with socket.create_connection(("127.0.0.1", standing.service.web.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", standing.service.web.port), timeout=PATIENCE_S) as connection:
         head = (
             f"POST /v1/decide HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {standing.token}\r\n"
             f"Content-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"
@@ -262,7 +263,7 @@ def test_a_service_that_fails_is_started_anew_and_the_daemon_goes_on(
     server = WebServer(_hello, 0)
     server.start()
     try:
-        assert httpx.get(server.url, timeout=30, trust_env=False).text == "hello"
+        assert httpx.get(server.url, timeout=PATIENCE_S, trust_env=False).text == "hello"
     finally:
         server.stop()
     assert failed.is_set()

@@ -113,11 +113,11 @@ def main(address, token_file, jobs, seed, out):
         while toy.coming or toy.waiting or toy.running:
             ended = toy.step()
             if ended:
-                taken = stub.ReportEnds(pb.EndedJobs(jobs=ended), metadata=metadata, timeout=60)
+                taken = stub.ReportEnds(pb.EndedJobs(jobs=ended), metadata=metadata, timeout=300)
                 assert taken.new == len(ended)
                 assert stub.ReportEnds(pb.EndedJobs(jobs=ended), metadata=metadata).known == len(ended)
             state = toy.state()
-            decision = stub.Schedule(state, metadata=metadata, timeout=60)
+            decision = stub.Schedule(state, metadata=metadata, timeout=300)
             line = {
                 "state": plain(state),
                 "decision": plain(decision),

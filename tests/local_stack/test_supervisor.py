@@ -22,6 +22,7 @@ from local_stack.supervisor import (
     write_private,
     write_processes,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -36,13 +37,6 @@ with open(sys.argv[1], "a") as file:
     file.write(f"{os.getpid()}\\n")
 time.sleep(600)
 """
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def alive(pid: int) -> bool:
@@ -72,13 +66,13 @@ def stack(tmp_path: Path) -> Iterator[Callable[[list[ProcessSpec]], subprocess.P
                 start_new_session=True,
             )
         started.append(process)
-        wait_for(lambda: running_supervisor(run_dir))
+        wait_until(lambda: running_supervisor(run_dir))
         return process
 
     yield start
     down(tmp_path, tell=lambda line: None)
     for process in started:
-        process.wait(timeout=30)
+        process.wait(timeout=300)
 
 
 @pytest.fixture
@@ -94,7 +88,7 @@ def stubborn(tmp_path: Path) -> tuple[ProcessSpec, Path]:
 def test_down_ends_processes_that_left_their_group_and_ignore_sigterm(stack, stubborn, tmp_path) -> None:
     spec, numbers = stubborn
     stack([spec])
-    wait_for(lambda: len(pids_in(numbers)) == 2)
+    wait_until(lambda: len(pids_in(numbers)) == 2)
     assert all(alive(pid) for pid in pids_in(numbers))
     assert down(tmp_path, tell=lambda line: None)
     assert not any(alive(pid) for pid in pids_in(numbers))
@@ -104,8 +98,8 @@ def test_down_ends_processes_that_left_their_group_and_ignore_sigterm(stack, stu
 def test_down_cleans_up_after_a_supervisor_that_was_killed(stack, stubborn, tmp_path) -> None:
     spec, numbers = stubborn
     supervisor = stack([spec])
-    wait_for(lambda: len(pids_in(numbers)) == 2)
-    wait_for(lambda: read_json(tmp_path / "run" / STATUS_FILE))
+    wait_until(lambda: len(pids_in(numbers)) == 2)
+    wait_until(lambda: read_json(tmp_path / "run" / STATUS_FILE))
     supervisor.kill()
     supervisor.wait()
     assert down(tmp_path, tell=lambda line: None)
@@ -116,10 +110,10 @@ def test_a_dead_process_comes_back(stack, stubborn, tmp_path) -> None:
     spec, _ = stubborn
     stack([spec])
     status_file = tmp_path / "run" / STATUS_FILE
-    wait_for(lambda: (read_json(status_file) or {}).get("stubborn", {}).get("pid"))
+    wait_until(lambda: (read_json(status_file) or {}).get("stubborn", {}).get("pid"))
     first = read_json(status_file)["stubborn"]["pid"]
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: (read_json(status_file) or {}).get("stubborn", {}).get("pid") not in (None, first))
+    wait_until(lambda: (read_json(status_file) or {}).get("stubborn", {}).get("pid") not in (None, first))
     assert read_json(status_file)["stubborn"]["restarts"] == 1
     assert read_json(status_file)["stubborn"]["last_exit"] == -signal.SIGKILL
 
@@ -127,7 +121,7 @@ def test_a_dead_process_comes_back(stack, stubborn, tmp_path) -> None:
 def test_a_program_that_is_not_there_is_reported_and_tried_again(stack, tmp_path) -> None:
     log = tmp_path / "missing.log"
     stack([ProcessSpec("missing", ("/nowhere/program",), str(log))])
-    wait_for(
+    wait_until(
         lambda: (
             ((read_json(tmp_path / "run" / STATUS_FILE) or {}).get("missing") or {}).get("restarts", 0) >= 2
         )
@@ -142,7 +136,7 @@ def test_a_process_waits_for_its_file(stack, stubborn, tmp_path) -> None:
     time.sleep(1.0)
     assert not numbers.exists()
     gate.touch()
-    wait_for(lambda: len(pids_in(numbers)) == 2)
+    wait_until(lambda: len(pids_in(numbers)) == 2)
 
 
 def test_a_process_waits_for_its_port(stack, stubborn, tmp_path) -> None:
@@ -153,7 +147,7 @@ def test_a_process_waits_for_its_port(stack, stubborn, tmp_path) -> None:
         time.sleep(1.0)
         assert not numbers.exists()
         server.listen()
-        wait_for(lambda: len(pids_in(numbers)) == 2)
+        wait_until(lambda: len(pids_in(numbers)) == 2)
 
 
 def test_a_reused_process_number_is_not_a_supervisor(tmp_path) -> None:

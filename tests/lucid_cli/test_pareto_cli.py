@@ -3,10 +3,8 @@
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from simulator.elastic.pareto.front import covers
 from simulator.elastic.pareto.size_classes import SearchBounds, WfqParameters
 from tests.command_line import Lucid
 from tests.small_cluster import CLUSTER, make_jobs
+from tests.waiting import wait_until
 
 GPUS = 8
 SPEC = SearchSpec(
@@ -158,12 +157,12 @@ def test_a_killed_search_goes_on_where_it_stopped(
         [sys.executable, "-c", RUN, study.uri], env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     folder = Path(study.uri, "evaluations")
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and len(list(folder.glob("[!.]*.json"))) < 2:
+    try:
+        wait_until(lambda: len(list(folder.glob("[!.]*.json"))) >= 2, "two evaluations", every_s=0.005)
         assert process.poll() is None
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    finally:
+        process.kill()
+        process.wait()
     kept = {file: file.stat().st_mtime_ns for file in folder.glob("[!.]*.json")}
     run_search(load_study(study.uri))
     present(study)

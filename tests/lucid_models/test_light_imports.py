@@ -53,7 +53,7 @@ def test_a_live_client_needs_numpy_only(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     loaded, values = json.loads(done.stdout)

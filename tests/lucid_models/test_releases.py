@@ -19,6 +19,7 @@ from lucid_models.releases.lifecycle import (
     show_release,
 )
 from lucid_models.releases.manifest import release_name
+from tests.waiting import PATIENCE_S
 
 SMALL = release_name("small")
 
@@ -212,7 +213,7 @@ def set_aliases(uri: str, wanted: dict[str, int]) -> None:
             "DELETE",
             f"{uri}/api/2.0/mlflow/registered-models/alias",
             json={"name": SMALL, "alias": alias},
-            timeout=20,
+            timeout=PATIENCE_S,
         )
     for alias, version in wanted.items():
         Registry(uri).set_alias(SMALL, alias, version)

@@ -126,7 +126,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_undisturbed(tmp_path: Path) -> None
     for tasks, runs in ((2, 2), (9, 7)):
         process = start_standing(killed, runs, tasks)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         assert process.returncode == -signal.SIGKILL
         assert tasks_of(killed) == tasks
     assert go_on(killed).finished
@@ -138,7 +138,7 @@ def test_sigterm_ends_a_session_and_says_how_to_go_on(tmp_path: Path) -> None:
     table = tmp_path / "m.parquet"
     process = start_standing(table, 2, 2)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == INTERRUPTED
     last = said.splitlines()[-1]
     assert last.startswith(

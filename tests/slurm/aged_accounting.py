@@ -53,6 +53,6 @@ def _rows(slurm: PrivateSlurm, statements: str) -> list[list[int]]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     ).stdout
     return [[int(value) for value in line.split("\t")] for line in answer.splitlines()]

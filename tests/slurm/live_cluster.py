@@ -123,7 +123,7 @@ class LiveProcess:
     def end(self) -> int:
         """Told to end, it ends; its exit code."""
         self.process.terminate()
-        return self.process.wait(timeout=90)
+        return self.process.wait(timeout=300)
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")
@@ -231,7 +231,7 @@ class LiveCluster:
             return Counter(self.starts_file.read_text().split())
         return Counter()
 
-    def wait(self, happened: Callable[[], object], what: str, *, limit_s: float = 60.0) -> None:
+    def wait(self, happened: Callable[[], object], what: str, *, limit_s: float = 300.0) -> None:
         deadline = time.monotonic() + limit_s
         while True:
             with suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):

@@ -33,7 +33,7 @@ INSTALL_LINE = (
     "RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"
     " slurm-wlm slurm-client slurmdbd mariadb-server"
 )
-START_LIMIT_S = 60.0
+START_LIMIT_S = 300.0
 CLUSTER_NAME = "private"
 # Debian keeps the daemons where a user's PATH does not look.
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
@@ -138,7 +138,7 @@ class PrivateSlurm:
         if keeper.stdin is not None:
             keeper.stdin.close()
         try:
-            keeper.wait(timeout=60)
+            keeper.wait(timeout=300)
         except subprocess.TimeoutExpired:
             keeper.kill()
             keeper.wait()
@@ -222,7 +222,7 @@ class PrivateSlurm:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=300,
         ).stdout
 
     def wait_for(self, happened: Callable[[], object], what: str, *, daemon: str | None = None) -> None:

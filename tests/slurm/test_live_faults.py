@@ -42,7 +42,7 @@ def test_killed_before_within_and_after_its_changes(cluster: LiveCluster, at: st
     block, jobs = queue_up(cluster)
     cluster.fault("kill", f"{at}\n")
     daemon = cluster.start()
-    daemon.process.wait(timeout=60)
+    daemon.process.wait(timeout=300)
     assert daemon.process.returncode == -signal.SIGKILL
     assert (cluster.folder / "faults" / "killed").exists()
     # Word of all was left first, whatever became of it.
@@ -115,7 +115,7 @@ def test_a_second_daemon_is_refused_and_the_first_goes_on(cluster: LiveCluster) 
     block, jobs = queue_up(cluster)
     first = cluster.started()
     second = cluster.start()
-    assert second.process.wait(timeout=60) == 1
+    assert second.process.wait(timeout=300) == 1
     assert f"already (process {first.pid})" in second.said()
     late = cluster.submit("train_u0")
     cluster.wait(lambda: late in cluster.ranked(), "the first goes on")
@@ -262,7 +262,7 @@ def test_a_state_folder_that_cannot_be_one_is_refused_at_once(cluster: LiveClust
     cluster.state.parent.mkdir(parents=True)
     cluster.state.write_text("a file")
     daemon = cluster.start()
-    assert daemon.process.wait(timeout=60) == 1
+    assert daemon.process.wait(timeout=300) == 1
     assert "Traceback" not in daemon.said()
     assert cluster.priorities() == before
     cluster.state.unlink()

@@ -98,7 +98,7 @@ def test_advice_goes_and_its_users_comment_stays(cluster: LiveCluster, words: st
 def comment_of(cluster: LiveCluster, job: str) -> str:
     """What squeue shows, byte by byte."""
     words = ["squeue", "--noheader", f"--jobs={job}", "--format=%k"]
-    said = subprocess.run(words, env=cluster.environment(), capture_output=True, check=True, timeout=60)
+    said = subprocess.run(words, env=cluster.environment(), capture_output=True, check=True, timeout=300)
     return said.stdout.decode().removesuffix("\n")
 
 

@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -19,6 +17,7 @@ from tests.airflow_home import REPOSITORY
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, SlurmStartError, free_ports
 from tests.slurm.standing_slurm import end, start
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -107,8 +106,8 @@ def test_a_cluster_goes_with_its_owner_however_that_ends(own_folder: Path, numbe
         assert owner.stdout.readline() == "up\n"
     finally:
         owner.send_signal(number)
-        owner.communicate(timeout=60)
-    gone(lambda: not processes_of(own_folder))
+        owner.communicate(timeout=300)
+    wait_until(lambda: not processes_of(own_folder), "no process is left")
 
 
 def test_one_that_stays_until_it_is_told_to_go(own_folder: Path) -> None:
@@ -120,15 +119,8 @@ def test_one_that_stays_until_it_is_told_to_go(own_folder: Path) -> None:
             start(own_folder / "c")
     finally:
         assert end(own_folder / "c")
-    gone(lambda: not processes_of(own_folder))
+    wait_until(lambda: not processes_of(own_folder), "no process is left")
     assert not end(own_folder / "c")
-
-
-def gone(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_folder_whose_sockets_would_have_too_long_names_is_refused(own_folder: Path) -> None:

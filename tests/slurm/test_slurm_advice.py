@@ -41,7 +41,7 @@ def advised(
     finally:
         daemon.terminate()
         try:
-            daemon.wait(timeout=60)
+            daemon.wait(timeout=300)
         finally:
             daemon.kill()
 
@@ -79,7 +79,7 @@ def test_users_read_when_their_jobs_start_and_end_and_keep_their_own_words(
     }
 
     advised.terminate()
-    assert advised.wait(timeout=60) == 0
+    assert advised.wait(timeout=300) == 0
     assert shown(waiting) == "fine-tuning, second try"
     assert shown(running[0]) == "mine"
     assert shown(plain) in ("", "(null)")

@@ -73,7 +73,7 @@ class Answered:
         finally:
             process.terminate()
             try:
-                process.wait(timeout=60)
+                process.wait(timeout=300)
             finally:
                 process.kill()
 

@@ -10,8 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.conftest import MlflowServer
 from tests.slurm.accounted_slurm import sbatch
 from tests.slurm.aged_accounting import repeat_daily
 from tests.slurm.private_slurm import PrivateSlurm
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(1800)]
 
@@ -81,16 +81,8 @@ class Operator:
             yield self.folder / "state" / "live" / "mini"
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(PATIENCE_S)
         assert process.returncode == 0, (self.folder / "daemon.log").read_text()
-
-
-def wait_for(happened: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + 120
-    while not (found := happened()):
-        assert time.monotonic() < deadline, f"waited for: {what}"
-        time.sleep(0.1)
-    return found
 
 
 def first_sight(state: Path, job_id: str) -> FirstSight:
@@ -98,14 +90,16 @@ def first_sight(state: Path, job_id: str) -> FirstSight:
         found = estimates_at_submission(state / "decisions.jsonl")
         return next((sight for (known, _), sight in found.items() if known == job_id), None)
 
-    sight: FirstSight = wait_for(seen, f"job {job_id} is ranked")
+    sight: FirstSight = wait_until(seen, f"job {job_id} is ranked")
     return sight
 
 
 def fill(slurm: PrivateSlurm) -> str:
     """Take all GPUs of vc2, so that what comes next waits."""
     blocker = sbatch(slurm, "sleep 600", "-p", "vc2", "--gres=gpu:4", "-J", "blocker")
-    wait_for(lambda: blocker in slurm.run("squeue", "-h", "-t", "R", "-o", "%i").split(), "the blocker runs")
+    wait_until(
+        lambda: blocker in slurm.run("squeue", "-h", "-t", "R", "-o", "%i").split(), "the blocker runs"
+    )
     return blocker
 
 
@@ -125,9 +119,9 @@ def test_jobs_become_a_release_that_orders_jobs_and_learns_from_them(
             "-J",
             f"{name}_{number}",
         )
-    wait_for(lambda: not slurm.run("squeue", "-h"), "all jobs have ended")
+    wait_until(lambda: not slurm.run("squeue", "-h"), "all jobs have ended")
     words = ["sacct", "-a", "-X", "-n", "-P", "-S", "now-1hour", "-o", "State"]
-    wait_for(lambda: slurm.run(*words).split().count("COMPLETED") >= 24, "accounting knows of all ends")
+    wait_until(lambda: slurm.run(*words).split().count("COMPLETED") >= 24, "accounting knows of all ends")
     past = repeat_daily(slurm, DAYS, stretch=STRETCH)
     assert past >= 24 * DAYS
 
@@ -139,7 +133,7 @@ def test_jobs_become_a_release_that_orders_jobs_and_learns_from_them(
     assert ingested["nodes"]["nodes"] == {"vc1": 2, "vc2": 1}
 
     with operator.daemon() as state:
-        wait_for(lambda: (state / "endpoint.json").exists(), "the daemon answers")
+        wait_until(lambda: (state / "endpoint.json").exists(), "the daemon answers")
         assert lucid("live", "status", *of_cluster)["release"]["version"] is None
         lucid("train", "packing", "--simulated", *of_cluster)
         lucid("train", "throughput", *of_cluster, *days)
@@ -164,9 +158,9 @@ def test_jobs_become_a_release_that_orders_jobs_and_learns_from_them(
             priority = dict(zip(shown[::2], map(int, shown[1::2]), strict=True))
             return priority[tiny] > priority[large]
 
-        wait_for(in_order, "the shorter job is in front of the one that came before it")
+        wait_until(in_order, "the shorter job is in front of the one that came before it")
         slurm.run("scancel", blocker)
-        wait_for(lambda: not slurm.run("squeue", "-h"), "they have run")
+        wait_until(lambda: not slurm.run("squeue", "-h"), "they have run")
         fill(slurm)
         assert believed is not None
 
@@ -176,7 +170,7 @@ def test_jobs_become_a_release_that_orders_jobs_and_learns_from_them(
             ends = {event.job_id for event in events if event.kind is JobEventKind.ENDED}
             return ends >= {large, tiny, *fresh}
 
-        wait_for(all_learnt, "the daemon knows of all ends")
+        wait_until(all_learnt, "the daemon knows of all ends")
         later = sbatch(slurm, "true", "-p", "vc2", "--gres=gpu:1", "-J", "fresh")
         # By how much, and which way, is the model's affair: it has learnt from a minute of jobs.
         assert first_sight(state, later).estimated_duration_s != believed

@@ -16,6 +16,7 @@ from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 from tests.slurm.private_slurm import PrivateSlurm
 from tests.slurm.profiling_stand import Stand, profiling_slurm, stand_of
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +74,7 @@ def daemon_that_dies(stand: Stand, steps: int) -> int:
         die_after(steps)
         (job_id,) = stand.enters
         stand.only = frozenset(stand.enters)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             stand.one_pass()
             home = stand.state(job_id, "%P %T") == "vc1 PENDING"

@@ -143,6 +143,6 @@ def test_a_node_that_does_not_boot_is_named_and_another_woken(
     assert sleeping.asked().count("resume n1") == 1
     assert len([line for line in sleeping.asked() if line.startswith("resume")]) == 2
     assert cluster.lucid("live", "restore", f"--cluster={NAME}").returncode == 0
-    assert daemon.process.wait(timeout=60) == 0
+    assert daemon.process.wait(timeout=300) == 0
     assert not len(TouchedNodes(cluster.state))
     assert [name for name, state in sleeping.powers().items() if "down" in state] == ["n1"]

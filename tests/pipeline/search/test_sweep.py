@@ -29,6 +29,7 @@ from simulator.job import Job
 from simulator.workload import Workload
 from tests.conftest import small_jobs, small_profiles
 from tests.lucid_cli.test_cli_contract import reference_csv
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -148,14 +149,14 @@ def test_a_killed_sweep_goes_on_and_gives_the_same_table(lucid, tmp_path):
         [*command, *interrupted], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     runs = tmp_path / "killed" / "runs"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while len(list(runs.glob("*.json")) if runs.exists() else []) < 3:
         assert time.monotonic() < deadline
         assert process.poll() is None, "it was over before it could be killed"
         time.sleep(0.002)
     workers = children_of(process.pid)
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=PATIENCE_S)
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < deadline, "a worker stayed behind"
         time.sleep(0.01)

@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +31,7 @@ from simulator.policies.lucid import LucidSettings
 from tests.command_line import Lucid, Shell
 from tests.conftest import small_profiles
 from tests.small_cluster import CLUSTER, FAST, make_jobs
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -142,12 +141,12 @@ def test_a_killed_study_goes_on_where_it_stopped(lake: str, whole: TuningStudy, 
         [sys.executable, "-c", RUN, halved.uri], env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     folder = Path(halved.uri, "trials")
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and len(list(folder.glob("[!.]*.json"))) < 2:
+    try:
+        wait_until(lambda: len(list(folder.glob("[!.]*.json"))) >= 2, "two trials", every_s=0.01)
         assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    finally:
+        process.kill()
+        process.wait()
     kept = {file: file.stat().st_mtime_ns for file in folder.glob("[!.]*.json")}
     assert 2 <= len(kept) < len(trials_of(whole))
     run_study(load_study(halved.uri), trials=3)
