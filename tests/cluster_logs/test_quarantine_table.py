@@ -52,6 +52,7 @@ print(json.dumps([peaks, reports]))
 @pytest.mark.parametrize(
     ("kind", "rows", "times"), [("many", 70_000, 4), ("wide", 400, 4), ("conflict", 20_000, 4)]
 )
+@pytest.mark.thorough("memory of a process at two sizes")
 def test_memory_does_not_grow_with_the_bad_rows(kind: str, rows: int, times: int, tmp_path: Path) -> None:
     said = subprocess.run(
         [sys.executable, "-c", ATTACK, kind, str(tmp_path), str(rows), str(times)],

@@ -118,6 +118,7 @@ def test_a_short_log_holds_the_job_that_nobody_ends(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough("full size")
 def test_sixty_days_are_made_quickly() -> None:
     begin = time.process_time()
     made = synthesize("helios-venus", 60, 9)

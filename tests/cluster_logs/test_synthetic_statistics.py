@@ -9,13 +9,7 @@ from cluster_logs.synthetic.generator import synthesize
 pytestmark = pytest.mark.slow
 
 # Each seed is a cluster of its own; heavy tails move a mean of 10^5 run times by several percent.
-CASES = [
-    ("helios-venus", 60, 0),
-    ("helios-venus", 60, 1),
-    ("helios-venus", 30, 2),
-    ("helios-saturn", 30, 0),
-    ("helios-saturn", 30, 1),
-]
+CASES = [("helios-venus", 60, 0), ("helios-venus", 30, 1), ("helios-saturn", 30, 0)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: "-".join(map(str, case)))
@@ -69,10 +63,9 @@ def test_load(figures: dict[str, float]) -> None:
     assert 0.3 < figures["queued_job_share"] < 0.95
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_philly(seed: int) -> None:
+def test_philly() -> None:
     """Helios, Table 2 and Figure 1(b): Philly's 1.75 GPUs and 28,329 s; failed jobs hold over a third."""
-    figures = synthesize("philly", 60, seed).statistics()
+    figures = synthesize("philly", 60, 0).statistics()
     assert figures["mean_gpus"] == pytest.approx(1.75, rel=0.10)
     assert figures["mean_duration_s"] == pytest.approx(28_329, rel=0.20)
     assert figures["max_duration_days"] == 60

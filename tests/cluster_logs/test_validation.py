@@ -314,6 +314,7 @@ print("ASKED", *asked)
 """
 
 
+@pytest.mark.thorough("looks at every connection of a process")
 @pytest.mark.parametrize(("what", "asked"), [("control", "192.0.2.1"), ("docs", "")])
 def test_no_connection_leaves_the_machine(tmp_path: Path, what: str, asked: str) -> None:
     """The control shows that the probe would notice."""
@@ -343,6 +344,7 @@ def test_importing_validation_does_not_import_great_expectations() -> None:
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.thorough("full size")
 def test_a_million_rows_take_seconds(made: SyntheticCluster) -> None:
     import time
 
