@@ -2,6 +2,7 @@
 
 import ast
 import json
+import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -38,6 +39,18 @@ ranked = rank_queue(read_queue(sys.argv[3]), client.poll())
 status = client.status()
 print(json.dumps([status.mode, status.verdict, [[j.job_id, j.priority, j.reason] for j in ranked]]))
 """
+# An environment in which no library of an extra can be imported.
+WITHOUT_EXTRAS = """
+import sys
+from foundation.extras import EXTRA_OF
+sys.modules.update(dict.fromkeys(EXTRA_OF))
+"""
+LACKS_TYPER = (
+    "Error: This needs typer, which is not installed."
+    " Install the extra that brings it, from a checkout: pip install '.[live]'\n"
+)
+
+installs = pytest.mark.thorough("installs environments")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +76,23 @@ def queue(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
+def test_numpy_and_httpx_alone_follow_a_release_and_a_command_says_what_it_lacks(
+    shop: Any, queue: Path, tmp_path: Path
+) -> None:
+    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    code = f"{WITHOUT_EXTRAS}{FOLLOW}\nfrom lucid_cli.__main__ import main; main()"
+    arguments = (shop.uri, str(tmp_path / "state"), str(queue))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (1, LACKS_TYPER)
+    mode, verdict, ranked = json.loads(done.stdout)
+    assert (mode, verdict) == ("following", "approved")
+    assert {job for job, _, _ in ranked} == {"short", "long"}
+
+
+@installs
+@pytest.mark.slow
 def test_the_light_client_needs_numpy_and_httpx_alone(light: Installation, tmp_path: Path) -> None:
     assert {requirement.name for requirement in declared()} == {"numpy", "httpx"}
     code = "from importlib.metadata import distributions as d; print(*{each.name for each in d()})"
@@ -70,6 +100,7 @@ def test_the_light_client_needs_numpy_and_httpx_alone(light: Installation, tmp_p
     assert {canonicalize_name(name) for name in installed} == distributions() | {"lucid-mlops"}
 
 
+@installs
 def test_it_follows_a_release_and_ranks_a_queue(
     light: Installation, shop: Any, queue: Path, tmp_path: Path
 ) -> None:
@@ -85,15 +116,14 @@ def test_it_follows_a_release_and_ranks_a_queue(
     assert ranked == [[job.job_id, job.priority, job.reason] for job in here]
 
 
+@installs
 def test_the_command_line_says_which_extra_it_is(light: Installation, tmp_path: Path) -> None:
     done = light.run("lucid", "live", "rank", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr == (
-        "Error: This needs typer, which is not installed."
-        " Install the extra that brings it, from a checkout: pip install '.[live]'\n"
-    )
+    assert done.stderr == LACKS_TYPER
 
 
+@installs
 def test_the_extra_live_ranks_from_a_shell(
     live: Installation, shop: Any, queue: Path, tmp_path: Path
 ) -> None:
@@ -104,6 +134,7 @@ def test_the_extra_live_ranks_from_a_shell(
     assert [job["job_id"] for job in json.loads(done.stdout)["jobs"]] == ["short", "long"]
 
 
+@installs
 @pytest.mark.slow
 def test_the_extra_live_has_the_live_scheduler(live: Installation, tmp_path: Path) -> None:
     code = "import live_scheduler.assembly, live_scheduler.service.standalone, live_scheduler.service.rpc;"
@@ -112,6 +143,7 @@ def test_the_extra_live_has_the_live_scheduler(live: Installation, tmp_path: Pat
     assert done.returncode == 0, done.stderr
 
 
+@installs
 def test_a_command_of_another_extra_says_which(live: Installation, tmp_path: Path) -> None:
     done = live.run("lucid", "release", "list", cwd=tmp_path, LUCID_TRACKING_URI="http://127.0.0.1:1")
     assert done.returncode == 1

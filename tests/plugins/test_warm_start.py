@@ -3,6 +3,8 @@
 import logging
 import subprocess
 import sys
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 
 import pytest
 
@@ -20,7 +22,19 @@ def test_what_cannot_be_imported_is_left_to_the_task_that_needs_it(
     assert "colorsys" in sys.modules
 
 
+def test_all_that_is_imported_ahead_is_there() -> None:
+    for name in warm_start.PRELOADED:
+        package, *modules = name.split(".")
+        spec = find_spec(package)
+        for end in range(1, len(modules) + 1):
+            assert spec is not None, name
+            inside = spec.submodule_search_locations
+            spec = PathFinder.find_spec(".".join([package, *modules[:end]]), inside)
+        assert spec is not None, name
+
+
 @pytest.mark.slow
+@pytest.mark.thorough("imports every library")
 def test_all_is_there_and_nothing_that_forks_would_lose_is_started() -> None:
     seen = (
         "import threading, sys; from lucid_airflow import warm_start; warm_start.preload();"
