@@ -429,11 +429,22 @@ def forget_monitoring(tracking_uri: str) -> None:
         client.delete_run(run.info.run_id)
 
 
+@dataclass(frozen=True)
+class LocalRegistry:
+    """MLflow in an SQLite file, with its artifacts beside it: nothing but this process works on it."""
+
+    folder: Path
+
+    @property
+    def uri(self) -> str:
+        return f"sqlite:///{self.folder / 'mlflow.db'}"
+
+
 @dataclass
 class ReleaseShop:
-    """An MLflow server with two versions of each small model, and no release yet."""
+    """A registry with two versions of each small model, and no release yet."""
 
-    server: MlflowServer
+    server: MlflowServer | LocalRegistry
     files: dict[str, list[Path]]
 
     @property
@@ -496,6 +507,24 @@ def shop(stocked_server: MlflowServer, small_model_files: dict[str, list[Path]])
     forget_releases(stocked_server.uri)
     forget_new_models(stocked_server.uri, stock=2)
     return ReleaseShop(stocked_server, small_model_files)
+
+
+@pytest.fixture(scope="session")
+def stocked_file(
+    tmp_path_factory: pytest.TempPathFactory, small_model_files: dict[str, list[Path]]
+) -> LocalRegistry:
+    """A file with two versions of each model, shared by all tests that use `local_shop`."""
+    registry = LocalRegistry(tmp_path_factory.mktemp("stocked-file"))
+    register_small_models(registry.uri, small_model_files)
+    return registry
+
+
+@pytest.fixture
+def local_shop(stocked_file: LocalRegistry, small_model_files: dict[str, list[Path]]) -> ReleaseShop:
+    """What `shop` is, without a server: for tests of what a registry holds, not of how it is reached."""
+    forget_releases(stocked_file.uri)
+    forget_new_models(stocked_file.uri, stock=2)
+    return ReleaseShop(stocked_file, small_model_files)
 
 
 @dataclass(frozen=True)

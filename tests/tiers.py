@@ -37,7 +37,8 @@ STARTS = {"prometheus": "Prometheus"}
 FIXTURES = frozenset(
     (
         *SERVERS,
-        *("metadata_database", "world", "trained_versions", "small_model_files", "stocked_server"),
+        *("metadata_database", "world", "trained_versions", "small_model_files"),
+        *("stocked_server", "stocked_file"),
         *("duration_model", "throughput_model", "packing_model", "utilisation_model"),
     )
 )

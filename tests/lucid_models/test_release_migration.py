@@ -69,10 +69,8 @@ def old_release(shop: Any, tmp_path: Path, cluster: str, gss: int, *, approved: 
     return version
 
 
-@pytest.fixture
-def old_registry(shop: Any, tmp_path: Path) -> Any:
+def make_old(shop: Any, folder: Path) -> str:
     """Small was live; large's release took its place, as it could; both have newer releases."""
-    folder = tmp_path / "old"
     folder.mkdir()
     versions = [old_release(shop, folder, cluster, gss) for cluster, gss in (("small", 1), ("large", 1))]
     versions.append(old_release(shop, folder, "small", 2, approved=False))
@@ -82,7 +80,12 @@ def old_registry(shop: Any, tmp_path: Path) -> Any:
         registry.client.delete_registered_model(release_name(cluster))
     for alias, version in (("previous", 1), ("champion", 2), ("challenger", 4)):
         registry.set_alias(OLD_RELEASE_NAME, alias, version)
-    return shop
+    return str(shop.uri)
+
+
+@pytest.fixture
+def old_registry(local_shop: Any, tmp_path: Path) -> str:
+    return make_old(local_shop, tmp_path / "old")
 
 
 EXPECTED = {"small": {"champion": 1, "challenger": 2}, "large": {"champion": 1, "challenger": 2}}
@@ -92,8 +95,8 @@ def aliases(uri: str) -> dict[str, dict[str, int]]:
     return {cluster: Registry(uri).aliases(release_name(cluster)) for cluster in EXPECTED}
 
 
-def test_each_clusters_releases_are_copied_with_their_verdicts(old_registry: Any, tmp_path: Path) -> None:
-    uri = old_registry.uri
+def test_each_clusters_releases_are_copied_with_their_verdicts(shop: Any, tmp_path: Path) -> None:
+    uri = make_old(shop, tmp_path / "old")
     for asked in (
         lambda: which_cluster(uri, None),
         lambda: list_releases(tracking_uri=uri),
@@ -132,9 +135,9 @@ def test_each_clusters_releases_are_copied_with_their_verdicts(old_registry: Any
 
 
 def test_migration_killed_anywhere_ends_right_when_run_again(
-    old_registry: Any, monkeypatch: pytest.MonkeyPatch
+    old_registry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uri, left = old_registry.uri, 0
+    uri, left = old_registry, 0
 
     def dying(method: Any) -> Any:
         def write(*arguments: Any, **named: Any) -> Any:
@@ -163,20 +166,20 @@ def test_migration_killed_anywhere_ends_right_when_run_again(
         assert len(Registry(uri).versions(release_name(cluster))) == 2
 
 
-def test_what_does_not_verify_is_left_behind_or_not_made_champion(old_registry: Any) -> None:
-    registry = Registry(old_registry.uri)
+def test_what_does_not_verify_is_left_behind_or_not_made_champion(old_registry: str) -> None:
+    registry = Registry(old_registry)
     registry.set_version_tag(OLD_RELEASE_NAME, 1, "manifest_sha256", "0" * 64)
     registry.set_version_tag(OLD_RELEASE_NAME, 2, "verdict_sha256", "0" * 64)
-    said = {one.old_version: one for one in migrate_releases(tracking_uri=old_registry.uri)}
+    said = {one.old_version: one for one in migrate_releases(tracking_uri=old_registry)}
     assert said[1].version is None
     assert "not the one that its tag pins" in said[1].remark
     assert said[2].aliases == ()
     assert "not made champion: Its verdict was changed" in said[2].remark
-    assert aliases(old_registry.uri) == {"small": {"challenger": 1}, "large": {"challenger": 2}}
+    assert aliases(old_registry) == {"small": {"challenger": 1}, "large": {"challenger": 2}}
 
 
-def test_a_registry_of_today_has_nothing_to_migrate(shop: Any) -> None:
-    version = shop.approved(1)
-    done = CliRunner().invoke(app, ["migrate", "--tracking-uri", shop.uri, "--json"])
+def test_a_registry_of_today_has_nothing_to_migrate(local_shop: Any) -> None:
+    version = local_shop.approved(1)
+    done = CliRunner().invoke(app, ["migrate", "--tracking-uri", local_shop.uri, "--json"])
     assert json.loads(done.stdout) == {"migrated": []}
-    assert show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").version == version
+    assert show_release(tracking_uri=local_shop.uri, cluster="small", alias="challenger").version == version

@@ -33,7 +33,7 @@ FAST = DemandSettings(near_bins=NEAR_BINS, boosting=BoostingSettings(bags=2, max
 
 
 @pytest.fixture
-def nodes_shop(shop: ReleaseShop, tmp_path: Path, node_bins: NodeSeries) -> Iterator[ReleaseShop]:
+def nodes_shop(local_shop: ReleaseShop, tmp_path: Path, node_bins: NodeSeries) -> Iterator[ReleaseShop]:
     """The shop with a forecast of nodes as well, which later tests do not see."""
     from mlflow import MlflowClient
 
@@ -48,14 +48,14 @@ def nodes_shop(shop: ReleaseShop, tmp_path: Path, node_bins: NodeSeries) -> Iter
     )
     lake = str(tmp_path / "lake")
     Lake(lake).write_node_states("small", counts[counts["time"] < pd.Timestamp("2020-04-12", tz="UTC")])
-    train_node_demand(lake_uri=lake, cluster="small", tracking_uri=shop.uri, settings=FAST)
-    yield shop
-    MlflowClient(shop.uri).delete_registered_model("lucid-node-demand-small")
+    train_node_demand(lake_uri=lake, cluster="small", tracking_uri=local_shop.uri, settings=FAST)
+    yield local_shop
+    MlflowClient(local_shop.uri).delete_registered_model("lucid-node-demand-small")
 
 
-def approve(shop: ReleaseShop, version: int) -> None:
+def approve(local_shop: ReleaseShop, version: int) -> None:
     verdict: dict[str, Any] = {"approved": True, "sentence": "No loss was found.", "objective": {}}
-    record_verdict(tracking_uri=shop.uri, cluster="small", version=version, verdict=verdict)
+    record_verdict(tracking_uri=local_shop.uri, cluster="small", version=version, verdict=verdict)
 
 
 def test_settings_and_forecast_are_pinned_published_kept_and_rolled_back(nodes_shop: ReleaseShop) -> None:
@@ -93,11 +93,11 @@ def test_a_live_scheduler_gets_the_forecast_or_refuses_the_whole(nodes_shop: Rel
         verify_release("champion", identity, None, lambda file, most: files[file])
 
 
-def test_settings_that_no_control_can_be_opened_with_are_refused(shop: ReleaseShop) -> None:
+def test_settings_that_no_control_can_be_opened_with_are_refused(local_shop: ReleaseShop) -> None:
     built = build_release(
-        tracking_uri=shop.uri, cluster="small", parts=PartSettings({"control": "buffer", "buffers": 3})
+        tracking_uri=local_shop.uri, cluster="small", parts=PartSettings({"control": "buffer", "buffers": 3})
     )
-    registry = Registry(shop.uri)
+    registry = Registry(local_shop.uri)
     manifest, files = read_release(registry, registry.version(built.name, built.version))
     files[MANIFEST_FILE] = manifest.to_bytes()
     identity = identify("small", built.version, built.manifest_sha256)

@@ -21,7 +21,7 @@ from lucid_models.waits.training import train_waits
 from pipeline.overview.release_contents import release_parts
 from pipeline.release.current_release import kept_policy
 from pipeline.release.release_settings import pinned_waits
-from tests.conftest import MlflowServer, ReleaseShop
+from tests.conftest import LocalRegistry, ReleaseShop
 from tests.lucid_models.job_queues import FIRST_DAY, make_queue_jobs
 from tests.lucid_models.queue_logs import FAST_WAITS
 
@@ -39,7 +39,7 @@ def queue_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wait_model(stocked_server: MlflowServer, queue_lake: Path) -> Iterator[None]:
+def wait_model(stocked_file: LocalRegistry, queue_lake: Path) -> Iterator[None]:
     """A wait model of the cluster `small` in the shop's registry, which later modules do not see."""
     from mlflow import MlflowClient
 
@@ -48,17 +48,17 @@ def wait_model(stocked_server: MlflowServer, queue_lake: Path) -> Iterator[None]
         log=read_job_queue(str(queue_lake), "small", until, 30),
         source=str(queue_lake),
         cluster="small",
-        tracking_uri=stocked_server.uri,
+        tracking_uri=stocked_file.uri,
         settings=FAST_WAITS,
     )
     yield
-    MlflowClient(stocked_server.uri).delete_registered_model("lucid-waits-small")
+    MlflowClient(stocked_file.uri).delete_registered_model("lucid-waits-small")
 
 
 @pytest.fixture
-def waits_shop(wait_model: None, shop: ReleaseShop) -> ReleaseShop:
+def waits_shop(wait_model: None, local_shop: ReleaseShop) -> ReleaseShop:
     """The shop with a wait model as well."""
-    return shop
+    return local_shop
 
 
 def test_a_release_pins_the_wait_model_and_a_scheduler_takes_it_over(waits_shop: ReleaseShop) -> None:

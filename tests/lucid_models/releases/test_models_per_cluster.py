@@ -19,8 +19,8 @@ def register_again(registry: Registry, version: RegisteredVersion, name: str, **
     )
 
 
-def test_what_versions_before_registered_is_found_until_the_cluster_has_its_own(shop: Any) -> None:
-    registry = Registry(shop.uri)
+def test_what_versions_before_registered_is_found_until_the_cluster_has_its_own(local_shop: Any) -> None:
+    registry = Registry(local_shop.uri)
     before = choose_versions(registry, "small", {})
     assert {kind: (found.name, found.version) for kind, found in before.items()} == {
         "packing": ("lucid-packing", 2),
@@ -30,7 +30,7 @@ def test_what_versions_before_registered_is_found_until_the_cluster_has_its_own(
     name = model_name("duration", "small")
     assert name == "lucid-duration-small"
     assert register_again(registry, before["duration"], name) == 1
-    built = build_release(tracking_uri=shop.uri, cluster="small")
+    built = build_release(tracking_uri=local_shop.uri, cluster="small")
     assert (built.models["duration"]["name"], built.models["duration"]["version"]) == (name, 1)
     assert built.models["throughput"]["name"] == "lucid-throughput"
     found = [(one.name, one.version) for one in model_versions(registry, "duration", "small")]
@@ -41,8 +41,8 @@ def test_what_versions_before_registered_is_found_until_the_cluster_has_its_own(
         find_model_version(registry, "duration", "small", 9)
 
 
-def test_no_cluster_gets_a_model_of_anothers_gpus(shop: Any) -> None:
-    registry = Registry(shop.uri)
+def test_no_cluster_gets_a_model_of_anothers_gpus(local_shop: Any) -> None:
+    registry = Registry(local_shop.uri)
     packing = registry.version("lucid-packing", 1)
     register_again(registry, packing, model_name("packing", "large"), cluster="large")
     chosen = choose_versions(registry, "small", {})["packing"]

@@ -98,14 +98,16 @@ def test_six_digits_say_a_number_as_it_is(value: float) -> None:
     assert six_digits(value) == pytest.approx(value, rel=1e-5, abs=1e-300)
 
 
-def test_a_release_in_mlflow_tells_its_verdict_and_its_run_has_the_metrics(shop: Any) -> None:
-    built = build_release(tracking_uri=shop.uri, cluster="small")
-    registry, name = Registry(shop.uri), release_name("small")
+def test_a_release_in_mlflow_tells_its_verdict_and_its_run_has_the_metrics(local_shop: Any) -> None:
+    built = build_release(tracking_uri=local_shop.uri, cluster="small")
+    registry, name = Registry(local_shop.uri), release_name("small")
     stored = registry.client.get_model_version(name, str(built.version))
     assert "Not judged yet" in stored.description
     assert "(#/models/lucid-duration/versions/2)" in stored.description
     assert registry.client.get_run(built.run_id).info.run_name == f"small release {built.version}"
-    page = record_verdict(tracking_uri=shop.uri, cluster="small", version=built.version, verdict=refused())
+    page = record_verdict(
+        tracking_uri=local_shop.uri, cluster="small", version=built.version, verdict=refused()
+    )
     stored = registry.client.get_model_version(name, str(built.version))
     assert stored.description.startswith("**Refused**")
     assert f"(#/{page})" in stored.description
@@ -118,7 +120,7 @@ def test_a_release_in_mlflow_tells_its_verdict_and_its_run_has_the_metrics(shop:
     assert registry.client.get_run(page.split("/")[3].split("?")[0]).data.params == windows
     for end in ("2017-12-20", "2017-12-20", "2017-12-13"):
         again = refused() | {"subject": {**refused()["subject"], "window_end": f"{end}T00:00:00+00:00"}}
-        record_verdict(tracking_uri=shop.uri, cluster="small", version=built.version, verdict=again)
+        record_verdict(tracking_uri=local_shop.uri, cluster="small", version=built.version, verdict=again)
     windows |= {
         "held_out_window_2": "2017-12-06 to 2017-12-20",
         "held_out_window_3": "2017-12-06 to 2017-12-13",
@@ -127,5 +129,7 @@ def test_a_release_in_mlflow_tells_its_verdict_and_its_run_has_the_metrics(shop:
     assert {name: value for name, value in params.items() if name.startswith("held_out_window")} == windows
     # Somebody deleted the run: the verdict is kept all the same.
     registry.client.delete_run(built.run_id)
-    record_verdict(tracking_uri=shop.uri, cluster="small", version=built.version, verdict={"approved": True})
+    record_verdict(
+        tracking_uri=local_shop.uri, cluster="small", version=built.version, verdict={"approved": True}
+    )
     assert registry.version(name, built.version).tags["verdict"] == "approved"

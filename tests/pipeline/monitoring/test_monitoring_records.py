@@ -32,16 +32,16 @@ def changed_lake(folder: Path) -> str:
 
 
 @pytest.fixture
-def champion(shop: ReleaseShop) -> ReleaseShop:
-    forget_monitoring(shop.uri)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
-    return shop
+def champion(local_shop: ReleaseShop) -> ReleaseShop:
+    forget_monitoring(local_shop.uri)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
+    return local_shop
 
 
-def one_pass(shop: ReleaseShop, tmp_path: Path, day: float, **options) -> MonitoringPass:
+def one_pass(local_shop: ReleaseShop, tmp_path: Path, day: float, **options) -> MonitoringPass:
     return make_pass(
         lake_uri=changed_lake(tmp_path / "lake"),
-        tracking_uri=shop.uri,
+        tracking_uri=local_shop.uri,
         pages_dir=tmp_path / "pages",
         cluster=options.pop("cluster", None),
         asked=PassRequest(as_of=TRAINED_UNTIL + timedelta(days=day), **{"may_request": True, **options}),
@@ -88,15 +88,15 @@ def test_a_pass_leaves_a_run_and_pages(champion: ReleaseShop, tmp_path: Path) ->
     assert [path.name for path in (tmp_path / "pages").iterdir() if path.name.startswith(".")] == []
 
 
-def test_who_cannot_be_watched(shop: ReleaseShop, tmp_path: Path) -> None:
+def test_who_cannot_be_watched(local_shop: ReleaseShop, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="No cluster has a release"):
-        one_pass(shop, tmp_path, 5)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+        one_pass(local_shop, tmp_path, 5)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
     with pytest.raises(NotFoundError, match=r"Cluster other has no release.*clusters with releases: small"):
-        one_pass(shop, tmp_path, 5, cluster="other")
-    shop.approved(1, cluster="other")
+        one_pass(local_shop, tmp_path, 5, cluster="other")
+    local_shop.approved(1, cluster="other")
     with pytest.raises(BadInputError, match=r"Several clusters have releases .*: other, small"):
-        one_pass(shop, tmp_path, 5)
+        one_pass(local_shop, tmp_path, 5)
 
 
 def test_the_command_prints_one_document(champion: ReleaseShop, tmp_path: Path, lucid) -> None:

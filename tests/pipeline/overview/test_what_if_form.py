@@ -40,12 +40,14 @@ def test_all_policies_are_offered_with_a_sentence_those_that_resize_last() -> No
 
 
 @pytest.mark.slow
-def test_clusters_are_offered_with_their_days_nodes_and_live_release(lake: str, shop: ReleaseShop) -> None:
+def test_clusters_are_offered_with_their_days_nodes_and_live_release(
+    lake: str, local_shop: ReleaseShop
+) -> None:
     from lucid_models.releases.lifecycle import publish_release
 
-    version = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=version)
-    sizeless, small = cluster_choices(lake, shop.uri)
+    version = local_shop.approved(1)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=version)
+    sizeless, small = cluster_choices(lake, local_shop.uri)
     assert (sizeless.nodes, sizeless.live) == (None, None)
     assert small.nodes == {"vc": 4}
     assert small.live == {"version": version, "policy": "lucid"}
@@ -53,7 +55,7 @@ def test_clusters_are_offered_with_their_days_nodes_and_live_release(lake: str, 
     said = check_what_if(
         {"cluster": "small", "policies": ["lucid"], "live_release": True},
         lake_uri=lake,
-        tracking_uri=shop.uri,
+        tracking_uri=local_shop.uri,
     )
     assert said.replays == 1
 

@@ -72,12 +72,12 @@ def lake_uri(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def pick(lake_uri: str, shop: ReleaseShop, hold_out_days: int = 1) -> ReleaseInfo:
+def pick(lake_uri: str, local_shop: ReleaseShop, hold_out_days: int = 1) -> ReleaseInfo:
     return build_picked_release(
         front=FRONT,
         front_id="c3",
         run_id=RUN,
-        tracking_uri=shop.uri,
+        tracking_uri=local_shop.uri,
         lake_uri=lake_uri,
         cluster="small",
         held_out=HeldOutDays(hold_out_days),
@@ -110,16 +110,19 @@ def test_a_point_is_judged_at_the_price_that_it_was_picked_at() -> None:
 
 
 def test_a_picked_point_becomes_the_challenger_around_the_champions_models(
-    lake_uri: str, shop: ReleaseShop
+    lake_uri: str, local_shop: ReleaseShop
 ) -> None:
     with pytest.raises(NotFoundError, match="no release of cluster 'small'"):
-        pick(lake_uri, shop)
-    base = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=base)
-    built = pick(lake_uri, shop)
-    champion = show_release(tracking_uri=shop.uri, cluster="small")
+        pick(lake_uri, local_shop)
+    base = local_shop.approved(1)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=base)
+    built = pick(lake_uri, local_shop)
+    champion = show_release(tracking_uri=local_shop.uri, cluster="small")
     assert champion.version == base
-    assert show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").version == built.version
+    assert (
+        show_release(tracking_uri=local_shop.uri, cluster="small", alias="challenger").version
+        == built.version
+    )
     assert (built.policy, champion.policy) == ("pcs", "lucid")
     assert built.models == champion.models
     assert load_policy(built.policy, built.settings).settings.config().weights == (0.8, 0.15, 0.05)
@@ -127,15 +130,15 @@ def test_a_picked_point_becomes_the_challenger_around_the_champions_models(
     assert (built.choice["point"], built.choice["objective"]) == ("c3", "p99_pred_err_pct")
     assert built.choice["expected"] == {"JCT:avg": 1_500.0, "Pred_err:p99": 12.5}
     assert built.training["datasets"]["search"] == STUDY
-    tags = Registry(shop.uri).version(built.name, built.version).tags
+    tags = Registry(local_shop.uri).version(built.name, built.version).tags
     assert (tags["policy"], tags["picked_point"], tags["picked_run_id"]) == ("pcs", "c3", RUN)
     assert "at a price of up to 60 % in mean JCT" in tags["picked_says"]
-    assert pick(lake_uri, shop).version == built.version
+    assert pick(lake_uri, local_shop).version == built.version
     with pytest.raises(BadInputError, match="learned"):
-        pick(lake_uri, shop, hold_out_days=5)
+        pick(lake_uri, local_shop, hold_out_days=5)
 
 
-def test_the_command_line_picks_too(lake_uri: str, shop: ReleaseShop, tmp_path: Path) -> None:
+def test_the_command_line_picks_too(lake_uri: str, local_shop: ReleaseShop, tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from lucid_cli.release import app
@@ -143,9 +146,9 @@ def test_the_command_line_picks_too(lake_uri: str, shop: ReleaseShop, tmp_path: 
     study = tmp_path / "study"
     study.mkdir()
     (study / "front.json").write_text(json.dumps(FRONT.to_data()))
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
     words = ["pick", "c2", "--study", str(study), "--cluster", "small", "--lake", lake_uri, "--price", "25"]
-    words += ["--hold-out-days", "1", "--tracking-uri", shop.uri, "--json"]
+    words += ["--hold-out-days", "1", "--tracking-uri", local_shop.uri, "--json"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
@@ -154,21 +157,21 @@ def test_the_command_line_picks_too(lake_uri: str, shop: ReleaseShop, tmp_path: 
     assert document["settings"]["weights"] == [0.81, 0.15, 0.04]
 
 
-def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, shop: ReleaseShop) -> None:
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
-    assert kept_policy(shop.uri, "small").policy == "lucid"
-    built = pick(lake_uri, shop)
+def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, local_shop: ReleaseShop) -> None:
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
+    assert kept_policy(local_shop.uri, "small").policy == "lucid"
+    built = pick(lake_uri, local_shop)
     record_verdict(
-        tracking_uri=shop.uri,
+        tracking_uri=local_shop.uri,
         cluster="small",
         version=built.version,
         verdict={"approved": True, "sentence": "Predictable."},
     )
-    publish_release(tracking_uri=shop.uri, cluster="small", version=built.version)
-    kept = kept_policy(shop.uri, "small")
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=built.version)
+    kept = kept_policy(local_shop.uri, "small")
     assert (kept.policy, kept.settings, kept.choice) == ("pcs", built.settings, built.choice)
     retrained = build_release(
-        tracking_uri=shop.uri,
+        tracking_uri=local_shop.uri,
         cluster="small",
         policy=kept.policy,
         settings=kept.settings,
@@ -177,14 +180,14 @@ def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, shop: Re
     assert retrained.version != built.version
     assert retrained.models != built.models
     assert retrained.policy == "pcs"
-    assert kept_policy(shop.uri, "other").policy == "lucid"
+    assert kept_policy(local_shop.uri, "other").policy == "lucid"
 
 
 def test_there_is_nothing_of_lucids_to_tune_where_another_policy_runs(
-    lake_uri: str, shop: ReleaseShop
+    lake_uri: str, local_shop: ReleaseShop
 ) -> None:
     from pipeline.search.tuning.challenger import current_release
 
-    build_release(tracking_uri=shop.uri, cluster="small", policy="pcs")
+    build_release(tracking_uri=local_shop.uri, cluster="small", policy="pcs")
     with pytest.raises(BadInputError, match="runs pcs, neither Lucid"):
-        current_release(shop.uri, "small")
+        current_release(local_shop.uri, "small")

@@ -152,14 +152,14 @@ def lake(tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_live_releases_models_estimate_what_they_have_not_seen(lake: str, shop: ReleaseShop) -> None:
-    asked = {"policies": ["lucid", "qssf"], "live_release": True, "tracking": shop.uri}
+def test_a_live_releases_models_estimate_what_they_have_not_seen(lake: str, local_shop: ReleaseShop) -> None:
+    asked = {"policies": ["lucid", "qssf"], "live_release": True, "tracking": local_shop.uri}
     with pytest.raises(NotFoundError, match="no live release"):
         plan_evaluation(lake_uri=lake, cluster="small", asked=asked)
     from lucid_models.releases.lifecycle import publish_release
 
-    version = shop.approved(1, settings={"gss": 2, "profiling_limit_s": 77})
-    publish_release(tracking_uri=shop.uri, cluster="small", version=version)
+    version = local_shop.approved(1, settings={"gss": 2, "profiling_limit_s": 77})
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=version)
     planned = plan_evaluation(lake_uri=lake, cluster="small", asked=asked)
     plan = load_plan(planned["sweep_uri"])
     settings = {run.policy: run.settings for run in plan.runs.values()}

@@ -28,9 +28,9 @@ def lake_uri(tmp_path_factory: pytest.TempPathFactory, small_tables: Any) -> str
 
 
 @pytest.fixture
-def ask(lucid, shop, lake_uri: str):
+def ask(lucid, local_shop, lake_uri: str):
     def run(*arguments: object):
-        return lucid("explain", "--tracking-uri", shop.uri, "--lake", lake_uri, *arguments)
+        return lucid("explain", "--tracking-uri", local_shop.uri, "--lake", lake_uri, *arguments)
 
     return run
 
@@ -96,10 +96,10 @@ def test_what_cannot_be_explained_is_said_in_one_line(ask, arguments, says: str)
     assert len(said.err.strip().splitlines()) == 1
 
 
-def test_a_releases_models_are_found_by_its_alias(ask, shop) -> None:
+def test_a_releases_models_are_found_by_its_alias(ask, local_shop) -> None:
     from lucid_models.releases.lifecycle import build_release
 
-    release = build_release(tracking_uri=shop.uri, cluster="small")
+    release = build_release(tracking_uri=local_shop.uri, cluster="small")
     said = ask("--model", "duration", "--release", "challenger", "--json")
     assert said.json["version"] == release.models["duration"]["version"]
 

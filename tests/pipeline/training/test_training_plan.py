@@ -31,53 +31,55 @@ def lake(tmp_path: Path) -> str:
     return uri
 
 
-def plan(shop: ReleaseShop, lake: str, **asked: object) -> TrainingPlan:
-    return plan_training(lake_uri=lake, cluster="small", tracking_uri=shop.uri, **asked)  # type: ignore[arg-type]
+def plan(local_shop: ReleaseShop, lake: str, **asked: object) -> TrainingPlan:
+    return plan_training(lake_uri=lake, cluster="small", tracking_uri=local_shop.uri, **asked)  # type: ignore[arg-type]
 
 
-def test_by_default_everything_is_trained(lake: str, shop: ReleaseShop) -> None:
-    found = plan(shop, lake, hold_out_days=1)
+def test_by_default_everything_is_trained(lake: str, local_shop: ReleaseShop) -> None:
+    found = plan(local_shop, lake, hold_out_days=1)
     assert found.train == ("packing", "throughput", "duration", "waits")
     assert found.kept == {}
 
 
 def test_the_newest_others_are_kept_and_the_window_is_what_they_have_not_seen(
-    lake: str, shop: ReleaseShop
+    lake: str, local_shop: ReleaseShop
 ) -> None:
-    found = plan(shop, lake, models=["packing"])
+    found = plan(local_shop, lake, models=["packing"])
     assert found.train == ("packing",)
     assert found.kept == {"throughput": 2, "duration": 2}  # the shop has two versions of each
     assert found.hold_out_days == 2
     assert LEARNED_UNTIL <= found.training_until < LEARNED_UNTIL + timedelta(days=1)
 
 
-def test_what_has_seen_the_window_is_trained_again_and_the_plan_says_so(lake: str, shop: ReleaseShop) -> None:
-    found = plan(shop, lake, models=["packing"], hold_out_days=3)
+def test_what_has_seen_the_window_is_trained_again_and_the_plan_says_so(
+    lake: str, local_shop: ReleaseShop
+) -> None:
+    found = plan(local_shop, lake, models=["packing"], hold_out_days=3)
     assert found.train == ("packing", "throughput", "duration")
     assert sum("it is trained again" in remark for remark in found.remarks) == 2
 
 
-def test_a_cluster_without_models_gets_all_three(lake: str, shop: ReleaseShop) -> None:
+def test_a_cluster_without_models_gets_all_three(lake: str, local_shop: ReleaseShop) -> None:
     Lake(lake).write_jobs("other", small_jobs(200))
     found = plan_training(
-        lake_uri=lake, cluster="other", tracking_uri=shop.uri, models=["packing"], hold_out_days=1
+        lake_uri=lake, cluster="other", tracking_uri=local_shop.uri, models=["packing"], hold_out_days=1
     )
     assert found.train == ("packing", "throughput", "duration")
     assert any("no duration model for cluster 'other'" in remark for remark in found.remarks)
 
 
-def test_a_kept_packing_model_is_one_of_the_clusters_own_profiles(lake: str, shop: ReleaseShop) -> None:
+def test_a_kept_packing_model_is_one_of_the_clusters_own_profiles(lake: str, local_shop: ReleaseShop) -> None:
     """Packing models name no cluster; another cluster's newest must not come in."""
     solo, pairs = small_profiles()
     write_profile_set(lake, "small", ProfileSet(solo, pairs.iloc[:-1]))
-    assert plan(shop, lake, models=["duration"]).train == ("packing", "duration")
+    assert plan(local_shop, lake, models=["duration"]).train == ("packing", "duration")
     stored = read_profile_set(lake, "small")
-    registry = Registry(shop.uri)
+    registry = Registry(local_shop.uri)
     own = profile_dataset(stored.solo, stored.pairs).digest
     before = registry.version("lucid-packing", 1).tags["dataset_digest"]
     registry.set_version_tag("lucid-packing", 1, "dataset_digest", own)
     try:
-        found = plan(shop, lake, models=["duration"])
+        found = plan(local_shop, lake, models=["duration"])
     finally:
         registry.set_version_tag("lucid-packing", 1, "dataset_digest", before)
     assert found.train == ("duration",)
@@ -85,22 +87,22 @@ def test_a_kept_packing_model_is_one_of_the_clusters_own_profiles(lake: str, sho
 
 
 def test_a_forecast_of_nodes_is_trained_where_the_lake_has_counts_of_a_week(
-    lake: str, shop: ReleaseShop
+    lake: str, local_shop: ReleaseShop
 ) -> None:
-    without = plan(shop, lake, hold_out_days=1)
+    without = plan(local_shop, lake, hold_out_days=1)
     assert "counts of nodes of 0 days" in without.reasons["node_demand"]
     times = pd.date_range("2020-03-20", "2020-04-12", freq="10min", tz="UTC")
     counts = pd.DataFrame({"time": times, "total": 9, "busy": 5, "held": False, "origin": "derived"})
     Lake(lake).write_node_states("small", counts)
-    found = plan(shop, lake, hold_out_days=1)
+    found = plan(local_shop, lake, hold_out_days=1)
     assert found.train == ("packing", "throughput", "duration", "node_demand", "waits")
     assert list(found.reasons) == ["inference_load"]
-    other = plan(shop, lake, models=["packing"])
+    other = plan(local_shop, lake, models=["packing"])
     assert other.train == ("packing",)
     assert "node_demand" not in other.kept
     assert "none to keep" in other.reasons["node_demand"]
 
 
-def test_an_unknown_model_is_named(lake: str, shop: ReleaseShop) -> None:
+def test_an_unknown_model_is_named(lake: str, local_shop: ReleaseShop) -> None:
     with pytest.raises(UnknownNameError, match="'horus'"):
-        plan(shop, lake, models=["packing", "horus"])
+        plan(local_shop, lake, models=["packing", "horus"])
