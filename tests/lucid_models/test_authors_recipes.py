@@ -10,7 +10,7 @@ from experiments.model_quality.throughput_comparison import compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from tests.reference import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough("the experiments")
 
 
 def test_their_newest_input_is_five_bins_of_ten_minutes_back(throughput: pd.DataFrame) -> None:

@@ -169,6 +169,7 @@ def test_explanations_are_data_and_can_be_drawn(case, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", ["duration", "packing"], indirect=True)  # with all kinds of pictures
 def test_drawing_twice_gives_the_same_bytes(case, tmp_path: Path) -> None:
     one, model, data = case
     first, second = (

@@ -9,8 +9,9 @@ from experiments.model_quality.duration_rivals import add_duration_rivals
 from experiments.model_quality.plots import coverage_by_estimate, draw_durations
 from foundation.errors import BadInputError
 from lucid_models.duration.model import DurationSettings
+from lucid_models.evaluation.duration import evaluate_duration
 
-pytestmark = pytest.mark.slow
+of_experiments = pytest.mark.thorough("the experiments")
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +19,7 @@ def comparison(jobs: pd.DataFrame, duration_settings: DurationSettings) -> Durat
     return compare_durations(jobs, 9, rivals=add_duration_rivals, settings=duration_settings)
 
 
+@of_experiments
 def test_everybody_takes_part_on_the_same_jobs(comparison: DurationComparison) -> None:
     rows = {row["model"]: row for row in comparison.rows}
     assert {
@@ -43,6 +45,7 @@ def test_everybody_takes_part_on_the_same_jobs(comparison: DurationComparison) -
     assert ours["predict_ms"] > 0
 
 
+@of_experiments
 def test_causal_statistics_beat_raw_ids_and_squared_seconds_go_below_zero(
     comparison: DurationComparison,
 ) -> None:
@@ -53,6 +56,7 @@ def test_causal_statistics_beat_raw_ids_and_squared_seconds_go_below_zero(
     assert (comparison.estimates["lucid_recipe"] < 0).any()
 
 
+@of_experiments
 def test_helios_mixes_its_rolling_estimate_with_trees(comparison: DurationComparison) -> None:
     said = comparison.estimates
     trees = "lightgbm" if "lightgbm" in said else "rf"
@@ -62,6 +66,7 @@ def test_helios_mixes_its_rolling_estimate_with_trees(comparison: DurationCompar
     assert (said[["helios_mix", "helios_mix_shipped"]] >= 1.0).all(axis=None)
 
 
+@of_experiments
 def test_groups_add_up_to_the_whole(comparison: DurationComparison) -> None:
     groups = pd.DataFrame(comparison.by_group)
     assert set(groups["split"]) == {"user", "name", "virtual_cluster"}
@@ -72,6 +77,7 @@ def test_groups_add_up_to_the_whole(comparison: DurationComparison) -> None:
         assert weighted == pytest.approx(whole[str(model)])
 
 
+@of_experiments
 def test_new_users_and_names_are_told_apart(jobs: pd.DataFrame, duration_settings: DurationSettings) -> None:
     late = jobs["submit_time"] >= jobs["submit_time"].min() + pd.Timedelta(days=9)
     renamed = jobs.copy()
@@ -82,19 +88,21 @@ def test_new_users_and_names_are_told_apart(jobs: pd.DataFrame, duration_setting
     assert new["jobs"].tolist() == [len(chosen)]
 
 
+@pytest.mark.slow
 def test_jobs_that_never_ran_are_left_out_and_columns_may_be_missing(
     jobs: pd.DataFrame, duration_settings: DurationSettings
 ) -> None:
     bare = jobs.drop(columns=["user", "name", "virtual_cluster"]).copy()
     bare.loc[bare.index[-20:], "duration_s"] = [0.0] * 10 + [np.nan] * 10
-    found = compare_durations(bare, 9, settings=duration_settings)
-    assert "tsafrir" not in {row["model"] for row in found.rows}
-    assert found.by_group == []
-    assert len(found.estimates) + found.train_jobs == len(jobs) - 20
+    rows = {row["model"]: row for row in evaluate_duration(bare, 9, settings=duration_settings)}
+    assert "tsafrir" not in rows
+    late = jobs["submit_time"] >= jobs["submit_time"].min() + pd.Timedelta(days=9)
+    assert {row["jobs"] for row in rows.values()} == {late.sum() - 20}
     with pytest.raises(BadInputError, match="split elsewhere"):
-        compare_durations(jobs, 400)
+        evaluate_duration(jobs, 400)
 
 
+@of_experiments
 def test_pictures_show_what_was_measured(comparison: DurationComparison, tmp_path) -> None:
     _, covered = coverage_by_estimate(comparison.estimates, "p90_s")
     row = next(row for row in comparison.rows if row["model"] == "ebm")

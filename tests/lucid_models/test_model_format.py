@@ -199,7 +199,7 @@ RUBBISH = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_changed_value_is_refused_or_still_gives_finite_predictions(documents, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(documents)))
@@ -216,7 +216,7 @@ def test_a_changed_value_is_refused_or_still_gives_finite_predictions(documents,
     assert (predictions >= 0).all()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kind=st.sampled_from(sorted(CATALOGUE)),
     cut=st.floats(0, 1),

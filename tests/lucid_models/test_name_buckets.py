@@ -92,7 +92,7 @@ def test_a_sample_of_many_names_agrees_with_all_of_them() -> None:
     assert adjusted_rand_score(*labels) >= 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("full size")
 def test_a_hundred_thousand_names_take_seconds() -> None:
     names = typed(60, 100_000)
     began = time.process_time()

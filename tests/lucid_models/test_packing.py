@@ -118,6 +118,7 @@ def test_evaluation_lists_rivals_and_the_bare_rule(profiles) -> None:
         evaluate_packing(*profiles, models=("oracle",))
 
 
+@pytest.mark.thorough("the experiments")
 def test_every_contender_judges_every_left_out_pair(profiles) -> None:
     solo, pairs = profiles
     few = solo[solo["model"].isin(["m0", "m2", "m5", "m7"])]
@@ -147,6 +148,7 @@ def test_nothing_that_takes_part_in_a_left_out_pair_is_learned_from(profiles) ->
         assert labels.scores.tolist() == known.scores.tolist()
 
 
+@pytest.mark.thorough("the experiments")
 def test_the_leak_is_worth_what_is_claimed(profiles) -> None:
     rng = np.random.default_rng(1)
     solo, pairs = profiles

@@ -29,8 +29,8 @@ def go_live(common: dict[str, Any], version: int) -> None:
     publish_release(**common, version=version)
 
 
-def test_a_rollback_takes_policy_and_loans_back(shop: ReleaseShop) -> None:
-    common: dict[str, Any] = {"tracking_uri": shop.uri, "cluster": "small"}
+def test_a_rollback_takes_policy_and_loans_back(local_shop: ReleaseShop) -> None:
+    common: dict[str, Any] = {"tracking_uri": local_shop.uri, "cluster": "small"}
     without = build_release(**common, settings=pinned_settings())
     parts = PartSettings(loaning=LOANING)
     lends = build_release(
@@ -40,23 +40,23 @@ def test_a_rollback_takes_policy_and_loans_back(shop: ReleaseShop) -> None:
     assert "inference_load" not in lends.models  # it goes by what is finished
     for release in (without, lends):
         go_live(common, release.version)
-    kept = kept_policy(shop.uri, "small")
+    kept = kept_policy(local_shop.uri, "small")
     assert (kept.policy, kept.settings["value_exponent"], kept.parts.loaning) == ("lyra", 1.5, LOANING)
     back = rollback_release(**common)
     assert (back.version, back.policy, back.loaning) == (without.version, "lucid", None)
-    kept = kept_policy(shop.uri, "small")
+    kept = kept_policy(local_shop.uri, "small")
     assert (kept.policy, kept.parts.loaning) == ("lucid", None)
 
 
-def test_a_live_scheduler_follows_a_release_that_runs_lyra(shop: ReleaseShop) -> None:
+def test_a_live_scheduler_follows_a_release_that_runs_lyra(local_shop: ReleaseShop) -> None:
     built = build_release(
-        tracking_uri=shop.uri,
+        tracking_uri=local_shop.uri,
         cluster="small",
         policy="lyra",
         settings=pinned_settings({}, "lyra"),
         parts=PartSettings(loaning=LOANING),
     )
-    registry = Registry(shop.uri)
+    registry = Registry(local_shop.uri)
     manifest, files = read_release(registry, registry.version(built.name, built.version))
     policy = live_policy(settings_in_force(LiveSettings("small"), manifest))
     assert not policy.oracle

@@ -37,6 +37,7 @@ def test_weeks_outside_of_the_aim_are_named_where_jobs_are_enough(jobs, p50, p90
     assert outside({"jobs": jobs, "coverage_p50": p50, "coverage_p90": p90}) == expected
 
 
+@pytest.mark.thorough("the experiments")
 def test_the_test_of_a_log_tells_every_week(jobs, duration_settings):
     test = DurationTest(jobs, 4)
     rows = coverage_of_test(test, *test.measure(duration_settings))

@@ -101,7 +101,7 @@ def damage(data: st.DataObject, document: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(SAVED))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), changes=st.integers(1, 3))
 def test_a_damaged_scorer_is_refused_by_name_or_stays_harmless(
     kind: type[Any], data: st.DataObject, changes: int

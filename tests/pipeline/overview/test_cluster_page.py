@@ -46,14 +46,14 @@ def refused(reason: str, rows: int, first: int = 1) -> pd.DataFrame:
     )
 
 
-def test_a_cluster_in_one_page(lake: Lake, tmp_path: Path, shop: Any, small_tables: Any) -> None:
+def test_a_cluster_in_one_page(lake: Lake, tmp_path: Path, local_shop: Any, small_tables: Any) -> None:
     lake.add_quarantine("small", "a", refused("unknown_state", 30_000))
     lake.add_quarantine("small", "b", refused("unreadable_number", 2))
     docs = tmp_path / "data_docs" / "small" / "jobs"
     docs.mkdir(parents=True)
     (docs / "index.html").write_text("")
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1), by="ann")
-    seen = look(tmp_path, shop.uri)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1), by="ann")
+    seen = look(tmp_path, local_shop.uri)
     assert seen.problem is None
     assert sum(seen.jobs_by_day.values()) == len(small_tables.jobs)
     assert list(seen.jobs_by_day) == sorted(seen.jobs_by_day)
@@ -75,9 +75,9 @@ def test_a_cluster_in_one_page(lake: Lake, tmp_path: Path, shop: Any, small_tabl
     assert states["Days to learn from"] == states["Monitored"] == StepState.MISSING
 
 
-def test_a_cluster_of_which_there_is_nothing_is_said(lake: Lake, tmp_path: Path, shop: Any) -> None:
+def test_a_cluster_of_which_there_is_nothing_is_said(lake: Lake, tmp_path: Path, local_shop: Any) -> None:
     with pytest.raises(NotFoundError, match="Clusters with jobs: small"):
-        look(tmp_path, shop.uri, "other")
+        look(tmp_path, local_shop.uri, "other")
 
 
 def test_a_registry_that_does_not_answer_leaves_the_data(lake: Lake, tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def test_training_registers_a_version_that_then_predicts(tmp_path: Path, network
 # In simulation ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("the experiments")
 def test_predictions_of_a_model_come_from_the_others_alone(profiles) -> None:
     solo = profiles.solo
     before = unseen_predictions(solo)

@@ -99,7 +99,7 @@ def test_pairs_of_one_model_hold_nothing_out_and_fill_the_space() -> None:
     assert ranked(Uncertainty(first_pairs=1), known, rest) == [each.task for each in filled]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("the experiments")
 def test_an_order_sees_nothing_of_what_it_has_not_measured() -> None:
     pool = np.arange(len(MEASURED.tasks))
     chosen = replay(MEASURED, pool, Uncertainty(), 80)
@@ -118,7 +118,7 @@ def test_a_replay_takes_from_its_pool_only_and_nothing_twice() -> None:
         assert len(replay(MEASURED, pool, order, 33)) == 33
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("the experiments")
 def test_a_study_has_a_row_for_each_order_and_number_of_pairs(tmp_path: Path) -> None:
     rows = compare_orders(
         FOUND.solo,
@@ -141,7 +141,7 @@ def test_a_study_has_a_row_for_each_order_and_number_of_pairs(tmp_path: Path) ->
     assert (tmp_path / "images" / "curves.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.thorough("the experiments")
 def test_the_judge_is_perfect_where_nothing_is_new() -> None:
     """Speeds that follow from the features alone, learned from all of them: (almost) no error is left."""
     fitted, _ = fit_pairwise(FOUND.solo, FOUND.pairs, PackingSettings(kind="pairwise"))
