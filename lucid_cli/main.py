@@ -7,7 +7,6 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
-from typer import rich_utils
 
 from foundation.disk_errors import disk_error
 from foundation.errors import LucidError, ReleaseRefusedError
@@ -99,6 +98,8 @@ def main() -> None:
     try:
         code = typer.main.get_command(app)(standalone_mode=False)
     except UsageError as error:
+        from typer import rich_utils  # half of this module's time to import
+
         rich_utils.rich_format_error(error)
         raise SystemExit(ERROR) from None
     except (KeyboardInterrupt, typer.Abort):
