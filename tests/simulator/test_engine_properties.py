@@ -64,7 +64,7 @@ def test_capacity_gangs_and_work(name, workload):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(jobs=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 100)), min_size=1, max_size=60))
 def test_fifo_on_one_gpu_is_lindleys_recursion(jobs):
     """W(n+1) = max(0, W(n) + S(n) - A(n+1)): the closed form of the single-server queue."""
@@ -82,7 +82,7 @@ def test_fifo_on_one_gpu_is_lindleys_recursion(jobs):
     assert result.jobs["queuing_delay_s"].tolist() == waits
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     servers=st.integers(2, 9),
     jobs=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 100)), min_size=1, max_size=60),
@@ -106,7 +106,7 @@ def test_fifo_of_single_gpu_jobs_is_the_k_server_queue(servers, jobs):
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(workload=workloads())
 def test_srtf_without_overheads_is_never_beaten_on_one_gpu(workload):
     """Schrage: on one server SRTF minimises the mean completion time."""
