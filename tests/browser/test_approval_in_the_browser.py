@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
+from tests.browser.driver import expect
 from tests.browser.filling import CLUSTER, LIVE, REFUSED, WAITING
 from tests.browser.installation import Installation
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 from cluster_logs.slurm_words import EXPORT_COMMAND
+from tests.browser.driver import expect
 from tests.browser.filling import HOSTILE
 
 HEADER = (

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from playwright.sync_api import expect
-
+from tests.browser.driver import expect
 from tests.browser.filling import CLUSTER, LIVE
 
 

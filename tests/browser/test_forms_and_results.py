@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
 
 from lucid_airflow import form_fields
 from tests.browser.conftest import Visits
+from tests.browser.driver import Page, expect
 from tests.browser.filling import CLUSTER, REFUSED
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.browser.conftest import Visits
+from tests.browser.driver import expect
 from tests.browser.filling import CLUSTER, HOSTILE, REFUSED
 from tests.browser.installation import Installation
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import expect
 
+from tests.browser.driver import expect
 from tests.browser.filling import CLUSTER, LIVE, REFUSED, WAITING
 from tests.browser.installation import Installation
 

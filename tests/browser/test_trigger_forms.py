@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
+from tests.browser.driver import expect
 from tests.dag_bundles import DAGS
 
 WAITS_FOR = {

@@ -5,8 +5,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import expect
 
+from tests.browser.driver import expect
 from tests.browser.filling import CLUSTER
 from tests.pipeline.what_if.what_if_results import HOSTILE, RUN_ID
 

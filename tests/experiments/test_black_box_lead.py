@@ -5,7 +5,6 @@ import pytest
 
 from experiments.model_quality.black_box_lead import JobGroup, TaughtTable, black_box_lead
 
-pytest.importorskip("lightgbm")
 TAUGHT, TESTED = 3_000, 1_000
 
 

@@ -91,7 +91,9 @@ def test_a_message_has_the_same_fields_in_both(name: str) -> None:
 
 
 def test_the_generated_module_is_that_of_the_protobuf_file(tmp_path: Path) -> None:
-    protoc = pytest.importorskip("grpc_tools.protoc")
+    protoc = pytest.importorskip(
+        "grpc_tools.protoc", reason="protobuf's compiler is not installed (make install-test-all)"
+    )
     proto = "live_scheduler/service/scheduler.proto"
     assert protoc.main(["protoc", f"--proto_path={ROOT}", f"--python_out={tmp_path}", proto]) == 0
     made = "live_scheduler/service/scheduler_pb2.py"

@@ -47,7 +47,6 @@ def test_raw_columns_number_ids_as_they_appear(jobs: pd.DataFrame) -> None:
 
 @pytest.mark.reference
 def test_on_venus_their_black_box_gives_its_known_error(throughput_settings, monkeypatch) -> None:
-    pytest.importorskip("lightgbm")
     # Only the black box is looked at; the additive models beside it take most of the time and shall not.
     monkeypatch.setattr(authors_recipes, "THROUGHPUT_INTERACTIONS", 0)
     monkeypatch.setattr(authors_recipes, "THROUGHPUT_BAGS", 2)

@@ -59,8 +59,7 @@ def test_causal_statistics_beat_raw_ids_and_squared_seconds_go_below_zero(
 @of_experiments
 def test_helios_mixes_its_rolling_estimate_with_trees(comparison: DurationComparison) -> None:
     said = comparison.estimates
-    trees = "lightgbm" if "lightgbm" in said else "rf"
-    expected = 0.1 * said["helios_rolling"] + 0.9 * said[trees]
+    expected = 0.1 * said["helios_rolling"] + 0.9 * said["lightgbm"]
     np.testing.assert_allclose(said["helios_mix_causal"], np.maximum(expected, 1.0))
     assert (said["helios_mix"] != said["helios_mix_shipped"]).any()
     assert (said[["helios_mix", "helios_mix_shipped"]] >= 1.0).all(axis=None)

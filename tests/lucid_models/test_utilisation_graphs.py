@@ -328,7 +328,7 @@ def test_work_grows_with_the_batch_and_parameters_do_not(tmp_path: Path, batch: 
 
 
 def test_multiply_accumulates_agree_with_another_library(tmp_path: Path) -> None:
-    tool = pytest.importorskip("onnx_tool")
+    tool = pytest.importorskip("onnx_tool", reason="onnx-tool is not installed (make install-test-all)")
     model = small_network()
     ours = read_graph_features(saved(tmp_path, model))
     graph = tool.Model(model).graph
