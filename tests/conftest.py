@@ -459,7 +459,7 @@ class ReleaseShop:
 
         versions = {"packing": number, "throughput": number, "duration": number}
         if cluster != "small":
-            versions |= self._models_of(cluster, number)
+            versions |= self.lend_models(cluster, number)
         built = build_release(
             tracking_uri=self.uri, cluster=cluster, versions=versions, settings=settings or {"gss": 2}
         )
@@ -467,8 +467,8 @@ class ReleaseShop:
         record_verdict(tracking_uri=self.uri, cluster=cluster, version=built.version, verdict=verdict)
         return built.version
 
-    def _models_of(self, cluster: str, number: int) -> dict[str, int]:
-        """The same models once more, as another cluster's; returns their versions."""
+    def lend_models(self, cluster: str, number: int, *, synthetic: bool = True) -> dict[str, int]:
+        """Register the models of jobs once more, as another cluster's; returns kind -> version."""
         from lucid_models.registry import Registry
 
         registry = Registry(self.uri)
@@ -480,7 +480,7 @@ class ReleaseShop:
                 model.name,
                 known.source,
                 model.run_id,
-                {**model.tags, "cluster": cluster},
+                {**model.tags, "cluster": cluster, "synthetic_logs": str(synthetic).lower()},
                 description="test",
                 model_id=known.source.removeprefix("models:/"),
             )

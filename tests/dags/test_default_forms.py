@@ -36,31 +36,10 @@ REQUIRED = {
     "ingest_logs": {"cluster": "synthetic-venus", "source_format": "synthetic:helios-venus"},
     "rollback_release": {"reason": "a test"},
 }
-# How much is done, for a test's patience; what it is about is left as the form has it.
-SIZES: dict[str, dict[str, Any]] = {
-    "profile_workloads": {"workloads": "ResNet50/ImageNet/64/*,PPO", "most_pairs": 1},
-    "search_pareto_front": {
-        "rounds": 1,
-        "round_size": 3,
-        "jobs_per_sample": 60,
-        "samples": 1,
-        "held_out_samples": 1,
-        "preference": ["JCT:avg", "unfairness:avg"],
-        "pick": "c1",
-    },
-    "tune_system": {
-        "rounds": 0,
-        "search_days": 4,
-        "validation_days": 3,
-        "blocks": 2,
-        "search": {"profiling_limit_s": [60, 600], "sharing": ["none"]},
-    },
-}
 
 
 def run_form(dag_bag: Any, dag_id: str) -> Any:
-    dag = dag_bag.dags[dag_id]
-    return dag.test(run_conf={**REQUIRED.get(dag_id, {}), **SIZES.get(dag_id, {})})
+    return dag_bag.dags[dag_id].test(run_conf=REQUIRED.get(dag_id, {}))
 
 
 def test_every_dag_is_tried() -> None:

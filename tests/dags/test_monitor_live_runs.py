@@ -9,7 +9,7 @@ import pytest
 from cluster_logs.lake import Lake
 from lucid_models.releases.lifecycle import build_release, publish_release
 from pipeline.validation.held_out_days import record_held_out
-from tests.conftest import ReleaseShop, forget_monitoring, register_small_models, small_jobs
+from tests.conftest import ReleaseShop, forget_monitoring, small_jobs
 from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -133,7 +133,7 @@ def test_the_clock_retrains_every_cluster_that_has_a_release(lake: Path, shop: R
     }
     table = Lake(str(lake / "lake"))
     table.write_jobs("other", table.read_jobs("small"))
-    register_small_models(shop.uri, shop.files, "other")
+    shop.lend_models("other", 1)
     for cluster in ("small", "other"):
         record_held_out(shop.uri, build_release(tracking_uri=shop.uri, cluster=cluster), 1)
     operator = ResolveTrainingOperator(task_id="resolve_inputs", asset=JOB_TABLE)

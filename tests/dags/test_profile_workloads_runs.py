@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from pipeline.profiling.profile_store import read_profile_set
+from pipeline.profiling.profile_store import read_profile_set, write_profile_set
 from profiler_jobs.devices import opening
 from profiler_jobs.devices.device import RunOutcome
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
-from tests.conftest import ReleaseShop, register_small_models, small_jobs
+from profiler_jobs.profile_table import ProfileSet
+from tests.conftest import ReleaseShop, small_jobs, small_profiles
 from tests.dags.run_facts import silent_tasks
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -107,7 +108,12 @@ def test_the_whole_way_from_a_form_to_an_event(dag_bag: Any, lake: Path) -> None
     ]
 
 
-def test_configurations_alone_are_kept_and_announce_nothing(dag_bag: Any, lake: Path) -> None:
+def test_configurations_alone_announce_nothing_and_pairs_later_retrain_the_packing_model_alone(
+    dag_bag: Any, lake: Path, shop: ReleaseShop
+) -> None:
+    from lucid_models.registry import Registry
+    from lucid_models.releases.lifecycle import show_release
+
     run = dag_bag.dags["profile_workloads"].test(run_conf=form(pairs=False))
     found = states(run)
     assert found["measure_pairs"] == ["skipped"]
@@ -120,55 +126,8 @@ def test_configurations_alone_are_kept_and_announce_nothing(dag_bag: Any, lake: 
     found = states(run)
     assert found["measure_solos"] == ["skipped"]  # the lake has them
     assert found["measure_pairs"] == ["success"]
-    assert len(events_of(run)) == 1
 
-
-def test_a_task_that_dies_is_tried_again_and_measures_what_is_left(
-    dag_bag: Any, lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs: list[str] = []
-
-    class Dying(SimulatedGpu):
-        def run(self, job_types: Any, *arguments: Any, **options: Any) -> RunOutcome:
-            runs.append(" + ".join(job_type.name for job_type in job_types))
-            if len(runs) == 4:
-                raise OSError("the worker died")
-            return super().run(job_types, *arguments, **options)
-
-    monkeypatch.setattr(opening, "open_device", lambda name: Dying(0))
-    dag = dag_bag.dags["profile_workloads"]
-    monkeypatch.setattr(dag.get_task("measure_solos"), "retry_delay", timedelta(0))
-    run = dag.test(run_conf=form(pairs=False))
-    (task,) = [task for task in run.get_task_instances() if task.task_id == "measure_solos"]
-    assert (str(task.state), task.try_number) == ("success", 2)
-    assert len(runs) == 6
-    assert runs.count(runs[3]) == 2, "only what had no result was measured again"
-    assert len(set(runs)) == 5
-
-
-def test_measured_profiles_refuse_the_simulated_device_before_anything_runs(dag_bag: Any, lake: Path) -> None:
-    from pipeline.profiling.profile_store import write_profile_set
-    from profiler_jobs.profile_table import ProfileSet
-    from tests.conftest import small_profiles
-
-    solo, pairs = small_profiles()
-    real = ProfileSet(solo.assign(simulated=False), pairs.assign(simulated=False))
-    write_profile_set(str(lake), "small", real)
-    run = dag_bag.dags["profile_workloads"].test(run_conf=form())
-    found = states(run)
-    assert found["plan_solos"] == ["failed"]
-    assert str(run.state) == "failed"
-    assert not (lake / TABLE).exists()
-    assert len(read_profile_set(str(lake), "small").solo) == 12
-
-
-def test_new_measurements_retrain_the_packing_model_alone(
-    dag_bag: Any, lake: Path, shop: ReleaseShop
-) -> None:
-    from lucid_models.registry import Registry
-    from lucid_models.releases.lifecycle import show_release
-
-    (event,) = events_of(dag_bag.dags["profile_workloads"].test(run_conf=form(repeats=4)))
+    (event,) = events_of(run)
     asked = {key: value for key, value in event[1].items() if key != "lake_uri"}
     run = dag_bag.dags["retrain_models"].test(run_conf=asked)
     assert states(run) == {
@@ -196,14 +155,50 @@ def test_new_measurements_retrain_the_packing_model_alone(
     assert announced["version"] == challenger.version
 
 
+def test_a_task_that_dies_is_tried_again_and_measures_what_is_left(
+    dag_bag: Any, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+
+    class Dying(SimulatedGpu):
+        def run(self, job_types: Any, *arguments: Any, **options: Any) -> RunOutcome:
+            runs.append(" + ".join(job_type.name for job_type in job_types))
+            if len(runs) == 4:
+                raise OSError("the worker died")
+            return super().run(job_types, *arguments, **options)
+
+    monkeypatch.setattr(opening, "open_device", lambda name: Dying(0))
+    dag = dag_bag.dags["profile_workloads"]
+    monkeypatch.setattr(dag.get_task("measure_solos"), "retry_delay", timedelta(0))
+    run = dag.test(run_conf=form(pairs=False))
+    (task,) = [task for task in run.get_task_instances() if task.task_id == "measure_solos"]
+    assert (str(task.state), task.try_number) == ("success", 2)
+    assert len(runs) == 6
+    assert runs.count(runs[3]) == 2, "only what had no result was measured again"
+    assert len(set(runs)) == 5
+
+
+def test_measured_profiles_refuse_the_simulated_device_before_anything_runs(dag_bag: Any, lake: Path) -> None:
+    solo, pairs = small_profiles()
+    real = ProfileSet(solo.assign(simulated=False), pairs.assign(simulated=False))
+    write_profile_set(str(lake), "small", real)
+    run = dag_bag.dags["profile_workloads"].test(run_conf=form())
+    found = states(run)
+    assert found["plan_solos"] == ["failed"]
+    assert str(run.state) == "failed"
+    assert not (lake / TABLE).exists()
+    assert len(read_profile_set(str(lake), "small").solo) == 12
+
+
 def test_by_simulated_measurements_no_jobs_of_a_real_cluster_share_gpus(
     dag_bag: Any, lake: Path, shop: ReleaseShop
 ) -> None:
     from lucid_models.releases.lifecycle import publish_release, record_verdict, show_release
 
-    register_small_models(shop.uri, shop.files, "real", synthetic=False)
+    shop.lend_models("real", 1, synthetic=False)
     fill(lake, "real")
-    assert str(dag_bag.dags["profile_workloads"].test(run_conf=form(cluster="real")).state) == "success"
+    solo, pairs = small_profiles()
+    write_profile_set(str(lake), "real", ProfileSet(solo, pairs))
     run = dag_bag.dags["retrain_models"].test(
         run_conf={"cluster": "real", "models": ["packing"], "hold_out_days": None, "as_of": None}
     )

@@ -4,6 +4,7 @@ champion.
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
+from lucid_models.releases.building import MODEL_NAMES
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, show_release
 from lucid_models.releases.optional_parts import PartSettings
+from lucid_models.waits import training
 from lucid_models.waits.job_queue import read_job_queue
-from lucid_models.waits.training import train_waits
 from pipeline.release.release_settings import pinned_waits
+from pipeline.training import model_training
 from tests.conftest import ReleaseShop
 from tests.dags.run_facts import note_of, silent_tasks, states_of
 from tests.lucid_models.job_queues import make_queue_jobs
@@ -36,20 +39,34 @@ def later_tests_see_no_wait_model(shop: ReleaseShop) -> Iterator[None]:
         MlflowClient(shop.uri).delete_registered_model(MODEL)
 
 
+@pytest.fixture(autouse=True)
+def quick_trainings(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
+    """Wait models learn in few rounds; the packing model is handed over as the shop has it."""
+    train_model = model_training.train_model
+
+    def train(*, model: str, **asked: Any) -> dict[str, Any]:
+        if model == "waits":
+            return train_model(model=model, **asked)
+        name = MODEL_NAMES[model]
+        return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}, "remarks": []}
+
+    monkeypatch.setattr(model_training, "train_model", train)
+    monkeypatch.setattr(training, "train_waits", partial(training.train_waits, settings=FAST_WAITS))
+
+
+def make_jobs_wait(lake: Path) -> None:
+    table = Lake(str(lake))
+    (source,) = table.read_jobs("small")["source_file"].unique()
+    table.write_jobs("small", make_queue_jobs(8).assign(source_file=source))
+
+
 def test_a_release_that_answers_about_waits_gets_the_newest_model(
     dag_bag: Any, small_lake: Path, shop: ReleaseShop
 ) -> None:
-    table = Lake(str(small_lake))
-    (source,) = table.read_jobs("small")["source_file"].unique()
-    table.write_jobs("small", make_queue_jobs(8).assign(source_file=source))
+    make_jobs_wait(small_lake)
     until = datetime(2020, 4, 20, tzinfo=UTC)
-    train_waits(
-        log=read_job_queue(str(small_lake), "small", until, 28),
-        source="the lake",
-        cluster="small",
-        tracking_uri=shop.uri,
-        settings=FAST_WAITS,
-    )
+    log = read_job_queue(str(small_lake), "small", until, 28)
+    training.train_waits(log=log, source="the lake", cluster="small", tracking_uri=shop.uri)
     common: dict[str, Any] = {"tracking_uri": shop.uri, "cluster": "small"}
     champion = build_release(**common, parts=PartSettings(waits=pinned_waits({})))
     verdict: dict[str, Any] = {"approved": True, "sentence": "No loss was found.", "objective": {}}
@@ -75,9 +92,7 @@ def test_a_release_that_answers_about_waits_gets_the_newest_model(
 def test_a_form_puts_a_wait_model_into_the_first_release_of_a_cluster(
     dag_bag: Any, small_lake: Path, shop: ReleaseShop
 ) -> None:
-    table = Lake(str(small_lake))
-    (source,) = table.read_jobs("small")["source_file"].unique()
-    table.write_jobs("small", make_queue_jobs(8).assign(source_file=source))
+    make_jobs_wait(small_lake)
     form = {"cluster": "small", "models": ["packing"], "hold_out_days": 1}
     run = dag_bag.dags["retrain_models"].test(run_conf=form)
     assert states_of(run)["train_waits"] == {"skipped"}

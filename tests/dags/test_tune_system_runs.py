@@ -137,41 +137,12 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     )
 
 
-def test_changed_thresholds_bring_a_packing_model_of_their_own(lake: Path, shop: ReleaseShop) -> None:
-    from dataclasses import replace
-
-    from lucid_models.releases.lifecycle import load_release_models, show_release
-    from pipeline.release.release_settings import pinned_settings
-    from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
-    from pipeline.search.tuning.local import run_study
-    from pipeline.search.tuning.proposal import propose
-    from pipeline.search.tuning.study import TuningSpec
-
-    base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
-    current = current_release(shop.uri, "small")
-    assert current.release == base  # nothing is published: the newest
-    with pytest.raises(BadInputError, match="Hold out fewer days"):
-        plan_around(
-            current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**{**asked(), "hold_out_days": 2})
-        )
-    study = plan_around(current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**asked()))
-    run_study(study, trials=0)
-    proposal = propose(study)
-    proposal = replace(proposal, changes={**proposal.changes, "medium_from": {"from": 0.85, "to": 0.8}})
-    built = build_challenger(study, proposal, tracking_uri=shop.uri)
-    assert build_challenger(study, proposal, tracking_uri=shop.uri).version == built.version
-    old = show_release(tracking_uri=shop.uri, cluster="small", version=base)
-    assert built.models["packing"] != old.models["packing"]
-    assert built.models["throughput"] == old.models["throughput"]
-    model = load_release_models(tracking_uri=shop.uri, cluster="small", version=built.version).packing
-    assert (model.settings.medium_from, model.settings.tiny_above) == (0.8, 0.95)
-    assert model.settings == replace(current.packing, medium_from=0.8)
-
-
-def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
+def test_a_tuned_release_is_judged_on_days_that_tuned_nothing_and_new_thresholds_bring_their_packing_model(
     lake: Path, shop: ReleaseShop
 ) -> None:
-    from lucid_models.releases.lifecycle import publish_release, show_release
+    from dataclasses import replace
+
+    from lucid_models.releases.lifecycle import load_release_models, publish_release, show_release
     from pipeline.release.release_settings import pinned_settings
     from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
     from pipeline.search.tuning.local import run_study
@@ -181,12 +152,18 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     from pipeline.validation.release_validation import validate_release
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
+    assert current_release(shop.uri, "small").release == base  # nothing is published: the newest
     publish_release(tracking_uri=shop.uri, cluster="small", version=base)
     current = current_release(shop.uri, "small")
-    study = plan_around(current, lake_uri=str(lake), cluster="small", spec=TuningSpec(**asked()))
+    of_cluster = {"lake_uri": str(lake), "cluster": "small"}
+    with pytest.raises(BadInputError, match="Hold out fewer days"):
+        plan_around(current, **of_cluster, spec=TuningSpec(**{**asked(), "hold_out_days": 2}))
+    study = plan_around(current, **of_cluster, spec=TuningSpec(**asked()))
     run_study(study, trials=0)
-    built = build_challenger(study, propose(study), tracking_uri=shop.uri)
-    where = {"lake_uri": str(lake), "cluster": "small", "tracking_uri": shop.uri}
+    proposal = propose(study)
+
+    built = build_challenger(study, proposal, tracking_uri=shop.uri)
+    where = {**of_cluster, "tracking_uri": shop.uri}
     with pytest.raises(BadInputError, match="judged on what it has seen"):
         validate_release(**where, held_out=HeldOutDays(2))
     verdict = validate_release(**where, held_out=HeldOutDays(1)).verdict
@@ -197,6 +174,16 @@ def test_the_gate_judges_a_tuned_release_and_only_on_days_that_tuned_nothing(
     assert judged is not None
     assert judged["approved"] == verdict.approved
     assert show_release(tracking_uri=shop.uri, cluster="small").version == base
+
+    proposal = replace(proposal, changes={**proposal.changes, "medium_from": {"from": 0.85, "to": 0.8}})
+    built = build_challenger(study, proposal, tracking_uri=shop.uri)
+    assert build_challenger(study, proposal, tracking_uri=shop.uri).version == built.version
+    old = show_release(tracking_uri=shop.uri, cluster="small", version=base)
+    assert built.models["packing"] != old.models["packing"]
+    assert built.models["throughput"] == old.models["throughput"]
+    model = load_release_models(tracking_uri=shop.uri, cluster="small", version=built.version).packing
+    assert (model.settings.medium_from, model.settings.tiny_above) == (0.8, 0.95)
+    assert model.settings == replace(current.packing, medium_from=0.8)
 
 
 def test_settings_that_are_no_better_end_well_and_build_nothing(
