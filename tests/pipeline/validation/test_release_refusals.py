@@ -98,13 +98,12 @@ def test_a_sound_release_shows_each_models_error_beside_a_naive_one(world: World
     assert "run_time_estimates_beside_naive | passed" in (tmp_path / "verdict.md").read_text()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-def test_unusable_forecasts_are_refused_by_name(world: World, tmp_path: Path, bad: float) -> None:
+def test_unusable_forecasts_are_refused_by_name(world: World, tmp_path: Path) -> None:
     sound = world.release.throughput.scorer("submitted_gpus")
 
     def spoil(counts: Any, first_bin_s: int) -> np.ndarray:
         forecast = sound.predict_series(counts, first_bin_s)
-        forecast[-3] = bad
+        forecast[-5:-2] = [np.nan, np.inf, -1.0]
         return np.asarray(forecast)
 
     spoilt = SimpleNamespace(features=sound.features, predict_series=spoil)
@@ -116,7 +115,7 @@ def test_unusable_forecasts_are_refused_by_name(world: World, tmp_path: Path, ba
     verdict = validate(world, tmp_path, release)
     assert not verdict.approved
     assert "gpu_forecasts_usable" in failed(verdict)
-    assert constraint(verdict, "gpu_forecasts_usable").challenger == 1.0
+    assert constraint(verdict, "gpu_forecasts_usable").challenger == 3.0
     assert constraint(verdict, "job_forecasts_usable").passed is True
 
 

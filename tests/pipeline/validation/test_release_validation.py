@@ -118,15 +118,16 @@ def test_reversed_estimates_are_refused(world: World, tmp_path: Path) -> None:
     assert (tmp_path / "verdict.md").read_text().startswith("# Refused")
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 0.0])
-def test_unusable_estimates_are_refused_by_name(world: World, tmp_path: Path, bad: float) -> None:
+def test_unusable_estimates_are_refused_by_name(world: World, tmp_path: Path) -> None:
     def spoil(estimate_s: np.ndarray) -> np.ndarray:
-        return np.where(np.arange(estimate_s.size) == 7, bad, estimate_s)
+        spoilt = estimate_s.copy()
+        spoilt[7:11] = [np.nan, np.inf, -1.0, 0.0]
+        return spoilt
 
     verdict = validate(world, tmp_path, believing(world, spoil))
     assert not verdict.approved
     assert [c.name for c in verdict.failed] == ["estimates_finite_and_positive"]
-    assert "1 of " in verdict.failed[0].sentence
+    assert "4 of " in verdict.failed[0].sentence
     assert "challenger" not in [row["policy"] for row in verdict.policies]
     assert Verdict.from_dict(json.loads((tmp_path / "verdict.json").read_text())) == verdict
 
