@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -73,8 +74,12 @@ def count_bins(jobs: pd.DataFrame) -> pd.DataFrame:
     return bins[bins["bin_start"] < END].reset_index(drop=True)
 
 
+@cache
 def watched_cluster(seed: int, virtual_clusters: int = 2) -> WatchedCluster:
-    """Make the log and learn from it: validation on the training window's tail, then the final fit."""
+    """Make the log and learn from it: validation on the training window's tail, then the final fit.
+
+    Made once a process; nobody may change it.
+    """
     jobs = synthesize("helios-venus", TRAINED_DAYS + LIVE_DAYS, seed).jobs
     busiest = jobs["virtual_cluster"].value_counts().index
     kept = sorted(busiest[8 : 8 + virtual_clusters])

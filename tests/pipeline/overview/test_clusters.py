@@ -21,8 +21,8 @@ def lake(tmp_path: Path, small_tables: Any) -> Lake:
 
 
 @pytest.fixture
-def look(lake: Lake, tmp_path: Path, shop: Any) -> Any:
-    def read(tracking_uri: str = shop.uri) -> Overview:
+def look(lake: Lake, tmp_path: Path, local_shop: Any) -> Any:
+    def read(tracking_uri: str = local_shop.uri) -> Overview:
         return read_overview(
             tracking_uri=tracking_uri,
             lake_uri=str(tmp_path / "lake"),
@@ -38,10 +38,10 @@ def only(seen: Overview) -> ClusterAtAGlance:
     return cluster
 
 
-def test_a_removed_cluster_leaves_nothing(look: Any, shop: Any, tmp_path: Path) -> None:
-    version = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=version)
-    note_removal(shop.uri, "small")
+def test_a_removed_cluster_leaves_nothing(look: Any, local_shop: Any, tmp_path: Path) -> None:
+    version = local_shop.approved(1)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=version)
+    note_removal(local_shop.uri, "small")
     assert only(look()).live, "it has jobs: it was brought back"
     remove_cluster(str(tmp_path / "lake"), "small")
     assert look().clusters == []
@@ -57,11 +57,11 @@ def test_a_cluster_says_what_it_lacks_and_which_form_brings_it(look: Any) -> Non
 
 
 def test_the_live_release_says_who_decided_and_the_challenger_what_is_in_its_way(
-    look: Any, shop: Any
+    look: Any, local_shop: Any
 ) -> None:
-    first = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=first, by="ann", because="better")
-    second = build_release(tracking_uri=shop.uri, cluster="small", settings={"gss": 1}).version
+    first = local_shop.approved(1)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=first, by="ann", because="better")
+    second = build_release(tracking_uri=local_shop.uri, cluster="small", settings={"gss": 1}).version
     cluster = only(look())
     assert cluster.live is not None
     assert cluster.live.decision is not None
@@ -72,15 +72,15 @@ def test_the_live_release_says_who_decided_and_the_challenger_what_is_in_its_way
     assert [missing.dag_id for missing in cluster.missing][-2:] == ["validate_release", "monitor_live"]
 
     verdict = {"approved": False, "sentence": "Refused: <b>slower</b>."}
-    record_verdict(tracking_uri=shop.uri, cluster="small", version=second, verdict=verdict)
+    record_verdict(tracking_uri=local_shop.uri, cluster="small", version=second, verdict=verdict)
     cluster = only(look())
     assert cluster.challenger is not None
     assert (cluster.challenger.verdict, cluster.challenger.sentence) == ("refused", "Refused: <b>slower</b>.")
 
-    third = shop.approved(2)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=third, by="ben")
+    third = local_shop.approved(2)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=third, by="ben")
     assert only(look()).previous == first
-    rollback_release(tracking_uri=shop.uri, cluster="small", by="cat", because="slow")
+    rollback_release(tracking_uri=local_shop.uri, cluster="small", by="cat", because="slow")
     cluster = only(look())
     assert cluster.live is not None
     assert cluster.live.decision is not None

@@ -13,15 +13,15 @@ from pipeline.overview.release_page import ReleasePage, read_release_page
 QUEUING = "virtual_cluster,jobs,challenger,fifo\r\n'=vc1,20,1.5,30\r\nvc2,10,0,2\r\n"
 
 
-def page(shop: Any, version: int) -> ReleasePage:
-    return read_release_page(tracking_uri=shop.uri, cluster="small", version=version)
+def page(local_shop: Any, version: int) -> ReleasePage:
+    return read_release_page(tracking_uri=local_shop.uri, cluster="small", version=version)
 
 
-def test_what_a_person_weighs_before_a_release_goes_live(shop: Any, tmp_path: Path) -> None:
-    first = shop.approved(1)
-    publish_release(tracking_uri=shop.uri, cluster="small", version=first, by="ann")
-    second = build_release(tracking_uri=shop.uri, cluster="small", settings={"gss": 1}).version
-    unjudged = page(shop, second)
+def test_what_a_person_weighs_before_a_release_goes_live(local_shop: Any, tmp_path: Path) -> None:
+    first = local_shop.approved(1)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=first, by="ann")
+    second = build_release(tracking_uri=local_shop.uri, cluster="small", settings={"gss": 1}).version
+    unjudged = page(local_shop, second)
     assert unjudged.release.verdict is None
     assert unjudged.obstacles
     assert (unjudged.live, unjudged.before, unjudged.versions) == (False, first, [second, first])
@@ -29,9 +29,9 @@ def test_what_a_person_weighs_before_a_release_goes_live(shop: Any, tmp_path: Pa
     (tmp_path / "queuing_by_virtual_cluster.csv").write_text(QUEUING)
     verdict = {"approved": True, "sentence": "Faster.", "constraints": [], "policies": []}
     record_verdict(
-        tracking_uri=shop.uri, cluster="small", version=second, verdict=verdict, artifacts_dir=tmp_path
+        tracking_uri=local_shop.uri, cluster="small", version=second, verdict=verdict, artifacts_dir=tmp_path
     )
-    judged = page(shop, second)
+    judged = page(local_shop, second)
     assert judged.release.verdict is not None
     assert judged.release.verdict["sentence"] == "Faster."
     assert not judged.obstacles
@@ -40,26 +40,26 @@ def test_what_a_person_weighs_before_a_release_goes_live(shop: Any, tmp_path: Pa
         {"virtual_cluster": "=vc1", "jobs": 20.0, "challenger": 1.5, "fifo": 30.0},
         {"virtual_cluster": "vc2", "jobs": 10.0, "challenger": 0.0, "fifo": 2.0},
     ]
-    publish_release(tracking_uri=shop.uri, cluster="small", version=second)
-    live = page(shop, second)
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=second)
+    live = page(local_shop, second)
     assert (live.live, live.before, live.obstacles) == (True, first, [])
-    assert page(shop, first).queuing is None, "its verdict was kept without"
+    assert page(local_shop, first).queuing is None, "its verdict was kept without"
 
 
-def test_a_release_that_a_person_turned_down_says_who_and_why(shop: Any) -> None:
-    version = shop.approved(1)
-    assert page(shop, version).turned_down is None
+def test_a_release_that_a_person_turned_down_says_who_and_why(local_shop: Any) -> None:
+    version = local_shop.approved(1)
+    assert page(local_shop, version).turned_down is None
     reject_release(
-        tracking_uri=shop.uri, cluster="small", version=version, by="ann", because="not on a Friday"
+        tracking_uri=local_shop.uri, cluster="small", version=version, by="ann", because="not on a Friday"
     )
-    turned_down = page(shop, version).turned_down
+    turned_down = page(local_shop, version).turned_down
     assert turned_down is not None
     assert (turned_down.kind, turned_down.by, turned_down.because) == ("rejection", "ann", "not on a Friday")
-    publish_release(tracking_uri=shop.uri, cluster="small", version=version, by="ben")
-    assert page(shop, version).live, "a rejection is no verdict"
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=version, by="ben")
+    assert page(local_shop, version).live, "a rejection is no verdict"
 
 
-def test_a_release_that_is_not_there_is_said_with_those_that_are(shop: Any) -> None:
-    version = shop.approved(1)
+def test_a_release_that_is_not_there_is_said_with_those_that_are(local_shop: Any) -> None:
+    version = local_shop.approved(1)
     with pytest.raises(NotFoundError, match=rf"no release 99.*\b{version}\b"):
-        page(shop, 99)
+        page(local_shop, 99)

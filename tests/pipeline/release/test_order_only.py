@@ -18,18 +18,22 @@ VERSIONS = {"packing": 1, "throughput": 1, "duration": 1}
 
 
 @pytest.fixture
-def of_real_log(shop: Any) -> Iterator[Any]:
+def of_real_log(local_shop: Any) -> Iterator[Any]:
     """Models of simulated profiles and of a real log."""
-    registry = Registry(shop.uri)
+    registry = Registry(local_shop.uri)
     for kind in ("throughput", "duration"):
         registry.set_version_tag(f"lucid-{kind}", 1, "synthetic_logs", "false")
-    yield shop
+    yield local_shop
     for kind in ("throughput", "duration"):
         registry.set_version_tag(f"lucid-{kind}", 1, "synthetic_logs", "true")
 
 
-def decide(shop: Any, settings: dict[str, Any], policy: str = DEFAULT_POLICY, **more: Any) -> DecidedSharing:
-    return decide_sharing(settings, policy, tracking_uri=shop.uri, cluster="small", versions=VERSIONS, **more)
+def decide(
+    local_shop: Any, settings: dict[str, Any], policy: str = DEFAULT_POLICY, **more: Any
+) -> DecidedSharing:
+    return decide_sharing(
+        settings, policy, tracking_uri=local_shop.uri, cluster="small", versions=VERSIONS, **more
+    )
 
 
 def test_a_log_without_measured_gpus_gets_a_release_that_orders_and_goes_live(of_real_log: Any) -> None:
@@ -60,8 +64,8 @@ def test_other_settings_that_a_person_named_stay_beside_it(of_real_log: Any) -> 
     assert (decided.settings["sharing"], decided.settings["profiling_nodes"]) == ("none", 3)
 
 
-def test_jobs_share_where_a_person_allows_it_and_on_made_logs(shop: Any) -> None:
-    assert decide(shop, pinned_settings()).sentence == ""
+def test_jobs_share_where_a_person_allows_it_and_on_made_logs(local_shop: Any) -> None:
+    assert decide(local_shop, pinned_settings()).sentence == ""
 
 
 def test_tuning_lets_no_job_share_that_did_not(of_real_log: Any) -> None:

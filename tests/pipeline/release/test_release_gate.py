@@ -18,38 +18,38 @@ from pipeline.release.release_gate import read_verdict
 from tests.conftest import ReleaseShop
 
 
-def never_judged(shop: ReleaseShop) -> int:
-    return build_release(tracking_uri=shop.uri, cluster="small").version
+def never_judged(local_shop: ReleaseShop) -> int:
+    return build_release(tracking_uri=local_shop.uri, cluster="small").version
 
 
-def refused(shop: ReleaseShop) -> int:
-    version = shop.approved(1)
+def refused(local_shop: ReleaseShop) -> int:
+    version = local_shop.approved(1)
     verdict = {"approved": False, "sentence": "JCT rose by 4 %."}
-    record_verdict(tracking_uri=shop.uri, cluster="small", version=version, verdict=verdict)
+    record_verdict(tracking_uri=local_shop.uri, cluster="small", version=version, verdict=verdict)
     return version
 
 
-def rolled_back(shop: ReleaseShop) -> int:
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(2))
-    rollback_release(tracking_uri=shop.uri, cluster="small")
-    return show_release(tracking_uri=shop.uri, cluster="small", alias="challenger").version
+def rolled_back(local_shop: ReleaseShop) -> int:
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(2))
+    rollback_release(tracking_uri=local_shop.uri, cluster="small")
+    return show_release(tracking_uri=local_shop.uri, cluster="small", alias="challenger").version
 
 
-def damaged(shop: ReleaseShop) -> int:
-    version = shop.approved(1)
-    run_id = show_release(tracking_uri=shop.uri, cluster="small", version=version).run_id
-    next((shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/duration.json")).unlink()
+def damaged(local_shop: ReleaseShop) -> int:
+    version = local_shop.approved(1)
+    run_id = show_release(tracking_uri=local_shop.uri, cluster="small", version=version).run_id
+    next((local_shop.server.folder / "artifacts").rglob(f"{run_id}/artifacts/release/duration.json")).unlink()
     return version
 
 
-def simulated_for_a_real_log(shop: ReleaseShop) -> int:
-    registry = Registry(shop.uri)
+def simulated_for_a_real_log(local_shop: ReleaseShop) -> int:
+    registry = Registry(local_shop.uri)
     logs = [("lucid-throughput", 1), ("lucid-duration", 1)]
     for name, version in logs:
         registry.set_version_tag(name, version, "synthetic_logs", "false")
     try:
-        return shop.approved(1)
+        return local_shop.approved(1)
     finally:
         for name, version in logs:
             registry.set_version_tag(name, version, "synthetic_logs", "true")
@@ -66,23 +66,25 @@ def simulated_for_a_real_log(shop: ReleaseShop) -> int:
     ],
 )
 def test_what_publication_would_refuse_is_said_before_a_person_is_asked(
-    shop: ReleaseShop, spoil: Callable[[ReleaseShop], int], said: str
+    local_shop: ReleaseShop, spoil: Callable[[ReleaseShop], int], said: str
 ) -> None:
-    version = spoil(shop)
+    version = spoil(local_shop)
     for asked in (None, version):  # by hand with an empty form, and by the event of a verdict
-        before = read_verdict(tracking_uri=shop.uri, cluster="small", version=asked)
+        before = read_verdict(tracking_uri=local_shop.uri, cluster="small", version=asked)
         assert not before["approved"]
         assert before["reason"].startswith(f"Release {version} of cluster small is refused: ")
         assert said in before["reason"]
         assert said in before["summary"]
     with pytest.raises(LucidError) as caught:
-        publish_release(tracking_uri=shop.uri, cluster="small")
+        publish_release(tracking_uri=local_shop.uri, cluster="small")
     assert str(caught.value) in before["reason"]
 
 
-def test_a_person_is_told_what_is_live_which_is_newer_and_the_change_against_it(shop: ReleaseShop) -> None:
-    small: dict[str, Any] = {"tracking_uri": shop.uri, "cluster": "small"}
-    old, new = shop.approved(1), shop.approved(2)
+def test_a_person_is_told_what_is_live_which_is_newer_and_the_change_against_it(
+    local_shop: ReleaseShop,
+) -> None:
+    small: dict[str, Any] = {"tracking_uri": local_shop.uri, "cluster": "small"}
+    old, new = local_shop.approved(1), local_shop.approved(2)
 
     def judge(version: int, champion: int | None) -> None:
         verdict = {
@@ -116,10 +118,10 @@ def test_a_person_is_told_what_is_live_which_is_newer_and_the_change_against_it(
 
 
 def test_a_form_that_names_another_live_release_is_refused_before_a_person_is_asked(
-    shop: ReleaseShop,
+    local_shop: ReleaseShop,
 ) -> None:
-    publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
-    asked = {"tracking_uri": shop.uri, "cluster": "small", "version": shop.approved(2)}
+    publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
+    asked = {"tracking_uri": local_shop.uri, "cluster": "small", "version": local_shop.approved(2)}
     assert read_verdict(**asked, replaces=1)["approved"]
     expired = read_verdict(**asked, replaces=0)
     assert not expired["approved"]
@@ -127,11 +129,11 @@ def test_a_form_that_names_another_live_release_is_refused_before_a_person_is_as
 
 
 def test_an_approved_release_is_asked_about_and_one_rolled_back_if_a_person_names_it(
-    shop: ReleaseShop,
+    local_shop: ReleaseShop,
 ) -> None:
-    version = rolled_back(shop)
-    named = read_verdict(tracking_uri=shop.uri, cluster="small", version=version, named=True)
+    version = rolled_back(local_shop)
+    named = read_verdict(tracking_uri=local_shop.uri, cluster="small", version=version, named=True)
     assert named["approved"]
     assert named["summary"].startswith("**No loss was found.**")
-    assert publish_release(tracking_uri=shop.uri, cluster="small", version=version).version == version
-    assert read_verdict(tracking_uri=shop.uri, cluster="small")["approved"]
+    assert publish_release(tracking_uri=local_shop.uri, cluster="small", version=version).version == version
+    assert read_verdict(tracking_uri=local_shop.uri, cluster="small")["approved"]
