@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> Path:
     lake = Lake(str(tmp_path / "lake"))
-    lake.write_jobs("tiny", small_jobs(200))
+    lake.write_jobs("tiny", small_jobs(60))
     nodes = {"virtual_cluster": ["vc"], "nodes": [3], "gpus_per_node": [8], "date": [None]}
     lake.write_nodes("tiny", pd.DataFrame(nodes))
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
@@ -50,7 +50,7 @@ def test_a_form_gets_answers_a_page_an_index_and_a_run(dag_bag: Any, state: Path
 def test_the_form_asks_what_loans_save_where_the_lake_has_an_inference_load(
     dag_bag: Any, state: Path, tmp_path: Path
 ) -> None:
-    begin = small_jobs(200)["submit_time"].min().floor("5min")
+    begin = small_jobs(60)["submit_time"].min().floor("5min")
     times = pd.date_range(begin, periods=500, freq="5min")
     load = {"time": times, "usage": 0.3, "servers": 5, "gap": False, "origin": "synthetic"}
     Lake(str(tmp_path / "lake")).write_inference_load("tiny", pd.DataFrame(load))
