@@ -180,7 +180,7 @@ def estimated(
 
 
 @given(cut=st.integers(400, 899), times=st.floats(0.1, 9.0))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 def test_what_comes_later_changes_no_estimate(
     fortnight: pd.DataFrame, estimated: tuple[QssfRules, NDArray[np.float64]], cut: int, times: float
 ) -> None:

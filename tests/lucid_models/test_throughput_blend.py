@@ -168,7 +168,7 @@ def test_a_model_of_before_forecasts_as_it_did() -> None:
 
 @pytest.mark.parametrize("scale", [1, 100_000])
 @pytest.mark.parametrize("weights", WEIGHTS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(first=st.integers(144 * 8, 144 * 14))
 def test_the_day_after_a_day_of_zeros_is_forecast_at_the_usual_level(
     fitted, large, scale: int, weights, first: int

@@ -79,10 +79,9 @@ def test_models_trained_on_shuffled_targets_are_not_promoted_however_lucky(
         assert not verdict.approved
         assert name in failed(verdict)
         assert name.replace("_", " ") in verdict.sentence
-    for champion in (None, world.release):
-        verdict = validate(world, tmp_path / "all", lucky, champion=champion)
-        assert not verdict.approved
-        assert {"run_time_estimates_beside_naive", "sharing_scores_beside_naive"} <= set(failed(verdict))
+    verdict = validate(world, tmp_path / "all", lucky, champion=world.release)
+    assert not verdict.approved
+    assert {"run_time_estimates_beside_naive", "sharing_scores_beside_naive"} <= set(failed(verdict))
 
 
 def test_a_sound_release_shows_each_models_error_beside_a_naive_one(world: World, tmp_path: Path) -> None:
