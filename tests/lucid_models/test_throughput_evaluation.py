@@ -14,7 +14,7 @@ from lucid_models.evaluation.throughput import (
 )
 from lucid_models.throughput.model import ThroughputSettings
 
-pytestmark = pytest.mark.slow
+of_experiments = pytest.mark.thorough("the experiments")
 
 TEST_DAYS = 8
 FAST = ThroughputSettings(
@@ -59,6 +59,7 @@ def comparison(table: pd.DataFrame) -> ThroughputComparison:
     return measured(table)
 
 
+@of_experiments
 def test_everybody_takes_part_on_the_same_bins(comparison: ThroughputComparison) -> None:
     rows = {row["model"]: row for row in comparison.rows}
     assert {
@@ -83,12 +84,14 @@ def test_everybody_takes_part_on_the_same_bins(comparison: ThroughputComparison)
     assert rows["zero"]["worse_by_low"] > 0
 
 
+@of_experiments
 def test_published_predictions_are_aligned_by_time(comparison: ThroughputComparison) -> None:
     """They came shuffled; two too many is an error of two."""
     row = next(row for row in comparison.rows if row["model"] == "lucid_published")
     assert (row["mae"], row["fit_s"], row["predict_ms"]) == (pytest.approx(2.0), None, None)
 
 
+@of_experiments
 def test_the_future_moves_no_forecast(table: pd.DataFrame, comparison: ThroughputComparison) -> None:
     """Bins from one in the second test week on are ruined; what was forecast before they were known stays."""
     bins = len(table)
@@ -101,16 +104,16 @@ def test_the_future_moves_no_forecast(table: pd.DataFrame, comparison: Throughpu
     assert not before.iloc[untouched:].equals(again.iloc[untouched:])
 
 
+@of_experiments
 def test_leads_are_named_and_never_mixed(table: pd.DataFrame) -> None:
     published = read_published(published_of(table))
     rivals = throughput_rivals(trained=False, published=published)
     rows = compare_throughput(table, test_days=2, leads=("g1",), rivals=rivals, settings=FAST).rows
     assert {row["lead"] for row in rows} == {"g1"}
     assert "lucid_published" not in {row["model"] for row in rows}  # they are of lead g5
-    with pytest.raises(BadInputError, match="lead 'h1'"):
-        evaluate_throughput(table, leads=("h1",), settings=FAST)
 
 
+@of_experiments
 def test_what_does_not_fit_is_refused(table: pd.DataFrame) -> None:
     whole = published_of(table)
     assert read_published(whole).cover(table, 3)
@@ -128,5 +131,10 @@ def test_what_does_not_fit_is_refused(table: pd.DataFrame) -> None:
         read_published(whole.drop(columns="pred_gpu_num"))
     with pytest.raises(BadInputError, match=r"have 2020.* twice"):
         read_published(pd.concat([whole, whole.iloc[:1]]))
+
+
+def test_an_unknown_lead_and_a_table_without_days_to_learn_from_are_refused(table: pd.DataFrame) -> None:
+    with pytest.raises(BadInputError, match="lead 'h1'"):
+        evaluate_throughput(table, leads=("h1",), settings=FAST)
     with pytest.raises(BadInputError, match="nothing is left to learn from"):
         evaluate_throughput(table, test_days=14, settings=FAST)

@@ -28,7 +28,7 @@ from pipeline.search.tuning.space import SearchSpace, search_space, thresholds_r
 from pipeline.search.tuning.study import TuningSpec, TuningStudy, load_study, plan_study
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
-from tests.command_line import Lucid, Shell
+from tests.command_line import Lucid
 from tests.conftest import small_profiles
 from tests.small_cluster import CLUSTER, FAST, make_jobs
 from tests.waiting import wait_until
@@ -423,9 +423,9 @@ def test_the_command_tunes_and_goes_on(lucid: Lucid, lake: str, tmp_path: Path) 
     assert said.json["executed"] == said.json["trials"] > 10
     assert isinstance(said.json["proposed"], bool)
     assert said.json["release"] is None
-    again = Shell(tmp_path, f"sqlite:///{tmp_path / 'mlflow.db'}").document(*map(str, words[:-1]))
-    assert again["executed"] == 0
-    assert again["sentence"] == said.json["sentence"]
+    again = lucid(*map(str, words))
+    assert again.json["executed"] == 0
+    assert again.json["sentence"] == said.json["sentence"]
     people = lucid(*map(str, words[:-1]))
     assert said.json["sentence"].split(".")[0][:40] in people.out
     table = pd.read_csv(tmp_path / "out" / "sensitivity.csv")
