@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-zoo clean
+.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
 
 install: .venv/installed
 
@@ -60,10 +60,13 @@ test: install  ## Every behaviour that a user meets, without a server that pip d
 test-quick: install  ## The inner loop: tests of some seconds, without servers, on two cores
 	$(BIN)/pytest -q -n 2 --tier quick
 
-test-all: test test-rest  ## Every test: `make test`, then what it leaves out
+test-all: test test-rest test-pythons  ## Every test: `make test`, then what it leaves out, and other Pythons
 
 test-rest: install-test-all  ## What the last run left out, or skipped for want of what has been installed since
 	$(BIN)/pytest -q -n 4 --rest
+
+test-pythons: install  ## The wheel on each of Python 3.11 to 3.14 that is here: the client alone, the live scheduler with its tests
+	$(BIN)/python -m tests.pythons
 
 lint: install-lint  ## Check style, types and import rules, and what the tree itself must be (checks/)
 	$(BIN)/ruff check .
@@ -124,6 +127,9 @@ lock:  ## Lock what pyproject.toml declares; UPGRADE=--upgrade takes newer versi
 	$(call lock-beside,lint,pyproject.toml --extra lint)
 	$(call lock-image,airflow,pyproject.toml --extra production)
 	$(call lock-image,mlflow,docker/mlflow.in)
+
+lock-pythons:  ## Lock the live scheduler and the tools of its tests, for every Python from 3.11
+	$(RESOLVE) $(UPGRADE) --universal pyproject.toml --extra live --group pythons --output-file requirements-pythons.lock
 
 lock-zoo:  ## Lock what `make install-zoo` adds; uv must find PyTorch's build for the CPU (UV_FIND_LINKS)
 	echo torch==2.13.0+cpu | $(call lock-beside,zoo,- experiments/pyproject.toml --extra zoo --no-emit-package lucid-mlops)

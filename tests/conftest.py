@@ -307,9 +307,14 @@ def fill_small_lake(root: Path) -> None:
     write_profile_set(str(root), "small", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
 
 
+SMALL_KINDS = ("packing", "throughput", "duration")
+
+
 @pytest.fixture(scope="session")
 def small_model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Kind -> two saved models that differ, fitted on small data."""
+    if saved := os.environ.get("LUCID_SMALL_MODELS"):  # where nothing can be fitted (tests/pythons.py)
+        return {kind: [Path(saved) / seed / f"{kind}.json" for seed in "01"] for kind in SMALL_KINDS}
     return built_once(tmp_path_factory, "small-models", save_small_models)
 
 
@@ -325,7 +330,7 @@ def save_small_models(folder: Path) -> dict[str, list[Path]]:
 
     fast = BoostingSettings(bags=2, max_rounds=40, max_bins=32)
     solo, pairs = small_profiles()
-    found: dict[str, list[Path]] = {"packing": [], "throughput": [], "duration": []}
+    found: dict[str, list[Path]] = {kind: [] for kind in SMALL_KINDS}
     for seed in (0, 1):
         documents = {
             "packing": PackingAnalyzeModel(PackingSettings(min_samples_leaf=2 + seed))

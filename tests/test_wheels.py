@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = (
-    *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
-    *("local_stack", "pipeline", "lucid_cli", "plugins/lucid_airflow", "experiments"),
-)
+from tests.wheels import ROOT, build_wheel, tracked
+
 NOT_INSTALLED = {"experiments/pyproject.toml", "experiments/setup.py"}
-BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 # From the wheel, beside the product as it is here: the tree's modules are imported by all other tests.
 IMPORT_ALL = """
 import importlib, pathlib, sys
@@ -35,30 +31,12 @@ print("all imported")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """Both wheels, built from a copy of what is tracked, and unpacked side by side."""
-    source, wheels, site = (tmp_path_factory.mktemp(name) for name in ("source", "wheels", "site"))
-    for name in tracked():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, source / name)
-    for project in (source, source / "experiments"):
-        subprocess.run(
-            [sys.executable, "-c", BUILD, wheels], cwd=project, check=True, capture_output=True, timeout=120
-        )
-    for wheel in wheels.glob("*.whl"):
-        with zipfile.ZipFile(wheel) as file:
+    """Both wheels, unpacked side by side."""
+    wheels, site = (tmp_path_factory.mktemp(name) for name in ("wheels", "site"))
+    for project in (ROOT, ROOT / "experiments"):
+        with zipfile.ZipFile(build_wheel(project, wheels)) as file:
             file.extractall(site)
     return site
-
-
-def tracked() -> list[str]:
-    done = subprocess.run(
-        ["git", "ls-files", "pyproject.toml", "README.md", *PACKAGES],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return [name for name in done.stdout.splitlines() if (ROOT / name).exists()]
 
 
 def test_every_file_of_a_package_is_in_its_wheel(installed):

@@ -20,9 +20,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 
+from live_scheduler import kubernetes
+
 Json = dict[str, Any]
 RECORDED = Path(__file__).with_name("recorded")
-RBAC = Path("live_scheduler/kubernetes/rbac.yaml")
+RBAC = Path(kubernetes.__file__).parent / "rbac.yaml"
 TOKEN = "a-service-account-token"
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads"
 

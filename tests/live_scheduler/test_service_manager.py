@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from live_scheduler import slurm
 from live_scheduler.client import ClientStatus
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
@@ -14,7 +15,7 @@ from live_scheduler.live_view import LiveView
 from live_scheduler.service_manager import ServiceManager
 from live_scheduler.slurm import adapter
 
-UNITS = Path("live_scheduler/slurm")
+UNITS = Path(slurm.__file__).parent
 STATUS = ClientStatus(
     alias="champion",
     mode="following",
