@@ -144,8 +144,8 @@ class Bench:
         live = self._environment(python, "live", "[live]", "--group", f"{ROOT / 'pyproject.toml'}:pythons")
         left_out = [f"--ignore=tests/live_scheduler/{name}" for name in LEFT_OUT]
         tests = self._run(
-            live, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/live_scheduler",
-            *left_out, *(() if slow else ("--tier", "quick")),
+            live, "-m", "pytest", "-q", "-n", "2" if slow else "0", "-p", "no:cacheprovider",
+            "tests/live_scheduler", *left_out, *(() if slow else ("--tier", "quick")),
         )  # fmt: skip
         numpy = self._run(client, "-c", "import numpy; print(numpy.__version__)").stdout.strip()
         last = re.sub(r" in [\d.]+s.*", "", (tests.stdout.strip().splitlines() or [""])[-1]).strip("= ")
@@ -167,8 +167,10 @@ class Bench:
         return made
 
     def _run(self, python: Path, *command: str | Path) -> "subprocess.CompletedProcess[str]":
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"LUCID_SMALL_MODELS": str(self.models), "PYTHONDONTWRITEBYTECODE": "1"}
+        # Compiled once, not by each process that a test starts.
+        unset = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+        environment = {name: value for name, value in os.environ.items() if name not in unset}
+        environment |= {"LUCID_SMALL_MODELS": str(self.models)}
         return subprocess.run(
             [python, *command], cwd=self.tree, env=environment, capture_output=True, text=True, timeout=1_800
         )
