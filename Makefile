@@ -55,7 +55,7 @@ slurm-down:  ## Stop it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m tests.slurm.standing_slurm down $(SLURM_DIR); fi
 
 test: install  ## Every behaviour that a user meets, without a server that pip does not bring (10 minutes on two cores)
-	$(BIN)/pytest -q -n 4 --tier usual  # for two cores: many wait for real servers more than they work (tests/running_order.py)
+	$(BIN)/pytest -q -n 3 --tier usual  # for two cores: some wait for real servers more than they work (tests/running_order.py)
 
 test-quick: install  ## The inner loop: tests of some seconds, without servers, on two cores
 	$(BIN)/pytest -q -n 2 --tier quick

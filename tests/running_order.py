@@ -1,7 +1,7 @@
 """Which test files share a process, and which run first.
 
-Four processes share two cores: half of the time a process waits for a real server, so files that wait and
-files that compute begin side by side, the longest first: a file that takes long says so (`pytest.mark.slow`).
+More processes than cores: part of the time a process waits for a real server, so files that wait and files
+that compute begin side by side, the longest first: a file that takes long says so (`pytest.mark.slow`).
 Files that use the same server of the session run in one process, or each process would start a server of its
 own.
 """

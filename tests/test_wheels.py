@@ -44,6 +44,7 @@ def test_every_file_of_a_package_is_in_its_wheel(installed):
     assert not [name for name in files if not (installed / name).exists()]
 
 
+@pytest.mark.thorough("the experiments")
 @pytest.mark.slow
 def test_every_module_of_the_experiments_is_imported_from_their_wheel(installed, tmp_path):
     shutil.copytree(installed / "experiments", tmp_path / "experiments")

@@ -29,6 +29,7 @@ ONLY_IN_ALL = {
     "browser": "Chromium",
     "end_to_end": "the whole stack",
     "experiments": "the experiments",
+    "harness": "how the tests themselves run",
     "slurm": "Slurm",
 }
 # Fixture that starts such a server in other folders -> the server.

@@ -62,6 +62,7 @@ def test_a_log_of_hostile_names(lucid: Lucid, hostile_log: Path, tmp_path: Path)
     assert "var(" not in light + dark
 
 
+@pytest.mark.thorough("a second process")
 def test_the_same_log_gives_the_same_bytes(lucid: Lucid, hostile_log: Path, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
     asked = ("characterise", "--jobs", hostile_log, "--format", "helios", "--out")

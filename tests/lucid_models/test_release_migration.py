@@ -95,6 +95,7 @@ def aliases(uri: str) -> dict[str, dict[str, int]]:
     return {cluster: Registry(uri).aliases(release_name(cluster)) for cluster in EXPECTED}
 
 
+@pytest.mark.thorough("over HTTP what others show in a file")
 def test_each_clusters_releases_are_copied_with_their_verdicts(shop: Any, tmp_path: Path) -> None:
     uri = make_old(shop, tmp_path / "old")
     for asked in (

@@ -55,6 +55,7 @@ def test_the_hours_follow_the_day_and_bounds_widen(
     assert outlook.mean[0] == pytest.approx(scorer.predict_series(series.usage, round(series.start_s))[-1])
 
 
+@pytest.mark.thorough("many draws")
 def test_a_bound_holds_about_as_often_as_it_says(
     series: InferenceSeries, scorer: InferenceLoadScorer
 ) -> None:

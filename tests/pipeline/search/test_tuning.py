@@ -103,6 +103,7 @@ def whole(lake: str, tmp_path_factory: pytest.TempPathFactory) -> TuningStudy:
     return study
 
 
+@pytest.mark.thorough("several processes, as for Pareto fronts")
 def test_the_same_trials_whatever_the_number_of_workers(
     lake: str, whole: TuningStudy, tmp_path: Path
 ) -> None:
