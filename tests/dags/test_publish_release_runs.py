@@ -153,7 +153,30 @@ def test_a_refused_release_looks_refused_and_says_why(
     assert registry["published"] == []
 
 
-def test_a_rejection_is_kept_with_the_release_and_told(monkeypatch: pytest.MonkeyPatch, registry) -> None:
+ANN = {"responded_by_user": {"id": "ann", "name": "Ann"}, "params_input": {"reason": "not on a Friday"}}
+
+
+@pytest.mark.parametrize(
+    ("response", "by", "because", "sentence"),
+    [
+        (ANN, "Ann", "not on a Friday", "turned down by Ann: not on a Friday"),
+        (
+            {"responded_by_user": None, "params_input": {}},
+            "nobody",
+            "no answer in time counts as a rejection",
+            "turned down: no answer in time counts as a rejection",
+        ),
+    ],
+    ids=["by a person", "by silence"],
+)
+def test_a_rejection_is_kept_with_the_release_and_told(
+    response: dict[str, Any],
+    by: str,
+    because: str,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    registry,
+) -> None:
     from airflow.providers.standard.operators.hitl import ApprovalOperator
 
     from lucid_models.releases import decisions
@@ -162,19 +185,14 @@ def test_a_rejection_is_kept_with_the_release_and_told(monkeypatch: pytest.Monke
     monkeypatch.setattr(decisions, "reject_release", lambda **said: kept.append(said))
 
     def answer(task: Any, context: Any) -> Any:
-        user = {"id": "ann", "name": "Ann"}
-        said = {"chosen_options": ["Reject"], "params_input": {"reason": "not on a Friday"}}
-        return task.execute_complete(
-            context, {**said, "responded_by_user": user, "responded_at": datetime.now(UTC)}
-        )
+        rejected = {"chosen_options": ["Reject"], "responded_at": datetime.now(UTC)}
+        return task.execute_complete(context, {**rejected, **response})
 
     monkeypatch.setattr(ApprovalOperator, "execute", answer)
     monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "true")
     run = publish_dag().test(run_conf=FORM)
     assert states(run)["publish_release"] == "skipped"
     about = {"tracking_uri": "http://127.0.0.1:1", "cluster": "small", "version": 7}
-    assert kept == [{**about, "by": "Ann", "because": "not on a Friday"}]
-    assert result_of(run, "request_approval")["sentence"] == (
-        "Release 7 of small was turned down by Ann: not on a Friday"
-    )
+    assert kept == [{**about, "by": by, "because": because}]
+    assert result_of(run, "request_approval")["sentence"] == f"Release 7 of small was {sentence}"
     assert registry["published"] == []

@@ -49,8 +49,9 @@ class RequestApprovalOperator(ApprovalOperator):
 
             cluster, version = str(self.cluster), int(self.version)
             by, because = decided_by(context, event)
-            if not event.get("responded_by_user"):
-                by, because = "nobody", "no answer in time counts as one"
+            answered = bool(event.get("responded_by_user"))
+            if not answered:
+                by, because = "nobody", "no answer in time counts as a rejection"
             with as_airflow_errors(context):
                 reject_release(
                     tracking_uri=settings.tracking_uri(),
@@ -59,8 +60,8 @@ class RequestApprovalOperator(ApprovalOperator):
                     by=by,
                     because=because,
                 )
-            why = f": {because}" if because else ""
-            sentence = f"Release {version} of {cluster} was turned down by {by}{why}"
+            why = f" by {by}{f': {because}' if because else ''}" if answered else f": {because}"
+            sentence = f"Release {version} of {cluster} was turned down{why}"
             tell(context, sentence, outcome=RunOutcome.REFUSED, release=(cluster, version))
         elif "error" not in event:
             by, because = decided_by(context, event)
