@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.float_sums import add_in_order
 from lucid_models.bin_finder import BinFinder, bin_of
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, rows_to_score
 
@@ -109,7 +110,7 @@ class AdditiveScorer:
 
     def score_one(self, values: Sequence[float]) -> float:
         """Score of one row on the scale of the link; added up as `score` does, so equal to the last bit."""
-        return sum(self.contributions_one(values), start=self.intercept)
+        return add_in_order(self.contributions_one(values), self.intercept)
 
     def importances(self) -> NDArray[np.float64]:
         """Mean absolute score of each term over the training rows (the usual global importance)."""

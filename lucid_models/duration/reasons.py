@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.job_facts import KnownFrom
+from foundation.float_sums import add_in_order
 from foundation.human_times import human_duration, time_ago
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.amounts import Scale, counted, logarithmic_mean, moves
@@ -184,7 +185,7 @@ def _accounts(
         if told.offset:
             effects.append((f"what jobs of its {told.group} lately took", False, told.offset))
         total = math.log(estimate_s / history.usual_s)
-        effects.append(("other similar jobs", True, total - sum([effect for _, _, effect in effects])))
+        effects.append(("other similar jobs", True, total - add_in_order(effect for _, _, effect in effects)))
         per_effect_s = logarithmic_mean(estimate_s, history.usual_s)
         parts = [Part(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects]
         yield DurationAccount(estimate_s, history, new, tuple(parts))

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from foundation.float_sums import add_in_order
 from lucid_models.additive_scorer import AdditiveScorer
 
 
@@ -51,7 +52,7 @@ def explain_additive_row(
     return {
         "prediction": prediction,
         "intercept": scorer.intercept,
-        "score": scorer.intercept + sum(contributions),
+        "score": add_in_order(contributions, scorer.intercept),
         "link": scorer.link,
         "terms": [
             {

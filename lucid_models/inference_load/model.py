@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from cluster_logs.inference_series import InferenceSeries
+from foundation.float_sums import add_in_order
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.inference_load.features import LEVEL, ewma
 from lucid_models.inference_load.fitting import LoadSettings, fit_load_scorer
@@ -87,7 +88,7 @@ class InferenceLoadModel(ScorerModel[InferenceLoadScorer]):
             "model": self.kind,
             **explained,
             "intercept": intercept,
-            "score": intercept + sum(term["contribution"] for term in terms),
+            "score": add_in_order((term["contribution"] for term in terms), intercept),
             "terms": sorted(terms, key=lambda term: -abs(term["contribution"])),
             "unit": _UNIT,
             "score_unit": _UNIT,

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import pandas as pd
 
+from foundation.float_sums import add_in_order
 from lucid_models.duration.rival_estimates import (
     UNKNOWN_S,
     Floats,
@@ -92,14 +93,14 @@ class RollingEstimator:
 
     def _mean(self, keys: Sequence[Hashable]) -> float | None:
         ended = [self._ended[key] for key in keys if key in self._ended]
-        return sum(one.sum_s for one in ended) / sum(one.jobs for one in ended) if ended else None
+        return add_in_order(one.sum_s for one in ended) / sum(one.jobs for one in ended) if ended else None
 
     def _decayed(self, keys: Sequence[Hashable]) -> float | None:
         """Return the decayed mean; of several names, weighted by their numbers of jobs."""
         ended = [self._ended[key] for key in keys if key in self._ended]
         if not ended:
             return None
-        return sum(one.decayed_s * one.jobs for one in ended) / sum(one.jobs for one in ended)
+        return add_in_order(one.decayed_s * one.jobs for one in ended) / sum(one.jobs for one in ended)
 
 
 def rolling_estimates_s(jobs: pd.DataFrame, rules: QssfRules = PUBLISHED) -> Floats:

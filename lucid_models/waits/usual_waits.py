@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from foundation.float_sums import add_in_order
 from lucid_models.groups import Floats
 
 USUAL_WAIT = "usual_wait_of_alike"
@@ -35,5 +36,5 @@ def leaning_terms(explained: dict[str, Any], usual: float, share: float) -> dict
     if all(term["term"] != USUAL_WAIT for term in terms):
         terms.append({"term": USUAL_WAIT, "values": [usual], "contribution": drawn})
     terms.sort(key=lambda term: -abs(term["contribution"]))
-    score = explained["intercept"] + sum(term["contribution"] for term in terms)
+    score = add_in_order((term["contribution"] for term in terms), explained["intercept"])
     return explained | {"score": score, "terms": terms}
