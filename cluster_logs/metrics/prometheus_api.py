@@ -128,9 +128,7 @@ def scraped_series(
     first, last = between
     asked = f"{selector}[{round((last - first) * 1000)}ms]"
     where = f"{query.url}: {asked} at {_moment(last)}"
-    parameters = {"query": asked, "time": f"{last:.3f}", "timeout": f"{query.timeout_s:.0f}s"}
-    document = _answer(client, f"{query.url.rstrip('/')}/api/v1/query", parameters, where, sleep)
-    return list(series_of_response(document, where))
+    return _ask(client, query, "query", {"query": asked, "time": f"{last:.3f}"}, where, sleep)
 
 
 def range_series(
@@ -146,15 +144,8 @@ def range_series(
     """
     first, last = piece
     where = f"{query.url}: {asked} from {_moment(first)} to {_moment(last)}"
-    parameters = {
-        "query": asked,
-        "start": f"{first:.3f}",
-        "end": f"{last:.3f}",
-        "step": f"{query.step_s:.3f}",
-        "timeout": f"{query.timeout_s:.0f}s",
-    }
-    document = _answer(client, f"{query.url.rstrip('/')}/api/v1/query_range", parameters, where, sleep)
-    return list(series_of_response(document, where))
+    span = {"start": f"{first:.3f}", "end": f"{last:.3f}", "step": f"{query.step_s:.3f}"}
+    return _ask(client, query, "query_range", {"query": asked, **span}, where, sleep)
 
 
 def open_client(query: RangeQuery, environment: Mapping[str, str] = os.environ) -> BoundedClient:
@@ -162,6 +153,19 @@ def open_client(query: RangeQuery, environment: Mapping[str, str] = os.environ) 
     credentials = _credentials(environment)
     refuse_readable_secret(query.url, "The Prometheus", secret=bool(credentials))
     return BoundedClient(limits=AnswerLimits(MOST_BYTES, query.timeout_s), **credentials)
+
+
+def _ask(
+    client: BoundedClient,
+    query: RangeQuery,
+    endpoint: str,
+    parameters: Mapping[str, str],
+    where: str,
+    sleep: Callable[[float], None],
+) -> list[Series]:
+    address = f"{query.url.rstrip('/')}/api/v1/{endpoint}"
+    parameters = {**parameters, "timeout": f"{query.timeout_s:.0f}s"}
+    return list(series_of_response(_answer(client, address, parameters, where, sleep), where))
 
 
 def _answer(
