@@ -13,19 +13,17 @@ from tests.built_once import built_once
 @pytest.fixture(scope="session")
 def metadata_database(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Airflow's database, for tests that run tasks."""
-    _copy(built_once(tmp_path_factory, "airflow-database", _make_database), DATABASE)
+    _copy(built_once(tmp_path_factory, "airflow-database", _make_database) / DATABASE.name, DATABASE)
     from airflow.models import import_all_models
 
     import_all_models()
 
 
-def _make_database(folder: Path) -> Path:
+def _make_database(folder: Path) -> None:
     from airflow.utils.db import initdb
 
     initdb()
-    made = folder / DATABASE.name
-    _copy(DATABASE, made)
-    return made
+    _copy(DATABASE, folder / DATABASE.name)
 
 
 def _copy(database: Path, to: Path) -> None:

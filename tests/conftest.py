@@ -313,13 +313,18 @@ SMALL_KINDS = ("packing", "throughput", "duration")
 @pytest.fixture(scope="session")
 def small_model_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
     """Kind -> two saved models that differ, fitted on small data."""
-    if saved := os.environ.get("LUCID_SMALL_MODELS"):  # where nothing can be fitted (tests/pythons.py)
-        return {kind: [Path(saved) / seed / f"{kind}.json" for seed in "01"] for kind in SMALL_KINDS}
-    return built_once(tmp_path_factory, "small-models", save_small_models)
+    saved = os.environ.get("LUCID_SMALL_MODELS")  # where nothing can be fitted (tests/pythons.py)
+    folder = Path(saved) if saved else built_once(tmp_path_factory, "small-models", save_small_models)
+    return saved_small_models(folder)
 
 
-def save_small_models(folder: Path) -> dict[str, list[Path]]:
-    """Fit and save two models of each kind; returns kind -> their files."""
+def saved_small_models(folder: Path) -> dict[str, list[Path]]:
+    """Kind -> the files that `save_small_models` wrote."""
+    return {kind: [folder / seed / f"{kind}.json" for seed in "01"] for kind in SMALL_KINDS}
+
+
+def save_small_models(folder: Path) -> None:
+    """Fit two models of each kind and save them as SEED/KIND.json."""
     from lucid_models.boosting import BoostingSettings
     from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
     from lucid_models.model_format import save_model
@@ -330,7 +335,6 @@ def save_small_models(folder: Path) -> dict[str, list[Path]]:
 
     fast = BoostingSettings(bags=2, max_rounds=40, max_bins=32)
     solo, pairs = small_profiles()
-    found: dict[str, list[Path]] = {kind: [] for kind in SMALL_KINDS}
     for seed in (0, 1):
         documents = {
             "packing": PackingAnalyzeModel(PackingSettings(min_samples_leaf=2 + seed))
@@ -350,10 +354,7 @@ def save_small_models(folder: Path) -> dict[str, list[Path]]:
         }
         for kind, document in documents.items():
             (folder / str(seed)).mkdir(exist_ok=True)
-            path = folder / str(seed) / f"{kind}.json"
-            save_model(document, path)
-            found[kind].append(path)
-    return found
+            save_model(document, folder / str(seed) / f"{kind}.json")
 
 
 def register_small_models(
@@ -552,7 +553,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """The small cluster and a release of it; who writes to its lake copies it first."""
     from tests.small_cluster import make_world  # models: for the tests that need them
 
-    return built_once(tmp_path_factory, "world", make_world)
+    return make_world(tmp_path_factory.mktemp("lake"))
 
 
 @pytest.fixture(scope="session")

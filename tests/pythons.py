@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from experiments.pages import publish
-from tests.conftest import MlflowServer, ReleaseShop, register_small_models, save_small_models
+from tests.conftest import (
+    MlflowServer,
+    ReleaseShop,
+    register_small_models,
+    save_small_models,
+    saved_small_models,
+)
 from tests.wheels import build_wheel
 
 ROOT = Path(__file__).parents[1]
@@ -113,7 +119,8 @@ class Bench:
         self.wheel = build_wheel(ROOT, folder / "wheels")
         self.models = folder / "models"
         self.models.mkdir()
-        files = save_small_models(self.models)
+        save_small_models(self.models)
+        files = saved_small_models(self.models)
         self.tree = folder / "tree"
         self.tree.mkdir()
         shutil.copytree(ROOT / "tests", self.tree / "tests", ignore=shutil.ignore_patterns("__pycache__"))

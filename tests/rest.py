@@ -57,10 +57,8 @@ def keep_rest(config: pytest.Config, items: list[pytest.Item]) -> None:
             f"{OPTION} runs what an earlier run left, and none ended here: run `make test`."
         )
     ran, skipped = Tier[last["tier"].upper()], set(last["skipped"])
-    kept = [
-        item for item in items
-        if tier_of(item) > ran or {item.nodeid, item.nodeid.partition("::")[0]} & skipped
-    ]  # fmt: skip
-    left = set(items) - set(kept)
-    config.hook.pytest_deselected(items=[item for item in items if item in left])
-    items[:] = kept
+
+    def was_left(item: pytest.Item) -> bool:
+        return tier_of(item) > ran or not skipped.isdisjoint({item.nodeid, item.nodeid.partition("::")[0]})
+
+    tiers.keep(config, items, was_left)

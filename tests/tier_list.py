@@ -1,11 +1,11 @@
 """`python -m tests.tier_list --write docs/test_tiers.md`: which tests run in `make test-all` only, and why.
 
-Needs all that those tests need (`make install-all-tests install-zoo`), or it would not see some of them.
+Needs all that those tests need (`make install-test-all install-zoo`), or it would not see some of them.
 """
 
 import argparse
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -34,17 +34,17 @@ class Collected:
 
     def __init__(self) -> None:
         self.tiers: Counter[Tier] = Counter()
-        self.only_in_all: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self.only_in_all: Counter[tuple[str, str]] = Counter()
         self.missing: list[str] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             self.tiers[tier_of(item)] += 1
-            path, _, name = item.nodeid.partition("::")
+            path = item.nodeid.partition("::")[0]
             if reason := reason_for_all(item):
                 folder = Path(path).parts[1]
                 where = f"tests/{folder}/" if folder in ONLY_IN_ALL else path
-                self.only_in_all[reason, where].append(name)
+                self.only_in_all[reason, where] += 1
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped or report.failed:
@@ -58,8 +58,8 @@ def page(collected: Collected) -> str:
         tests += collected.tiers[tier]
         lines.append(f"| `{command}` | {tests:,} | {what_for} |")
     lines += ["", "In `make test-all` only:", "", "| why | where | tests |", "| --- | --- | --- |"]
-    for (reason, where), names in sorted(collected.only_in_all.items()):
-        lines.append(f"| {reason} | `{where}` | {len(names)} |")
+    for (reason, where), count in sorted(collected.only_in_all.items()):
+        lines.append(f"| {reason} | `{where}` | {count} |")
     return "\n".join(lines) + "\n"
 
 

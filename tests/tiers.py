@@ -8,6 +8,7 @@ all       besides: Slurm, Prometheus, Chromium, the whole stack end to end, publ
 A test says by a marker why it waits for a larger tier; a few folders say it for all that they hold.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path, PurePosixPath
 
@@ -86,7 +87,10 @@ def asked_tier(config: pytest.Config) -> Tier:
 def keep_tier(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of the tier that was asked for, and of those below it."""
     asked = asked_tier(config)
-    kept = [item for item in items if tier_of(item) <= asked]
-    left = set(items) - set(kept)
-    config.hook.pytest_deselected(items=[item for item in items if item in left])
-    items[:] = kept
+    keep(config, items, lambda item: tier_of(item) <= asked)
+
+
+def keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> None:
+    """Leave the tests that are wanted, and report the others as deselected."""
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = filter(wanted, items)

@@ -1,7 +1,5 @@
 """Small logs with the habits of real ones, and models trained on them once per session."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +19,6 @@ from lucid_models.waits.model import WaitModel
 from lucid_models.waits.queue_moment import QueueMoment, queue_at
 from lucid_models.waits.wait_table import WaitTable
 from profiler_jobs.workloads import list_job_types
-from tests.built_once import built_once
 from tests.lucid_models.queue_logs import FAST_WAITS, make_queue_log
 from tests.reference import ROOT
 
@@ -140,13 +137,8 @@ def duration_settings() -> DurationSettings:
 
 
 @pytest.fixture(scope="session")
-def duration_model(
-    tmp_path_factory: pytest.TempPathFactory, jobs: pd.DataFrame, duration_settings: DurationSettings
-) -> WorkloadEstimateModel:
-    def fit(folder: Path) -> WorkloadEstimateModel:
-        return WorkloadEstimateModel(duration_settings).fit(jobs.iloc[:700], with_unconstrained=True)
-
-    return built_once(tmp_path_factory, "duration-model", fit)
+def duration_model(jobs: pd.DataFrame, duration_settings: DurationSettings) -> WorkloadEstimateModel:
+    return WorkloadEstimateModel(duration_settings).fit(jobs.iloc[:700], with_unconstrained=True)
 
 
 @pytest.fixture(scope="session")
@@ -241,11 +233,8 @@ def queue_log() -> QueueLog:
 
 
 @pytest.fixture(scope="session")
-def wait_model(tmp_path_factory: pytest.TempPathFactory, queue_log: QueueLog) -> WaitModel:
-    def fit(folder: Path) -> WaitModel:
-        return WaitModel(FAST_WAITS).fit(WaitTable.of(queue_log), queue_log.partition_name)
-
-    return built_once(tmp_path_factory, "wait-model", fit)
+def wait_model(queue_log: QueueLog) -> WaitModel:
+    return WaitModel(FAST_WAITS).fit(WaitTable.of(queue_log), queue_log.partition_name)
 
 
 @pytest.fixture(scope="session")
