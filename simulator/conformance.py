@@ -6,7 +6,9 @@ A policy passes when, on workloads of several shapes,
 - every job completes, once, with all of its work done; none starts early; time never runs back;
 - the same workload gives the same schedule twice, also when it is asked at moments at which nothing happens:
   a policy whose order changes with time says when, or that its rule is applied at events only;
-- unless it is declared an oracle, no decision depends on how long an unfinished job will run.
+- unless it is declared an oracle, no decision depends on how long an unfinished job will run;
+- where it declares a bound on overtaking, a gang that smaller jobs would overtake for ever starts once it has
+  waited for so long and what ran then has ended.
 """
 
 import sys
@@ -326,6 +328,9 @@ def check_policy(make: Callable[[], Policy], name: str, *, rules: Rules = DEFAUL
         if not policy.oracle:
             check_causality(scenario, make, name=name)
             yield f"{shape}: no knowledge of the future"
+    if make().overtaking_bound_s < inf:
+        check_overtaking(make, name=name, rules=rules)
+        yield "overtaken: nobody starves"
 
 
 def check_causality(scenario: Scenario, make: Callable[[], Policy], *, name: str) -> None:
@@ -350,6 +355,54 @@ def check_causality(scenario: Scenario, make: Callable[[], Policy], *, name: str
             f"{name} knows the future: job {before['job_id'][moved].iloc[0]!r} starts otherwise before "
             f"{moment_s} s when jobs that end later run longer.",
             remedy="Declare it an oracle, or use estimates.",
+        )
+
+
+def overtaken_gang(bound_s: float, seed: int = 1) -> tuple[Workload, ClusterSpec]:
+    """Make a gang of a whole cluster, and small jobs that keep it busy for far longer than `bound_s`."""
+    random = Random(f"overtaken {seed}")  # noqa: S311  (not for secrets)
+    cluster = ClusterSpec({"a": 2}, 8)
+    gpus = cluster.nodes * cluster.gpus_per_node
+    longest_s = max(60.0, bound_s / 20)
+    jobs = [Job("gang", "a", "user", gpus, 0.0, 100.0, estimated_duration_s=longest_s, order=0)]
+    work_s = 0.0
+    while work_s < gpus * (bound_s + 10 * longest_s):
+        duration_s = random.uniform(longest_s / 4, longest_s)
+        wanted = random.choice((1, 1, 2, 4))
+        # One more than the cluster could serve, at any time, and estimates that are wrong either way.
+        job = replace(
+            jobs[0],
+            job_id=f"small-{len(jobs)}",
+            gpus=wanted,
+            submit_time_s=max(0.0, work_s / gpus - longest_s),
+            duration_s=duration_s,
+            estimated_duration_s=duration_s * random.lognormvariate(-2, 1),
+            order=len(jobs),
+        )
+        jobs.append(job)
+        work_s += wanted * duration_s
+    first, *others = jobs
+    waiting = replace(first, submit_time_s=1.0)
+    in_order = sorted([waiting, *others], key=lambda job: job.submit_time_s)
+    return Workload(tuple(replace(job, order=i) for i, job in enumerate(in_order)), {}), cluster
+
+
+def check_overtaking(make: Callable[[], Policy], *, name: str, rules: Rules = DEFAULT) -> None:
+    """Have small jobs come for ever: a gang must start after the bound and twice the longest run.
+
+    Once for the jobs that ran when it was overdue, and once for those that were let in beside them because
+    they were believed to end as soon.
+    """
+    bound_s = make().overtaking_bound_s
+    workload, cluster = overtaken_gang(bound_s)
+    table = audited(Scenario(workload, cluster, rules=rules), make(), name=name).jobs.set_index("job_id")
+    longest_s = float((table["end_time_s"] - table["first_start_time_s"]).max())
+    waited_s = float(table["queuing_delay_s"].loc["gang"])
+    if waited_s > bound_s + 2 * longest_s:
+        raise ConformanceError(
+            f"{name} lets a gang wait for {waited_s:.0f} s, though its bound on overtaking is "
+            f"{bound_s:.0f} s and no job runs for longer than {longest_s:.0f} s.",
+            remedy="Keep GPUs back for the job that is overdue (simulator.mechanisms.overtaking_bound).",
         )
 
 

@@ -2,8 +2,8 @@
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 from math import inf
 from operator import itemgetter
@@ -26,13 +26,16 @@ class JobQueue:
     policies walk the queue past its first job.
     """
 
-    __slots__ = ("_arrivals", "_blocks", "_by_gpus", "_length", "_newcomers", "gpus")
+    __slots__ = ("_arrivals", "_blocks", "_by_gpus", "_by_wait", "_length", "_newcomers", "gpus")
 
     def __init__(self) -> None:
         self._blocks: list[list[Entry]] = [[]]  # none is empty unless it is the only one
         self._length = 0
         self._arrivals = 0  # breaks ties: the job that waits longest goes first
         self._by_gpus: dict[int, JobQueue] | None = None
+        # A heap of (since when it has waited in all, arrival, entry), kept from the first call of
+        # longest_waiting on. The entry of a job that has left is found out when it comes up.
+        self._by_wait: list[tuple[float, int, Entry]] | None = None
         self._newcomers: list[JobView] | None = None  # kept from the first call of take_newcomers on
         self.gpus = 0  # what its jobs ask for, together
 
@@ -74,6 +77,8 @@ class JobQueue:
             part._insert(entry)
         if self._newcomers is not None:
             self._newcomers.append(job)
+        if self._by_wait is not None:
+            heappush(self._by_wait, (job.pending_since_s, arrival, entry))
 
     def reorder(self, jobs: list[JobView], newcomers: Iterable[JobView], gpus: int) -> None:
         """Hold these jobs in this order, and no others; jobs that left were removed before.
@@ -88,7 +93,7 @@ class JobQueue:
         entries: list[Entry] = list(zip(places, places, jobs, strict=True))
         for job, entry in zip(jobs, entries, strict=True):
             job.queue_entry = entry
-        self._by_gpus = None
+        self._by_gpus = self._by_wait = None
         self._blocks = _blocks(entries)
         self._length = len(entries)
         self.gpus = gpus
@@ -102,7 +107,7 @@ class JobQueue:
         for place, job in zip(places, jobs, strict=True):
             priority, arrival, _ = entries[place]
             job.queue_entry = entries[place] = (priority, arrival, job)
-        self._by_gpus = None
+        self._by_gpus = self._by_wait = None
         self._blocks = _blocks(entries)
 
     def remove(self, job: JobView) -> None:
@@ -150,6 +155,38 @@ class JobQueue:
         if newcomers or self._newcomers is None:
             self._newcomers = []
         return newcomers
+
+    def longest_waiting(self) -> JobView | None:
+        """Return the job that has waited longest in all; None when the queue is empty.
+
+        Kept up to date from the first call on, in logarithmic time.
+        """
+        heap = self._by_wait
+        if heap is None:
+            entries = [(entry[2].pending_since_s, entry[1], entry) for entry in self.entries()]
+            heapify(entries)
+            heap = self._by_wait = entries
+        while heap:
+            entry = heap[0][2]
+            if entry[2].queue_entry is entry:
+                return entry[2]
+            heappop(heap)
+        return None
+
+    def by_wait(self) -> Generator[JobView, None, None]:
+        """Iterate over the jobs, the longest wait first; a step costs logarithmic time.
+
+        The queue must not change meanwhile.
+        """
+        taken: list[tuple[float, int, Entry]] = []
+        try:
+            while (job := self.longest_waiting()) is not None and self._by_wait:
+                taken.append(heappop(self._by_wait))
+                yield job
+        finally:
+            if self._by_wait is not None:
+                for each in taken:
+                    heappush(self._by_wait, each)
 
     @classmethod
     def _of(cls, gpus: int, entries: list[Entry]) -> "JobQueue":

@@ -140,6 +140,11 @@ class JobView:
         return estimate
 
     @property
+    def pending_since_s(self) -> float:
+        """When a job that waits would have begun to, had it waited without a break."""
+        return self.queued_since_s - self.queuing_delay_s
+
+    @property
     def held_gpus(self) -> int:
         """GPUs (or cores) that it holds now; those of a pair are held by both."""
         return sum([gpus for _, gpus in self.placement or ()])

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from typing import Any, Protocol
 
 from foundation.checked_settings import CheckedSettings
@@ -62,7 +63,8 @@ class Policy(ABC):
     since that changes nothing. `arrivals_never_delay`: what is submitted later never changes when an earlier
     job runs. `round_s` makes decisions fall on multiples of that many seconds only; None decides at every
     event. `at_events_only`: its rule is applied when something happens, as published, though it would answer
-    otherwise in between; any other policy says when (`next_change_s`).
+    otherwise in between; any other policy says when (`next_change_s`). `overtaking_bound_s`: a job that has
+    waited for so long is overtaken only where that does not delay it (`mechanisms.overtaking_bound`).
     """
 
     oracle: bool = False
@@ -71,6 +73,7 @@ class Policy(ABC):
     arrivals_never_delay: bool = False
     at_events_only: bool = False
     round_s: float | None = None
+    overtaking_bound_s: float = inf
     costs: RunCosts = RunCosts()
 
     def overrides(self, method: str) -> bool:

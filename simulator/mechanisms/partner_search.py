@@ -6,7 +6,7 @@ from math import inf
 
 from foundation.checked_settings import CheckedSettings
 from simulator.job_view import JobView, RunState
-from simulator.mechanisms.node_holds import STANDS_S, NodeHolds, expected_remaining_s
+from simulator.mechanisms.node_holds import STANDS_S, expected_remaining_s
 from simulator.mechanisms.pair_gain import PairGain
 from simulator.snapshot import NodePool
 
@@ -105,11 +105,11 @@ class PartnerSearch:
             if job in kinds.get(kind, ()):
                 self._strike_out(kinds, kind, job)
 
-    def look_around(self, pool: NodePool, holds: NodeHolds, now_s: float) -> None:
+    def look_around(self, pool: NodePool, held_until_s: Mapping[int, float], now_s: float) -> None:
         """Bring the books up to date, with what has been measured meanwhile."""
         self._now_s = now_s
         self._waiting_gpus = pool.queue.gpus
-        self._held_until_s = holds.until_s  # grows while nodes are held in this decision
+        self._held_until_s = held_until_s  # grows while nodes are held in this decision
         if self._running != len(pool.running):
             self._make_books(pool)
         self._news = []

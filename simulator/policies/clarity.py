@@ -14,7 +14,7 @@ There is no profiling partition. A job is measured where it runs, at no loss; an
 known of all its later runs (`Job.template`). A job of an unknown kind runs alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
@@ -26,6 +26,7 @@ from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import ColocationModel
 from simulator.job_view import JobView
 from simulator.mechanisms.node_holds import NodeHolds
+from simulator.mechanisms.overtaking_bound import OvertakingBound
 from simulator.mechanisms.pair_gain import PairGain
 from simulator.mechanisms.partner_search import MeasuredTemplates, PartnerSearch, PartnerSettings
 from simulator.mechanisms.preemption import PREEMPTION_OVERHEAD_S
@@ -45,6 +46,8 @@ class ClaritySettings(PartnerSettings):
       they are gone before the next burst.
     - `lookahead`: how many waiting jobs of each size are considered for sharing, in the order of the queue.
     - `holds`: for how many waiting gangs nodes are held back, in the order of the queue.
+    - `overtaking_bound_s`: a job that has waited for so long has nodes promised, and is overtaken only where
+      that does not delay it (`simulator.mechanisms.overtaking_bound`); 0: for ever.
     - `preemption`: when jobs are in need and nothing else helps, two running jobs are moved onto the GPUs of
       one of them; the one that moves is checkpointed, which costs it 62 s.
     - `price_move`: the price for that; `move_remaining_min_s`: both are expected to run on for so long.
@@ -59,6 +62,7 @@ class ClaritySettings(PartnerSettings):
     idle_service_min_gpu_s: float = 28_800.0
     lookahead: int = 16
     holds: int = 1
+    overtaking_bound_s: float = 43_200.0
     preemption: bool = False
     price_move: float = 0.05
     move_remaining_min_s: float = 7_200.0
@@ -79,6 +83,8 @@ class Clarity(Policy):
         self.measured = MeasuredTemplates(self.settings)
         if self.settings.preemption:
             self.costs = RunCosts(preemption_s=PREEMPTION_OVERHEAD_S)
+        self.overtaking = OvertakingBound(self.settings.overtaking_bound_s)
+        self.overtaking_bound_s = self.overtaking.bound_s
         # By pool:
         self._search: dict[str, PartnerSearch] = {}
         self._holds: dict[str, NodeHolds] = {}
@@ -86,12 +92,20 @@ class Clarity(Policy):
 
     def history(self) -> tuple[Any, ...]:
         """Return what was measured and refused, which nodes are held, and when GPUs were short."""
-        return self.pairs, self.measured, self._search, self._holds, self._short_until_s
+        return (
+            self.pairs,
+            self.measured,
+            self._search,
+            self._holds,
+            self._short_until_s,
+            self.overtaking.promises,
+        )
 
     def resume(self, pools: Mapping[str, NodePool], history: tuple[Any, ...] | None) -> None:
         """Go on with it."""
         if history is not None:
-            self.pairs, self.measured, self._search, self._holds, self._short_until_s = history
+            self.pairs, self.measured, self._search, self._holds, self._short_until_s, promises = history
+            self.overtaking.promises = promises
 
     def priority(self, job: JobView) -> tuple[float, float]:
         """Order by expected service (GPU-seconds), then by submission."""
@@ -128,7 +142,6 @@ class Clarity(Policy):
         if settings.price_idle and self._short_until_s.get(pool.name, -1.0) >= now_s:
             crowded_below = settings.headroom * pool.total_gpus
         idle_service = settings.idle_service_min_gpu_s
-        too_large = plan.total + 1  # demands from here on up find no idle GPUs
         holds = self._holds.setdefault(pool.name, NodeHolds())
         holds.begin()
         search = self._search.get(pool.name)
@@ -136,10 +149,26 @@ class Clarity(Policy):
             search = self._search[pool.name] = PartnerSearch(settings, self.pairs, self.measured)
         search.due_s = inf
         looked_around = is_short = False
+        turn = self.overtaking.begin(pool, plan, now_s)
+        overdue: Collection[JobView] = ()
+        if turn is not None:
+            actions += turn.starts
+            overdue = [start.job for start in turn.starts]
+            for job in overdue:
+                search.started(job)
+        too_large = plan.total + 1  # demands from here on up find no idle GPUs
         for job in _front(pool, settings.lookahead):
+            if job in overdue:
+                continue
             gpus = job.gpus
             placement = plan.find(gpus) if gpus < too_large else None
             if placement is None:
+                if turn is not None:
+                    beside = turn.place_beside(job, plan, now_s)
+                    if beside is not None:
+                        search.started(job)
+                        actions.append(Start(job, beside))
+                        continue
                 if holds.idle_gpus >= gpus:
                     beside = holds.place_beside(job, plan, now_s)
                     if beside is not None:
@@ -160,7 +189,8 @@ class Clarity(Policy):
             if gpus <= size:
                 if not looked_around:
                     looked_around = True
-                    search.look_around(pool, holds, now_s)
+                    held = holds.until_s if turn is None else {**holds.until_s, **turn.until_s}
+                    search.look_around(pool, held, now_s)
                 partner = search.take(job, price, in_need=placement is None)
                 if partner is not None:
                     actions.append(Colocate(job, partner))
@@ -170,7 +200,7 @@ class Clarity(Policy):
                 plan.take(placement)
                 search.started(job)
                 actions.append(Start(job, placement))
-            elif gpus > 1 and len(holds) < settings.holds:
+            elif gpus > 1 and turn is None and len(holds) < settings.holds:
                 holds.hold(job, pool, plan, now_s)
         if is_short:
             self._short_until_s[pool.name] = now_s + settings.calm_s

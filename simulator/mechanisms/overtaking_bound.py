@@ -1,0 +1,229 @@
+"""A bound on overtaking: whoever has waited for too long gets nodes promised, and nobody delays them.
+
+A policy that serves short or small jobs first lets a large one wait for as long as smaller ones come. Here
+the job of a pool that has waited longest is *overdue* once it has waited `overtaking_bound_s`. It starts
+before all others as soon as it fits, and until then it holds a *promise*: the nodes on which it is believed
+to fit first (planned as EASY backfilling plans its head, `backfill.Runs.reserve`), and the moment at which
+the jobs that are in its way are believed to be gone. From then on another job may start only
+
+- on GPUs that the promise does not need: all of other nodes, and of the promised nodes what is left beside
+  the overdue job and the jobs that are not counted on to leave; or
+- on any free GPUs, if it is believed to be gone by the promised moment.
+
+Unlike EASY's reservation a promise stands: it is not planned anew, whatever running jobs turn out to last. A
+plan that moves whenever a belief was wrong is one that wrong beliefs can put off for ever. Nothing starts in
+the way of a promise after its moment, so the overdue job starts at the latest when the jobs have ended that
+ran by then: its wait is at most the bound, the promises to jobs that were overdue before it, and the drain of
+what runs on its nodes.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from math import inf
+
+from simulator.actions import Start
+from simulator.job_view import JobView, RunState
+from simulator.mechanisms.backfill import Run, Runs, doubled
+from simulator.mechanisms.node_holds import MARGIN, expected_remaining_s
+from simulator.placement import FreeGpus, Placement
+from simulator.snapshot import NodePool
+
+
+@dataclass(slots=True)
+class Leaving:
+    """A run that is counted on to be over before the overdue job starts.
+
+    - `start_s`, `placement`: when it began, and on which GPUs.
+    - `end_s`: when it is believed to end.
+    - `began_before`: it ran before the promise was made; the others were let in beside it.
+    """
+
+    start_s: float
+    placement: Placement
+    end_s: float
+    began_before: bool
+
+
+@dataclass(slots=True)
+class Promise:
+    """Nodes promised to an overdue job.
+
+    - `at_s`: when it is believed to start there: when the last of the jobs ends that ran there before.
+    - `leaving`: the jobs on these nodes that are counted on to be gone by then.
+    """
+
+    job: JobView
+    placement: Placement
+    at_s: float
+    leaving: dict[JobView, Leaving]
+
+    def follow(self, now_s: float) -> None:
+        """Strike out the runs that are over, and believe longer in those that outlive what was believed.
+
+        Only of those that ran before: what was let in beside them may delay the promise once, and no more.
+        """
+        self.leaving = {
+            job: run
+            for job, run in self.leaving.items()
+            if job.state is RunState.RUNNING and job.start_time_s == run.start_s
+        }
+        at_s = 0.0
+        for job, run in self.leaving.items():
+            if run.began_before:
+                if run.end_s <= now_s:
+                    run.end_s = now_s + expected_remaining_s(job, now_s)
+                at_s = max(at_s, run.end_s)
+        self.at_s = at_s or min(self.at_s, now_s)
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the bound demands of one decision; the policy plans all else on what is left of its plan."""
+
+    starts: list[Start]
+    promise: Promise | None = None
+    _withheld: dict[int, int] = field(default_factory=dict)  # promised node -> free GPUs that are kept back
+
+    @property
+    def until_s(self) -> Mapping[int, float]:
+        """The promised nodes, and when the promise is due."""
+        promise = self.promise
+        return {} if promise is None else {node: promise.at_s for node, _ in promise.placement}
+
+    def withhold(self, plan: FreeGpus) -> None:
+        """Take out of the plan what the promise needs of the GPUs that are free."""
+        promise = self.promise
+        if promise is None:
+            return
+        leaving = dict.fromkeys((node for node, _ in promise.placement), 0)
+        for job, run in promise.leaving.items():
+            for node, gpus in run.placement if job.counts_for_pair else ():
+                if node in leaving:
+                    leaving[node] += gpus
+        for node, needed in promise.placement:
+            free = plan.on_node(node)
+            spare = free + leaving[node] - needed
+            if spare < free:
+                kept_back = free - max(0, spare)
+                plan.take(((node, kept_back),))
+                self._withheld[node] = kept_back
+
+    def place_beside(self, job: JobView, plan: FreeGpus, now_s: float) -> Placement | None:
+        """Place a job on what is kept back, too, if it is believed to be gone by the promised moment.
+
+        Takes the GPUs from the plan; the job is one of those in the way from then on.
+        """
+        promise = self.promise
+        if promise is None or job is promise.job or not self._withheld:
+            return None
+        end_s = now_s + MARGIN * job.estimate_s
+        if end_s > promise.at_s:
+            return None
+        if job.gpus > plan.total + sum(self._withheld.values()):
+            return None
+        plan.give(tuple(self._withheld.items()))
+        placement = plan.find(job.gpus)
+        if placement is None:
+            plan.take(tuple(self._withheld.items()))
+            return None
+        plan.take(placement)
+        promise.leaving[job] = Leaving(now_s, placement, end_s, began_before=False)
+        # It is one of those that leave: what others may use of these nodes stays the same.
+        taken = dict(placement)
+        kept_back = {node: gpus - taken.get(node, 0) for node, gpus in self._withheld.items()}
+        self._withheld = {node: gpus for node, gpus in kept_back.items() if gpus > 0}
+        plan.take(tuple(self._withheld.items()))
+        return placement
+
+    def is_delayed_by(self, job: JobView, partner: JobView, now_s: float) -> bool:
+        """Whether a job that shares the GPUs of another could be in the way of the promise."""
+        promise = self.promise
+        if promise is None or partner not in promise.leaving:
+            return False
+        return now_s + MARGIN * job.estimate_s > promise.at_s
+
+
+class OvertakingBound:
+    """Finds who is overdue in each pool, and keeps the promises. One job a pool has one at a time."""
+
+    def __init__(self, bound_s: float) -> None:
+        """`bound_s`: for how long a job may be overtaken (s); 0: for ever."""
+        self.bound_s = bound_s or inf
+        self.promises: dict[str, Promise] = {}  # by pool
+
+    def begin(self, pool: NodePool, plan: FreeGpus, now_s: float) -> Turn | None:
+        """Begin a decision in a pool: start whoever is overdue and fits, and keep the promise.
+
+        Takes what both need from the plan. None: nobody is overdue.
+        """
+        if self.bound_s == inf:
+            return None
+        longest = pool.queue.longest_waiting()
+        if longest is None or now_s - longest.pending_since_s < self.bound_s:
+            if self.promises:
+                self.promises.pop(pool.name, None)
+            return None
+        turn = Turn([])
+        promise = self.promises.pop(pool.name, None)
+        if promise is not None and waits(promise.job, pool):
+            if _start(promise.job, plan, turn):
+                promise = None
+            elif all(plan.is_present(node) for node, _ in promise.placement):
+                promise.follow(now_s)
+                turn.promise = self.promises[pool.name] = promise
+                turn.withhold(plan)
+                return turn
+        with closing(pool.queue.by_wait()) as longest_first:
+            for job in longest_first:
+                if now_s - job.pending_since_s < self.bound_s:
+                    break
+                if (turn.starts and job is turn.starts[0].job) or _start(job, plan, turn):
+                    continue
+                promise = _promised(job, pool, plan, turn.starts, now_s)
+                if promise is not None:
+                    turn.promise = self.promises[pool.name] = promise
+                    turn.withhold(plan)
+                    break
+        return turn
+
+
+def waits(job: JobView, pool: NodePool) -> bool:
+    """Whether a job waits in this pool."""
+    return job.state is RunState.PENDING and job.pool == pool.name
+
+
+def _start(job: JobView, plan: FreeGpus, turn: Turn) -> bool:
+    placement = plan.place(job.gpus)
+    if placement is None:
+        return False
+    turn.starts.append(Start(job, placement))
+    return True
+
+
+def _promised(
+    job: JobView, pool: NodePool, plan: FreeGpus, starts: list[Start], now_s: float
+) -> Promise | None:
+    """Promise the nodes on which the job is believed to fit first; None: it would not if all had ended."""
+    runs = Runs(doubled)
+    for other in pool.running:
+        if other.counts_for_pair:
+            left_s = expected_remaining_s(other, now_s)
+            if other.partner is not None:
+                left_s = max(left_s, expected_remaining_s(other.partner, now_s))
+            began_s = other.start_time_s
+            runs.add(Run(other, began_s, other.placement or (), now_s + left_s - began_s))
+    begun = [Run(start.job, now_s, start.placement, start.job.estimate_s) for start in starts]
+    reserved = runs.reserve(job, plan, begun)
+    if reserved.shadow_s == inf:
+        return None
+    nodes = {node for node, _ in reserved.placement}
+    leaving: dict[JobView, Leaving] = {}
+    for run in (*runs, *begun):
+        end_s = run.start_s + run.belief_s
+        if end_s <= reserved.shadow_s and any(node in nodes for node, _ in run.placement):
+            leaving[run.job] = Leaving(run.start_s, run.placement, end_s, began_before=True)
+            partner = run.job.partner
+            if partner is not None:
+                leaving[partner] = Leaving(partner.start_time_s, run.placement, end_s, began_before=True)
+    return Promise(job, reserved.placement, reserved.shadow_s, leaving)
