@@ -78,7 +78,7 @@ class Promise:
 
 
 @dataclass(slots=True)
-class Turn:
+class OverdueFirst:
     """What the bound demands of one decision; the policy plans all else on what is left of its plan."""
 
     starts: list[Start]
@@ -152,7 +152,7 @@ class OvertakingBound:
         self.bound_s = bound_s or inf
         self.promises: dict[str, Promise] = {}  # by pool
 
-    def begin(self, pool: NodePool, plan: FreeGpus, now_s: float) -> Turn | None:
+    def begin(self, pool: NodePool, plan: FreeGpus, now_s: float) -> OverdueFirst | None:
         """Begin a decision in a pool: start whoever is overdue and fits, and keep the promise.
 
         Takes what both need from the plan. None: nobody is overdue.
@@ -164,7 +164,7 @@ class OvertakingBound:
             if self.promises:
                 self.promises.pop(pool.name, None)
             return None
-        turn = Turn([])
+        turn = OverdueFirst([])
         promise = self.promises.pop(pool.name, None)
         if promise is not None and waits(promise.job, pool):
             if _start(promise.job, plan, turn):
@@ -193,7 +193,7 @@ def waits(job: JobView, pool: NodePool) -> bool:
     return job.state is RunState.PENDING and job.pool == pool.name
 
 
-def _start(job: JobView, plan: FreeGpus, turn: Turn) -> bool:
+def _start(job: JobView, plan: FreeGpus, turn: OverdueFirst) -> bool:
     placement = plan.place(job.gpus)
     if placement is None:
         return False
