@@ -4,7 +4,7 @@ from simulator.actions import Action, Colocate, Loan, PolicyError, Preempt, Recl
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
 from simulator.placed_workers import PlacedWorkers
-from simulator.placement import Placement, exchanged
+from simulator.placement import Placement, exchanged, lies_within
 from simulator.policy import RunCosts
 from simulator.snapshot import NodePool
 
@@ -54,6 +54,8 @@ class ActionTaker:
         elif placed != view.gpus:
             self._check_size(view, placed)
             view.speed = view.speed_on(placed)
+        if view.nodes is not None:
+            self._check_nodes(view, placement)
         try:
             pool.free.take(placement)
         except (ValueError, IndexError) as error:
@@ -68,6 +70,13 @@ class ActionTaker:
         self._foresee(view)
         if self._recorder is not None:
             self._recorder.started(self._lifecycle.now_s, view, pool)
+
+    def _check_nodes(self, view: JobView, placement: Placement) -> None:
+        if not lies_within(placement, view.nodes):
+            raise PolicyError(
+                f"{self._name} places job {view.job.job_id!r} on {placement}, of which not all nodes are "
+                f"{view.job.virtual_cluster!r}'s."
+            )
 
     def _check_size(self, view: JobView, placed: int) -> None:
         if view.elastic is None:
@@ -156,6 +165,8 @@ class ActionTaker:
                 f"{self._name} colocates {view!r} with {partner!r}.",
                 remedy="The partner must run in the same pool, alone, without a limit, on as many GPUs.",
             )
+        if view.nodes is not None:
+            self._check_nodes(view, partner.placement or ())
         lifecycle = self._lifecycle
         lifecycle.settle(partner)
         self._begin(view, self._pools[view.pool])

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from simulator.cluster import ClusterSpec, common_size
+from foundation.errors import BadInputError
+from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
 from simulator.job import Job
 
@@ -18,34 +19,65 @@ def changing_cluster(
     partitions: Mapping[str, int] | None = None,
     cpu_cores_per_node: int = 0,
 ) -> tuple[ClusterSpec, tuple[SizeChange, ...]]:
-    """Make a cluster of a table of sizes: virtual_cluster, from_time (UTC or NaT), nodes, gpus_per_node.
+    """Make a cluster of a table of sizes: virtual_cluster, from_time (UTC or NaT), nodes, gpus_per_node, and
+    what else `ClusterSpec.from_nodes` reads.
 
     A row holds from its moment until the virtual cluster's next one; NaT is from the beginning. What holds
     at `origin`, second 0 of the simulation, is the ClusterSpec; what comes later are changes, in the order
     of time. Where the table begins after `origin`, what it says first holds before. A virtual cluster that
     only comes later has no nodes until then.
     """
-    by_time = sizes.sort_values("from_time", kind="stable", na_position="first")
-    begins = by_time["from_time"]
-    at_start = by_time[begins.isna() | (begins <= origin)]
-    if at_start.empty:
-        at_start = by_time[begins == begins.min()]
-    names = list(dict.fromkeys(sizes["virtual_cluster"].astype(str)))
-    if gpus_per_node is None:
-        gpus_per_node = common_size(sizes)
-    nodes = dict.fromkeys(names, 0)
-    for name, count in zip(at_start["virtual_cluster"].astype(str), at_start["nodes"], strict=True):
-        nodes[name] = int(count)
-    spec = ClusterSpec(dict(nodes), gpus_per_node, partitions or {}, cpu_cores_per_node)
+    if gpus_per_node is not None:
+        sizes = sizes.assign(gpus_per_node=gpus_per_node)
+    begins = sizes["from_time"]
+    moments = sorted(begins.dropna().unique())
+    past = sizes[begins.isna() | (begins <= origin)]
+    if past.empty:
+        past = sizes[begins == begins.min()]
+    at_start = _last_of_each(past)
+    names = sizes["virtual_cluster"].astype(str)
+    absent = sizes[~names.isin(at_start["virtual_cluster"])].drop_duplicates("virtual_cluster")
+    spec = ClusterSpec.from_nodes(pd.concat([at_start, absent.assign(nodes=0)]).sort_index())
+    spec = replace(spec, partitions=partitions or {}, cpu_cores_per_node=cpu_cores_per_node)
     changes = []
-    later = by_time.drop(at_start.index)
-    for name, since, count in zip(
-        later["virtual_cluster"].astype(str), later["from_time"], later["nodes"], strict=True
-    ):
-        if nodes[name] != int(count):
-            nodes[name] = int(count)
-            changes.append(SizeChange((since - origin).total_seconds(), name, int(count)))
+    nodes, held = dict(spec.virtual_clusters), at_start
+    for since in moments:
+        if since <= origin or since in past["from_time"].unique():
+            continue
+        rows = sizes[begins == since]
+        for name in rows["virtual_cluster"].unique():
+            new, old = (_nodes_of(table, name) for table in (rows, held))
+            if new == old:
+                continue
+            count = sum(count for count, *_ in new)
+            if name not in nodes or len(new) > 1 or new[0][1:] != (spec.largest_node(name), None):
+                raise BadInputError(
+                    f"The nodes of {name!r} change at {since}, and they are shared or differ in size.",
+                    remedy="Replay a stretch of time with one table of nodes.",
+                )
+            if nodes[name] != count:
+                nodes[name] = count
+                changes.append(SizeChange((since - origin).total_seconds(), str(name), count))
+        held = pd.concat([held[~held["virtual_cluster"].isin(rows["virtual_cluster"])], rows])
     return spec, tuple(changes)
+
+
+def _last_of_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return each virtual cluster's rows of its last moment."""
+    since = rows["from_time"]
+    at = since.fillna(since.min() if since.notna().any() else pd.Timestamp(0, tz="UTC"))
+    at = at.mask(since.isna(), at - pd.Timedelta(days=1))
+    return rows[at == at.groupby(rows["virtual_cluster"]).transform("max")]
+
+
+def _nodes_of(rows: pd.DataFrame, name: str) -> list[tuple[int, int, str | None]]:
+    """Return (nodes, GPUs of each, who may use them) of a virtual cluster."""
+    own = rows[rows["virtual_cluster"] == name]
+    texts = own["partitions"] if "partitions" in own else pd.Series(None, index=own.index, dtype=object)
+    return sorted(
+        (int(nodes), int(gpus), None if pd.isna(text) else str(text))
+        for nodes, gpus, text in zip(own["nodes"], own["gpus_per_node"], texts, strict=True)
+    )
 
 
 def with_room_for(
@@ -68,7 +100,7 @@ def with_room_for(
         if isinstance(change, SizeChange):
             name = change.virtual_cluster
             gpus = max((gpus for at_s, gpus in largest.get(name, ()) if at_s <= change.at_s), default=0)
-            needed = -(-gpus // cluster.gpus_per_node) + spare_nodes if gpus else 0
+            needed = -(-gpus // cluster.largest_node(name)) + spare_nodes if gpus else 0
             nodes[name] = max(change.nodes, min(nodes[name], needed))
             kept.append(replace(change, nodes=nodes[name]))
         else:
@@ -79,15 +111,15 @@ def with_room_for(
 def mean_gpus(cluster: ClusterSpec, changes: Sequence[ClusterChange], start_s: float, end_s: float) -> float:
     """Return the GPUs that there were on average from `start_s` to `end_s`; failures are left out."""
     nodes = dict(cluster.virtual_clusters)
-    others = sum(cluster.partitions.values())
+    others = sum(map(cluster.gpus_of, cluster.partitions))
     sizes = sorted((change for change in changes if isinstance(change, SizeChange)), key=lambda c: c.at_s)
-    node_s, since_s = 0.0, start_s
+    gpu_s, since_s = 0.0, start_s
     for change in sizes:
         until_s = min(max(change.at_s, start_s), end_s)
-        node_s += (sum(nodes.values()) + others) * (until_s - since_s)
+        gpu_s += (cluster.gpus_with(nodes) + others) * (until_s - since_s)
         since_s = until_s
         nodes[change.virtual_cluster] = change.nodes
-    node_s += (sum(nodes.values()) + others) * (end_s - since_s)
+    gpu_s += (cluster.gpus_with(nodes) + others) * (end_s - since_s)
     if end_s <= start_s:
         return float(cluster.total_gpus)
-    return node_s * cluster.gpus_per_node / (end_s - start_s)
+    return gpu_s / (end_s - start_s)

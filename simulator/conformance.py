@@ -27,12 +27,14 @@ from simulator.engine import Simulation
 from simulator.event_kinds import EventKind
 from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
+from simulator.placement import lies_within
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.result import SimulationResult
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
-from simulator.snapshot import ASLEEP, BOOTING, LENT, VACANT
+from simulator.shared_nodes import NodeShape, share_nodes
+from simulator.snapshot import ASLEEP, BOOTING, LENT, VACANT, NodePool
 from simulator.speed_up import Elasticity, SpeedUp
 from simulator.work_audit import TOLERANCE_S, ConformanceError, WorkAudit
 from simulator.workload import Workload
@@ -40,6 +42,7 @@ from simulator.workload import Workload
 MOMENTS_IN_BETWEEN = 200
 ROUNDING_S = 1e-3
 SHAPES = ("quiet", "loaded", "burst", "gangs", "churn", "elastic")
+SHARED = "shared"  # nodes of several sizes, which virtual clusters share (`Policy.unequal_nodes`)
 
 
 class AuditedSimulation(Simulation):
@@ -76,14 +79,14 @@ class AuditedSimulation(Simulation):
 
     def _audit_gpus(self) -> None:
         for pool in self.pools.values():
-            size = pool.free.gpus_per_node
             used = [0] * pool.free.nodes
             for job in pool.running:
-                self._audit_job(job, pool.name)
+                self._audit_job(job, pool)
                 if job.counts_for_pair:
                     for node, gpus in job.placement or ():
                         used[node] += gpus
             for node, gpus in enumerate(used):
+                size = pool.free.size_of(node)
                 if gpus > size or pool.free.on_node(node) != size - gpus:
                     raise ConformanceError(
                         f"{self.name}: node {node} of {pool.name!r} has {size} GPUs, {gpus} in use and "
@@ -102,8 +105,9 @@ class AuditedSimulation(Simulation):
                         f"{home.name!r} is not lent at {self.now_s} s."
                     )
 
-    def _audit_job(self, job: JobView, pool: str) -> None:
+    def _audit_job(self, job: JobView, pool: NodePool) -> None:
         placement = job.placement or ()
+        open_nodes = pool.masks.get(job.job.virtual_cluster)
         nodes = [node for node, _ in placement]
         fault = None
         held = sum(gpus for _, gpus in placement)
@@ -113,8 +117,12 @@ class AuditedSimulation(Simulation):
             fault = f"holds {placement} for a gang of {job.gpus}"
         if job.first_start_time_s is None or job.first_start_time_s < job.submit_time_s:
             fault = "runs before its submission"
-        elif job.pool != pool:
-            fault = f"runs in {pool!r} and not in {job.pool!r}"
+        elif job.pool != pool.name:
+            fault = f"runs in {pool.name!r} and not in {job.pool!r}"
+        elif not lies_within(placement, open_nodes):
+            fault = f"runs on {placement}, nodes that are not all {job.job.virtual_cluster!r}'s"
+        elif len(placement) > 1 and job.elastic is None and held <= pool.free.largest(open_nodes):
+            fault = f"is split over {placement}, and one node could hold it"
         elif job.partner is not None and (
             job.partner.partner is not job or job.partner.placement != job.placement
         ):
@@ -225,7 +233,10 @@ def sample_workload(shape: str, seed: int, jobs: int = 120) -> tuple[Workload, C
     churn = shape == "churn"
     random = Random(f"{shape} {seed}")  # noqa: S311  (not for secrets)
     cluster = ClusterSpec({"a": 12, "b": 8, "c": 1}, 8, cpu_cores_per_node=8 if churn else 0)
-    gap_s = {"quiet": 600, "loaded": 20, "burst": 1, "gangs": 60, "churn": 40, "elastic": 25}[shape]
+    if shape == SHARED:
+        cluster = _shared_cluster()
+    gaps_s = {"quiet": 600, "loaded": 20, "burst": 1, "gangs": 60, "churn": 40, "elastic": 25, SHARED: 30}
+    gap_s = gaps_s[shape]
     sizes = (8, 16, 20, 32, 40) if shape == "gangs" else (1, 1, 1, 2, 3, 4, 8, 8, 16)
     now_s = 0
     rows = []
@@ -290,9 +301,22 @@ def _elastic(job: Job, random: Random) -> Job:
     return replace(job, elasticity=elasticity, cancel_time_s=job.submit_time_s + 900 if late else None)
 
 
+def _shared_cluster() -> ClusterSpec:
+    shapes = [
+        NodeShape(("a",), 8, 4),
+        NodeShape(("a", "b"), 4, 3),
+        NodeShape(("a", "b"), 8, 2),
+        NodeShape(("b",), 4, 3),
+        NodeShape(("b",), 2, 2),
+        NodeShape(("c",), 8, 1),
+    ]
+    pools, shared = share_nodes(shapes)
+    return ClusterSpec({name: len(sizes) for name, sizes in pools.items()}, 8, node_gpus=pools, shared=shared)
+
+
 def sample_changes(shape: str, seed: int, cluster: ClusterSpec) -> tuple[ClusterChange, ...]:
     """Make what happens to the nodes under `sample_workload` of the same shape and seed."""
-    if shape not in ("churn", "elastic"):
+    if shape not in ("churn", "elastic", SHARED):
         return ()
     random = Random(f"changes {seed}")  # noqa: S311  (not for secrets)
     changes: list[ClusterChange] = []
@@ -302,7 +326,7 @@ def sample_changes(shape: str, seed: int, cluster: ClusterSpec) -> tuple[Cluster
             changes.append(
                 NodeFailure(at_s, virtual_cluster, random.randrange(nodes), random.randint(1, 3_000))
             )
-        for _ in range(random.randint(0, 2)):
+        for _ in range(random.randint(0, 2) if shape != SHARED else 0):
             size = random.randint(nodes, 2 * nodes) if random.random() < 0.5 else random.randint(1, nodes)
             changes.append(SizeChange(float(random.randint(0, 5_000)), virtual_cluster, size))
     return tuple(change for change in changes if isinstance(change, SizeChange)) + tuple(
@@ -312,7 +336,7 @@ def sample_changes(shape: str, seed: int, cluster: ClusterSpec) -> tuple[Cluster
 
 def check_policy(make: Callable[[], Policy], name: str, *, rules: Rules = DEFAULT) -> Iterator[str]:
     """Yield the name of each check that a policy passed; raises at the first that it does not."""
-    for shape in SHAPES:
+    for shape in (*SHAPES, SHARED) if make().unequal_nodes else SHAPES:
         workload, cluster = sample_workload(shape, seed=1)
         scenario = Scenario(workload, cluster, rules=rules)
         changing = replace(scenario, changes=sample_changes(shape, 1, cluster))

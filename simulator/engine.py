@@ -38,7 +38,7 @@ from simulator.node_inventory import NodeInventory, Repair, beside_inference, cp
 from simulator.node_sleep.fleet import fleet_of
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
 from simulator.placed_workers import PlacedWorkers
-from simulator.policy import Policy, refuse_missing_estimates
+from simulator.policy import Policy, refuse_missing_estimates, refuse_unequal_nodes
 from simulator.recorder import Recorder
 from simulator.recorders.recorder_group import together
 from simulator.result import SimulationResult, schedule_of
@@ -72,10 +72,10 @@ class Simulation:
         self.name = name or type(policy).__name__.lower()
         self.workload = scenario.workload.that_fit(cluster, changes).capped(cluster, changes)
         begun = jobs_begun(initial, self.workload)
+        refuse_unequal_nodes(scenario, policy, self.name)
         largest = self.workload.largest_gpus(cluster)
         if initial is not None:  # no node is to spare of a cluster that is in use
-            size = cluster.gpus_per_node
-            largest = {name: nodes * size for name, nodes in cluster.virtual_clusters.items()}
+            largest = {name: cluster.gpus_of(name) for name in cluster.virtual_clusters}
         self.cluster = policy.prepare(cluster, largest)
         whole = beside_inference(self.cluster, scenario.inference)
         self.pools = make_pools(whole, cluster.cpu_cores_per_node, self.rules.remainder)
@@ -84,6 +84,9 @@ class Simulation:
         if initial is not None:
             first = max(initial.submitted, self.jobs[-1].index + 1 if self.jobs else 0)
         self.jobs += [JobView(job, index) for index, job in enumerate(self.workload.jobs, start=first)]
+        if cluster.shared:
+            for view in self.jobs:
+                view.home = cluster.home_of(view.job.virtual_cluster)
         if policy.needs_estimates:
             refuse_missing_estimates(self.jobs, self.name)
             self.rules.check_estimates(self.workload, self.name)

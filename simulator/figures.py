@@ -233,12 +233,12 @@ def _size_over_time(
 ) -> tuple[list[float], list[int]]:
     """All GPUs of the virtual clusters as a step function; failures are left out."""
     nodes = dict(cluster.virtual_clusters)
-    at_s, gpus = [0.0], [sum(nodes.values()) * cluster.gpus_per_node]
+    at_s, gpus = [0.0], [cluster.gpus_with(nodes)]
     for change in sorted(changes, key=lambda change: change.at_s):
         if isinstance(change, SizeChange) and change.at_s < end_s:
             nodes[change.virtual_cluster] = change.nodes
             at_s.append(max(0.0, change.at_s))
-            gpus.append(sum(nodes.values()) * cluster.gpus_per_node)
+            gpus.append(cluster.gpus_with(nodes))
     return [*at_s, end_s], [*gpus, gpus[-1]]
 
 

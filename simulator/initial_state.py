@@ -20,8 +20,9 @@ from simulator.loaning.loan_recorder import LoanTotals
 from simulator.node_inventory import Repair
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
 from simulator.placed_workers import PlacedWorkers
-from simulator.placement import FreeGpus, Placement, Remainder
+from simulator.placement import Placement, Remainder
 from simulator.snapshot import NodePool
+from simulator.unequal_nodes import free_gpus
 from simulator.workload import Workload
 
 # An event to come: when (s), its kind, and its subject (a job, the pool to decide in, a repair, a boot).
@@ -33,13 +34,15 @@ class PoolNodes:
     """The nodes of a pool, those included that are not on offer.
 
     `taken` are GPUs that no job of the simulation holds and that stay taken: nodes that are smaller than the
-    others, jobs that are not simulated. `closed` says for which reasons a node is off the offer (its jobs run
-    on), `guests` which nodes are on loan: own index -> (the pool that lent it, its index there).
+    others, jobs that are not simulated. `sizes`: the GPUs of each node, where they differ. `closed` says for
+    which reasons a node is off the offer (its jobs run on), `guests` which nodes are on loan: own index ->
+    (the pool that lent it, its index there).
     """
 
     nodes: int
     gpus_per_node: int
     taken: Placement = ()
+    sizes: tuple[int, ...] = ()
     closed: Mapping[int, frozenset[str]] = field(default_factory=dict)
     guests: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
@@ -159,11 +162,12 @@ def nodes_of(pool: NodePool) -> PoolNodes:
         if view.counts_for_pair:
             for node, gpus in view.placement or ():
                 held[node] += gpus
-    size = pool.free.gpus_per_node
-    taken = tuple((node, size - pool.free.on_node(node) - gpus) for node, gpus in enumerate(held))
+    free = pool.free
+    taken = tuple((node, free.size_of(node) - free.on_node(node) - gpus) for node, gpus in enumerate(held))
     return PoolNodes(
-        nodes=pool.free.nodes,
-        gpus_per_node=size,
+        nodes=free.nodes,
+        gpus_per_node=free.gpus_per_node,
+        sizes=() if free.has_equal_nodes else tuple(map(free.size_of, range(free.nodes))),
         taken=tuple((node, gpus) for node, gpus in taken if gpus),
         closed=pool.closed_nodes(),
         guests={own: (home.name, node) for own, (home, node) in pool.guests.items()},
@@ -181,7 +185,10 @@ def begin_in(
 
     Raises BadInputError when GPUs are not there, or are none on which a job can run.
     """
-    pools |= {name: _make_pool(name, nodes, remainder) for name, nodes in initial.nodes.items()}
+    for name, nodes in initial.nodes.items():
+        masks = pools[name].masks if name in pools else {}
+        pools[name] = _make_pool(name, nodes, remainder)
+        pools[name].masks = masks
     for name, described in initial.nodes.items():
         pools[name].guests.update(
             {own: (pools[home], node) for own, (home, node) in described.guests.items()}
@@ -196,7 +203,8 @@ def begin_in(
 
 def _make_pool(name: str, nodes: PoolNodes, remainder: Remainder) -> NodePool:
     """Make a pool with these nodes, all on offer so far; what is taken is taken."""
-    pool = NodePool(name, FreeGpus(nodes.nodes, nodes.gpus_per_node, remainder))
+    sizes = nodes.sizes or (nodes.gpus_per_node,) * nodes.nodes
+    pool = NodePool(name, free_gpus(sizes, nodes.gpus_per_node, remainder))
     _take(pool, nodes.taken, "something else")
     return pool
 

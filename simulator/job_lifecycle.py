@@ -66,6 +66,7 @@ class JobLifecycle:
             for pool in pools.values():
                 pool.running_order = RunningOrder(policy.running_key)
         self._in_order = policy.in_order
+        self._has_masks = any(pool.masks for pool in pools.values())
         self._learns = policy.overrides("observe_end")
 
     # -- waiting ---------------------------------------------------------------------------------------------
@@ -73,20 +74,22 @@ class JobLifecycle:
     def enqueue(self, view: JobView) -> None:
         """A job begins to wait."""
         if not view.job.gpus:
-            name = cpu_pool(view.job.virtual_cluster)
+            name = cpu_pool(view.home)
         elif self._chooses_pool:
             name = self.policy.pool_of(view)
         else:
-            name = view.job.virtual_cluster
+            name = view.home
         pool = self.pools.get(name)
         if pool is None:
             raise PolicyError(f"{self.name} sends job {view.job.job_id!r} to {name!r}, which does not exist.")
         view.state = RunState.PENDING
         view.pool = name
+        if self._has_masks:
+            view.nodes = pool.masks.get(view.job.virtual_cluster)
         view.queued_since_s = self.now_s
         if self.unplaceable is None or not self.unplaceable.hold(view, pool):
             pool.queue.add(self.policy.priority(view), view)
-        waits_its_turn = self._in_order and pool.queue.head() is not view
+        waits_its_turn = self._in_order and pool.queue.head() is not view and not pool.masks
         if not waits_its_turn:
             self.changed[pool] = None
         if self.recorder is not None:
@@ -98,6 +101,8 @@ class JobLifecycle:
     def waits_on(self, view: JobView, pool: NodePool) -> None:
         """A job waits that began to before the simulation did, or that its pool had no room for."""
         view.state = RunState.PENDING
+        if self._has_masks:
+            view.nodes = pool.masks.get(view.job.virtual_cluster)
         if self.unplaceable is None or not self.unplaceable.hold(view, pool):
             pool.queue.add(self.policy.priority(view), view)
 

@@ -38,10 +38,12 @@ class JobView:
         "first_start_time_s",
         "flexible",
         "gpus",
+        "home",
         "index",
         "job",
         "joined",
         "lost_s",
+        "nodes",
         "overhead_s",
         "partner",
         "placement",
@@ -68,6 +70,9 @@ class JobView:
 
     def __init__(self, job: Job, index: int) -> None:
         self.job = job
+        self.home = job.virtual_cluster  # the pool that serves its virtual cluster
+        # The nodes of its pool that it may use, bit *i* for node *i*; None: all.
+        self.nodes: int | None = None
         self.index = index  # position in the workload
         # Its demand of what its pool serves: GPUs, or CPU cores for a CPU job. An elastic job may hold less.
         self.gpus = job.gpus or job.cpus

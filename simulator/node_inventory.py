@@ -10,6 +10,7 @@ from simulator.job_view import JobView
 from simulator.loaning.inference_service import InferenceService
 from simulator.placement import FreeGpus, Remainder
 from simulator.snapshot import FAILED, GONE, NodePool
+from simulator.unequal_nodes import free_gpus
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,17 @@ def make_pools(cluster: ClusterSpec, cpu_cores_per_node: int, remainder: Remaind
 
     Cores are served like GPUs: a CPU job of at most a node's cores stays on one node.
     """
-    sizes = (*cluster.virtual_clusters.items(), *cluster.partitions.items())
-    pools = {name: NodePool(name, FreeGpus(nodes, cluster.gpus_per_node, remainder)) for name, nodes in sizes}
+    pools = {
+        name: NodePool(name, free_gpus(cluster.sizes(name), cluster.gpus_per_node, remainder))
+        for name in (*cluster.virtual_clusters, *cluster.partitions)
+    }
     if cpu_cores_per_node:
         for name, nodes in cluster.virtual_clusters.items():
             pools[cpu_pool(name)] = NodePool(cpu_pool(name), FreeGpus(nodes, cpu_cores_per_node, remainder))
+    for share in cluster.shared.values():
+        for name in (share.pool, cpu_pool(share.pool)):
+            if name in pools:
+                pools[name].masks = cluster.masks(share.pool)
     return pools
 
 
@@ -105,6 +112,11 @@ class NodeInventory:
         return self._fail(change, pool, now_s)
 
     def _resize(self, pool: NodePool, nodes: int, now_s: float) -> None:
+        if pool.masks or not pool.free.has_equal_nodes:
+            raise BadInputError(
+                f"The nodes of {pool.name!r} change in number, and they are shared or differ in size.",
+                remedy="Replay a stretch of time with one table of nodes.",
+            )
         own = pool.own_nodes()
         for node in own[nodes:]:
             pool.power_on(node)

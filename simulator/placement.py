@@ -6,6 +6,9 @@ Rules (Lucid section 3.2, Helios section 4.2.2; the tie-breaks are those of the 
 - a multiple of a node's GPUs: wholly idle nodes, lowest index first;
 - otherwise: whole idle nodes first, and the remainder on one further node.
 
+A job may be bound to some of the nodes, as those of its partition are where partitions share nodes; the rules
+then hold for these nodes alone. Nodes of several sizes: `unequal_nodes.py`.
+
 Nodes are kept in buckets by their number of free GPUs; a bucket is one integer whose bit *i* stands for node
 *i*. Finding the fullest node that fits looks at no more buckets than a node has GPUs, whatever the cluster's
 size, and a copy to plan on costs little. Nodes can leave and come back (drained, failed, lent): a withdrawn
@@ -16,6 +19,9 @@ from typing import Literal
 
 # (node, GPUs on it), one pair a node.
 Placement = tuple[tuple[int, int], ...]
+
+# GPUs, and the nodes that they may be on, bit *i* for node *i*; None: all.
+Demand = tuple[int, int | None]
 
 # Which node takes the remainder of a job larger than a node: the fullest that fits (keeps idle nodes whole),
 # or the freest, as the Lucid artifact does (the placement fails if that one does not fit).
@@ -31,6 +37,16 @@ def without(placement: Placement, other: Placement) -> Placement:
     """Return the GPUs of a placement that another does not have."""
     held = dict(other)
     return tuple((node, gpus - held.get(node, 0)) for node, gpus in placement if gpus > held.get(node, 0))
+
+
+def nodes_in(nodes: int | None, count: int) -> list[int]:
+    """Return the nodes that an integer stands for, bit *i* for node *i*, of so many; None stands for all."""
+    return [node for node in range(count) if nodes is None or nodes >> node & 1]
+
+
+def lies_within(placement: Placement, nodes: int | None) -> bool:
+    """Whether a place is on these nodes only, given as `nodes_in` reads them."""
+    return nodes is None or all(nodes >> node & 1 for node, _ in placement)
 
 
 class FreeGpus:
@@ -61,6 +77,19 @@ class FreeGpus:
         """Return the free GPUs of a node, withdrawn or not."""
         free = self._free[node]
         return free if free >= 0 else free + self.gpus_per_node + 1
+
+    @property
+    def has_equal_nodes(self) -> bool:
+        """Whether all nodes have `gpus_per_node`."""
+        return True
+
+    def size_of(self, node: int) -> int:
+        """Return the GPUs that a node has, free or not."""
+        return self.gpus_per_node
+
+    def largest(self, among: int | None = None) -> int:
+        """Return the GPUs of the largest of these nodes (None: of all), on offer or not; 0 of none."""
+        return self.gpus_per_node if among is None or among & ((1 << len(self._free)) - 1) else 0
 
     def per_node(self) -> list[int]:
         """Return a new list of each node's free GPUs; below zero for a withdrawn node."""
@@ -117,10 +146,15 @@ class FreeGpus:
         self.restore(node)
         return node
 
-    def find(self, gpus: int) -> Placement | None:
-        """Return where a gang of `gpus` would go, or None when it does not fit now; takes nothing."""
+    def find(self, gpus: int, nodes: int | None = None) -> Placement | None:
+        """Return where a gang of `gpus` would go, or None when it does not fit now; takes nothing.
+
+        `nodes`: on these only, as one integer with bit *i* for node *i* (`JobView.nodes`); None: on any.
+        """
         if gpus > self.total:
             return None
+        if nodes is not None:
+            return self._find_among(gpus, nodes)
         size = self.gpus_per_node
         buckets = self._buckets
         if gpus <= size:
@@ -155,11 +189,37 @@ class FreeGpus:
                 return (bucket & -bucket).bit_length() - 1
         return None
 
+    def _find_among(self, gpus: int, nodes: int) -> Placement | None:
+        """Find a place on these nodes: one that holds all, or whole idle nodes and one for the remainder.
+
+        A gang that one of the nodes could hold, were it idle, is not split. What is larger takes whole idle
+        nodes, the largest first, until one node holds the rest.
+        """
+        taken: list[tuple[int, int]] = []
+        may_split = gpus > self.largest(nodes)
+        while True:
+            node = self.fullest(gpus, nodes, freest=bool(taken) and self.remainder == "freest")
+            if node is not None:
+                return (*taken, (node, gpus))
+            whole = self._largest_idle(nodes) if may_split else None
+            if whole is None:
+                return None
+            node, size = whole
+            taken.append(whole)
+            gpus -= size
+            nodes &= ~(1 << node)
+
+    def _largest_idle(self, among: int) -> tuple[int, int] | None:
+        """Return the largest idle one of these nodes, the lowest index on ties, and its GPUs."""
+        idle = self._buckets[self.gpus_per_node] & among
+        return ((idle & -idle).bit_length() - 1, self.gpus_per_node) if idle else None
+
     # -- some of the nodes, as one integer with bit *i* for node *i* -----------------------------------------
 
-    def fullest(self, gpus: int, among: int) -> int | None:
-        """Return the fullest of these nodes with so many free GPUs, the lowest on ties; None if none has."""
-        for bucket in self._buckets[gpus:]:
+    def fullest(self, gpus: int, among: int, *, freest: bool = False) -> int | None:
+        """Return the fullest (or freest) of these nodes with so many free GPUs, the lowest on ties."""
+        buckets = self._buckets[gpus:]
+        for bucket in reversed(buckets) if freest else buckets:
             fitting = bucket & among
             if fitting:
                 return (fitting & -fitting).bit_length() - 1
@@ -204,9 +264,9 @@ class FreeGpus:
             free[node] = had + gpus
             self.total += gpus
 
-    def place(self, gpus: int) -> Placement | None:
+    def place(self, gpus: int, nodes: int | None = None) -> Placement | None:
         """Find a place and occupy it; None when the gang does not fit now."""
-        placement = self.find(gpus)
+        placement = self.find(gpus, nodes)
         if placement is not None:
             self.take(placement)
         return placement

@@ -17,10 +17,11 @@ from foundation.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus
+from simulator.placement import FreeGpus, nodes_in
 from simulator.profiling_prepass import ProfilingPrepass
 from simulator.rules import Rules
 from simulator.running_order import RunningKey
+from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
 from simulator.workload import Workload
 
@@ -65,6 +66,8 @@ class Policy(ABC):
     event. `at_events_only`: its rule is applied when something happens, as published, though it would answer
     otherwise in between; any other policy says when (`next_change_s`). `overtaking_bound_s`: a job that has
     waited for so long is overtaken only where that does not delay it (`mechanisms.overtaking_bound`).
+    `unequal_nodes`: it places jobs on nodes of several sizes, and binds them to their own (`JobView.nodes`)
+    where virtual clusters share nodes.
     """
 
     oracle: bool = False
@@ -74,6 +77,7 @@ class Policy(ABC):
     at_events_only: bool = False
     round_s: float | None = None
     overtaking_bound_s: float = inf
+    unequal_nodes: bool = False
     costs: RunCosts = RunCosts()
 
     def overrides(self, method: str) -> bool:
@@ -93,7 +97,7 @@ class Policy(ABC):
 
     def pool_of(self, job: JobView) -> str:
         """Name the pool that a job queues for, each time that it starts to wait."""
-        return job.job.virtual_cluster
+        return job.home
 
     @abstractmethod
     def priority(self, job: JobView) -> Any:
@@ -174,6 +178,25 @@ def refuse_missing_estimates(jobs: Sequence[JobView], policy: str) -> None:
         )
 
 
+def refuse_unequal_nodes(scenario: Scenario, policy: Policy, name: str) -> None:
+    """Raise BadInputError for nodes that differ in size or are shared, where the policy knows neither."""
+    cluster = scenario.cluster
+    if cluster.has_equal_nodes:
+        return
+    if not policy.unequal_nodes:
+        raise BadInputError(
+            f"{name} knows equal nodes only, of one virtual cluster each; these differ or are shared.",
+            remedy="Use another policy (fifo, sjf, qssf, easy, tsafrir_easy, fair_share, clarity, lucid), or "
+            "treat all alike: virtual_cluster,nodes and --gpus-per-node.",
+        )
+    for what, there in (("Sleeping nodes", scenario.node_sleep), ("Servers on loan", scenario.inference)):
+        if there is not None:
+            raise BadInputError(
+                f"{what} need equal nodes, of one virtual cluster each; these differ in size or are shared.",
+                remedy="Leave them out, or treat all alike: virtual_cluster,nodes and --gpus-per-node.",
+            )
+
+
 def start_from_front(pool: NodePool) -> list[Start]:
     """Start queued jobs in the queue's order and stop at the first that does not fit.
 
@@ -185,6 +208,8 @@ def start_from_front(pool: NodePool) -> list[Start]:
     if job is None:
         return []
     free = pool.free
+    if pool.masks:
+        return _start_on_shared_nodes(pool)
     placement = free.find(job.gpus)
     if placement is None:
         return []
@@ -207,10 +232,34 @@ def start_from_front(pool: NodePool) -> list[Start]:
     return actions
 
 
+def _start_on_shared_nodes(pool: NodePool) -> list[Start]:
+    """Start queued jobs in the queue's order; one that does not fit holds back all of its nodes.
+
+    Later jobs start on other nodes only, so on each node none is overtaken (as Slurm's main loop does).
+    """
+    plan = pool.plan()
+    starts = []
+    held: set[int | None] = set()
+    for job in pool.queue:
+        if job.nodes in held:
+            continue
+        placement = plan.place(job.gpus, job.nodes)
+        if placement is not None:
+            starts.append(Start(job, placement))
+            continue
+        held.add(job.nodes)
+        for node in nodes_in(job.nodes, plan.nodes):
+            plan.withdraw(node)
+        if not plan.total:
+            break
+    return starts
+
+
 class InOrderPolicy(Policy):
     """Serves each queue strictly from the front, in the order of `priority`."""
 
     in_order = True
+    unequal_nodes = True
 
     def decide(self, snapshot: Snapshot) -> list[Start]:
         """Start from the front of each changed queue."""

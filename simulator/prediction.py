@@ -117,8 +117,8 @@ class PredictingSimulation(Simulation):
             for view in self._asked_for(self.jobs):
                 view.predicted_end_time_s = view.end_time_s
         predicted = [view.predicted_end_time_s for view in self.jobs]
-        size = self.cluster.gpus_per_node
-        gpus = {name: nodes * size for name, nodes in self.cluster.virtual_clusters.items()}
+        cluster = self.cluster
+        gpus = {name: sum(cluster.open_sizes(name)) for name in cluster.names}
         jobs = schedule.jobs.assign(
             predicted_end_time_s=np.array(predicted, dtype=np.float64),
             fair_time_s=fair_times_s(self.jobs, gpus),

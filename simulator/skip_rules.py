@@ -27,8 +27,12 @@ class LargestSizes:
     def __init__(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> None:
         self.gpus_per_node = cluster.gpus_per_node
         self.cores_per_node = cluster.cpu_cores_per_node
+        open_sizes = {name: cluster.open_sizes(name) for name in cluster.names}
+        # The GPUs of a node, and of those whose nodes differ in size, which stay as they are, all GPUs.
+        self._gpus_each = {name: max(sizes, default=self.gpus_per_node) for name, sizes in open_sizes.items()}
+        self._gpus = {name: sum(sizes) for name, sizes in open_sizes.items() if len(set(sizes)) > 1}
         # (from when, nodes) of each virtual cluster, in the order of time
-        self._sizes = {name: [(-float("inf"), nodes)] for name, nodes in cluster.virtual_clusters.items()}
+        self._sizes = {name: [(-float("inf"), len(sizes))] for name, sizes in open_sizes.items()}
         for change in sorted(changes, key=lambda change: change.at_s):
             if isinstance(change, SizeChange) and change.virtual_cluster in self._sizes:
                 self._sizes[change.virtual_cluster].append((change.at_s, change.nodes))
@@ -39,7 +43,9 @@ class LargestSizes:
 
     def gpus_from(self, virtual_cluster: str, since_s: float) -> int:
         """Return the most GPUs that a virtual cluster has at `since_s` or later."""
-        return self._nodes_from(virtual_cluster, since_s) * self.gpus_per_node
+        if virtual_cluster in self._gpus:
+            return self._gpus[virtual_cluster]
+        return self._nodes_from(virtual_cluster, since_s) * self._gpus_each[virtual_cluster]
 
     def cores_from(self, virtual_cluster: str, since_s: float) -> int:
         """Return the most cores that a virtual cluster has at `since_s` or later."""

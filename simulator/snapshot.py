@@ -20,7 +20,17 @@ from simulator.running_order import RunningOrder
 class NodePool:
     """Nodes with the queue and the running jobs that they serve."""
 
-    __slots__ = ("_closed", "free", "guests", "name", "queue", "running", "running_order", "total_gpus")
+    __slots__ = (
+        "_closed",
+        "free",
+        "guests",
+        "masks",
+        "name",
+        "queue",
+        "running",
+        "running_order",
+        "total_gpus",
+    )
 
     def __init__(self, name: str, free: FreeGpus) -> None:
         self.name = name
@@ -32,6 +42,8 @@ class NodePool:
         # Nodes on loan from other pools: own index -> (home, index there).
         self.guests: dict[int, tuple[NodePool, int]] = {}
         self._closed: dict[int, set[str]] = {}  # node -> why it is not on offer
+        # Where virtual clusters share nodes: which each may use, bit *i* for node *i* (`JobView.nodes`).
+        self.masks: Mapping[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<pool {self.name}: {self.free.total} of {self.total_gpus} free, {len(self.queue)} queued>"
@@ -47,8 +59,9 @@ class NodePool:
 
     def gpus_when_whole(self) -> int:
         """Return the GPUs of its own nodes, lent and failed ones included; those that left are not."""
-        gone = sum(GONE in self._closed.get(node, ()) for node in self.own_nodes())
-        return (len(self.own_nodes()) - gone) * self.free.gpus_per_node
+        return sum(
+            self.free.size_of(node) for node in self.own_nodes() if GONE not in self._closed.get(node, ())
+        )
 
     def lent_by(self, lender: str | None) -> frozenset[int]:
         """Return its guests (own indices) of the pool of this name."""
@@ -68,7 +81,7 @@ class NodePool:
         reasons = self._closed.setdefault(node, set())
         if not reasons:
             self.free.withdraw(node)
-            self.total_gpus -= self.free.gpus_per_node
+            self.total_gpus -= self.free.size_of(node)
         reasons.add(reason)
 
     def reopen(self, node: int, reason: str) -> None:
@@ -77,7 +90,7 @@ class NodePool:
         reasons.discard(reason)
         if not reasons and self._closed.pop(node, None) is not None:
             self.free.restore(node)
-            self.total_gpus += self.free.gpus_per_node
+            self.total_gpus += self.free.size_of(node)
 
     def power_on(self, node: int) -> None:
         """Have a node be neither asleep nor booting: it fails or leaves, and comes back awake."""
@@ -86,9 +99,9 @@ class NodePool:
 
     def borrow(self, lender: "NodePool", node: int) -> int:
         """Take over another pool's node and return its index here; raises ValueError if it is not idle."""
-        if not lender.free.is_present(node) or lender.free.on_node(node) != lender.free.gpus_per_node:
+        if not lender.free.is_present(node) or lender.free.on_node(node) != lender.free.size_of(node):
             raise ValueError(f"node {node} of {lender.name!r} is not idle")
-        if lender.free.gpus_per_node != self.free.gpus_per_node:
+        if lender.free.size_of(node) != self.free.gpus_per_node or not self.free.has_equal_nodes:
             raise ValueError(f"nodes of {lender.name!r} and {self.name!r} differ in size")
         lender.close(node, LENT)
         guest = next((i for i in sorted(self._closed) if self._closed[i] == {VACANT}), None)

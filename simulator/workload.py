@@ -220,14 +220,15 @@ class Workload:
         return replace(self, jobs=tuple(self.jobs[i] for i in kept), skipped=skipped, rows=rows)
 
     def largest_gpus(self, cluster: ClusterSpec) -> dict[str, int]:
-        """Return the most GPUs that a job of each virtual cluster asks for; of one in workers, those of its
-        least workers.
+        """Return the most GPUs that a job of each virtual cluster (or pool of several) asks for; of one in
+        workers, those of its least workers.
         """
         largest = dict.fromkeys(cluster.virtual_clusters, 0)
         for job in self.jobs:
             gpus = job.gpus if job.workers is None else job.workers.base_gpus
-            if gpus > largest[job.virtual_cluster]:
-                largest[job.virtual_cluster] = gpus
+            home = cluster.home_of(job.virtual_cluster)
+            if gpus > largest[home]:
+                largest[home] = gpus
         return largest
 
     def capped(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> "Workload":

@@ -33,6 +33,7 @@ class FreshQueueSettings:
 class FreshQueueQssf(Qssf):
     """QSSF that may order a queue anew in which every job has just arrived."""
 
+    unequal_nodes = False
     Settings = FreshQueueSettings
 
     def __init__(self, settings: FreshQueueSettings | None = None) -> None:

@@ -47,6 +47,7 @@ class ArtifactSettings(LucidSettings):
 class ArtifactLucid(Lucid):
     """Lucid as its authors' simulator may play it."""
 
+    unequal_nodes = False
     Settings = ArtifactSettings
 
     def __init__(self, settings: ArtifactSettings | None = None) -> None:

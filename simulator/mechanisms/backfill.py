@@ -27,7 +27,7 @@ from simulator.mechanisms.waiting_jobs import (
     DemandQueue,
     WaitingJobs,
 )
-from simulator.placement import FreeGpus, Placement
+from simulator.placement import Demand, FreeGpus, Placement
 from simulator.snapshot import NodePool
 
 SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
@@ -124,6 +124,8 @@ class Runs:
         `begun` are the runs that begin right now, on GPUs that `plan` lacks already. If the head will not
         even fit when all have ended (nodes have left), it holds no job up: the shadow time is infinite.
         """
+        if head.nodes is not None or not plan.has_equal_nodes:
+            return self._reserve_on(head, plan, begun)
         size = plan.gpus_per_node
         gpus = head.gpus
         enough = min(gpus, size)  # a node with so many free GPUs can take the job, or a whole part of it
@@ -147,6 +149,21 @@ class Runs:
                     missing -= 1
         later = _with_free(plan, free)
         placement = later.find(gpus)
+        return Reservation(float("inf"), ()) if placement is None else _reservation(at_s, placement, later)
+
+    def _reserve_on(self, head: JobView, plan: FreeGpus, begun: list[Run]) -> Reservation:
+        """Reserve on nodes that differ in size, or that are some of the pool's."""
+        later = plan.copy()
+        at_s = -1.0
+        begun_by_end = sorted((run.key, run) for run in begun)
+        for (end_s, _), run in merge(self._by_end, begun_by_end):
+            if end_s != at_s:
+                placement = later.find(head.gpus, head.nodes)
+                if placement is not None:
+                    return _reservation(at_s, placement, later)
+                at_s = end_s
+            later.give(run.placement)
+        placement = later.find(head.gpus, head.nodes)
         return Reservation(float("inf"), ()) if placement is None else _reservation(at_s, placement, later)
 
 
@@ -186,18 +203,19 @@ class Gaps:
         if excess:
             unneeded.take(((node, excess),))
 
-    def longest_s(self, gpus: int) -> float:
+    def longest_s(self, demand: Demand) -> float:
         """Return how long a job of this demand may run that starts now; negative when it does not fit."""
-        if self._unneeded.find(gpus) is not None:
+        gpus, nodes = demand
+        if self._unneeded.find(gpus, nodes) is not None:
             return ANY_LENGTH_S
-        return self._window_s if self._plan.find(gpus) is not None else -1.0
+        return self._window_s if self._plan.find(gpus, nodes) is not None else -1.0
 
-    def place(self, gpus: int, belief_s: float) -> Placement:
+    def place(self, demand: Demand, belief_s: float) -> Placement:
         """Place a job that is believed to run so long; raises ValueError when that would delay the head."""
         lasting = belief_s > self._window_s
-        placement = (self._unneeded if lasting else self._plan).find(gpus)
+        placement = (self._unneeded if lasting else self._plan).find(*demand)
         if placement is None:
-            raise ValueError(f"{gpus} GPUs are not free for {belief_s} s")
+            raise ValueError(f"{demand[0]} GPUs are not free for {belief_s} s")
         self._plan.take(placement)
         for node, taken in placement:
             if node in self._spare:
@@ -292,13 +310,13 @@ class Backfill:
             ranks = rank(waiting.by_group)
             ordered = waiting.ranked(ranks)
         for job in ordered:
-            placement = plan.place(job.gpus)
+            placement = plan.place(job.gpus, job.nodes)
             if placement is None:
                 head = job
                 break
             begun.append(_begin(job, placement, now_s, waiting.take(job)))
         if head is not None and any(
-            gpus <= plan.total and plan.find(gpus) is not None for gpus in waiting.by_demand
+            gpus <= plan.total and plan.find(gpus, nodes) is not None for gpus, nodes in waiting.by_demand
         ):
             book.runs.follow(pool, now_s, self._believe_s)
             gaps = Gaps(plan, book.runs.reserve(head, plan, begun), now_s)
@@ -316,26 +334,26 @@ class Backfill:
         """Start what fits around the reservation, best first among the first candidates of each queue."""
         best: list[tuple[Any, ...]] = []
 
-        def offer(gpus: int, group: Hashable, queue: DemandQueue, longest_s: float) -> None:
+        def offer(demand: Demand, group: Hashable, queue: DemandQueue, longest_s: float) -> None:
             job = queue.first(longest_s)
             if job is not None:
                 value = 0.0 if ranks is None else ranks[group]
-                heappush(best, (value, queue.order(job), gpus, group, queue, job))
+                heappush(best, (value, queue.order(job), demand, group, queue, job))
 
-        longest_s = {gpus: gaps.longest_s(gpus) for gpus in waiting.by_demand}
-        for gpus, groups in waiting.by_demand.items():
-            if longest_s[gpus] >= 0:
+        longest_s = {demand: gaps.longest_s(demand) for demand in waiting.by_demand}
+        for demand, groups in waiting.by_demand.items():
+            if longest_s[demand] >= 0:
                 for group, queue in groups.items():
-                    offer(gpus, group, queue, longest_s[gpus])
+                    offer(demand, group, queue, longest_s[demand])
         while best and max(longest_s.values()) >= 0:
-            _, _, gpus, group, queue, job = heappop(best)
+            _, _, demand, group, queue, job = heappop(best)
             belief_s = queue.belief_s(job)
-            if belief_s <= longest_s.get(gpus, -1.0):
-                placement = gaps.place(gpus, belief_s)
+            if belief_s <= longest_s.get(demand, -1.0):
+                placement = gaps.place(demand, belief_s)
                 begun.append(_begin(job, placement, now_s, waiting.take(job)))
-                longest_s = {gpus: gaps.longest_s(gpus) for gpus, was_s in longest_s.items() if was_s >= 0}
-            if longest_s.get(gpus, -1.0) >= 0:
-                offer(gpus, group, queue, longest_s[gpus])
+                longest_s = {other: gaps.longest_s(other) for other, was_s in longest_s.items() if was_s >= 0}
+            if longest_s.get(demand, -1.0) >= 0:
+                offer(demand, group, queue, longest_s[demand])
 
 
 def _begin(job: JobView, placement: Placement, now_s: float, belief_s: float) -> Run:

@@ -12,6 +12,8 @@ from simulator.snapshot import Snapshot
 class BackfillingPolicy(Policy):
     """First come, first served, with EASY backfilling; a subclass says what jobs are believed to run."""
 
+    unequal_nodes = True
+
     at_events_only = True  # a belief that is outlived in between is corrected when something happens
 
     def __init__(self) -> None:

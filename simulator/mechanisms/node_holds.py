@@ -8,7 +8,7 @@ by then.
 from dataclasses import dataclass
 
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus, Placement
+from simulator.placement import FreeGpus, Placement, lies_within, nodes_in
 from simulator.snapshot import NodePool
 
 # A running job that has outlived its estimate is expected to run for this share of its age again.
@@ -40,7 +40,7 @@ def expected_remaining_s(job: JobView, now_s: float) -> float:
 def choose_nodes(job: JobView, pool: NodePool, now_s: float, taken: set[int]) -> Hold | None:
     """Choose the nodes on which the gang is expected to fit first; None if there are not enough."""
     free = pool.free
-    size = free.gpus_per_node
+    largest = free.largest(job.nodes)
     leaving: dict[int, list[tuple[float, int]]] = {}
     for other in pool.running:
         placement = other.placement
@@ -51,16 +51,20 @@ def choose_nodes(job: JobView, pool: NodePool, now_s: float, taken: set[int]) ->
             ends_s = max(ends_s, now_s + expected_remaining_s(other.partner, now_s))
         for node, gpus in placement:
             leaving.setdefault(node, []).append((ends_s, gpus))
-    needs = [size] * (job.gpus // size) + ([job.gpus % size] if job.gpus % size else [])
+    least = job.gpus if job.gpus <= largest else 1  # what one node can hold is not split
     ready = sorted(
-        (_free_at_s(free.on_node(node), min(size, job.gpus), leaving.get(node, []), now_s), node)
-        for node in range(free.nodes)
-        if free.is_present(node) and node not in taken
+        (_free_at_s(free.on_node(node), min(size, job.gpus), leaving.get(node, []), now_s), node, size)
+        for node in nodes_in(job.nodes, free.nodes)
+        if (size := free.size_of(node)) >= least and free.is_present(node) and node not in taken
     )
-    if len(ready) < len(needs):
-        return None
-    soonest = ready[: len(needs)]
-    return Hold(job, tuple(node for _, node in soonest), soonest[-1][0], now_s)
+    soonest: list[int] = []
+    lacking = job.gpus
+    for free_at_s, node, size in ready:
+        soonest.append(node)
+        lacking -= size
+        if lacking <= 0:
+            return Hold(job, tuple(soonest), free_at_s, now_s)
+    return None
 
 
 def _free_at_s(free: int, needed: int, leaving: list[tuple[float, int]], now_s: float) -> float:
@@ -118,8 +122,8 @@ class NodeHolds:
         """Take idle GPUs of a held node, if the job is expected to be gone before the gang needs them."""
         ends_s = now_s + MARGIN * job.estimate_s
         for node, until_s in self.until_s.items():
-            if ends_s <= until_s and plan.on_node(node) >= job.gpus:
-                placement = ((node, job.gpus),)
+            placement = ((node, job.gpus),)
+            if ends_s <= until_s and plan.on_node(node) >= job.gpus and lies_within(placement, job.nodes):
                 plan.restore(node)
                 plan.take(placement)
                 plan.withdraw(node)

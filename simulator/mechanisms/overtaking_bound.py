@@ -123,7 +123,7 @@ class OverdueFirst:
         if job.gpus > plan.total + sum(self._withheld.values()):
             return None
         plan.give(tuple(self._withheld.items()))
-        placement = plan.find(job.gpus)
+        placement = plan.find(job.gpus, job.nodes)
         if placement is None:
             plan.take(tuple(self._withheld.items()))
             return None
@@ -194,7 +194,7 @@ def waits(job: JobView, pool: NodePool) -> bool:
 
 
 def _start(job: JobView, plan: FreeGpus, turn: OverdueFirst) -> bool:
-    placement = plan.place(job.gpus)
+    placement = plan.place(job.gpus, job.nodes)
     if placement is None:
         return False
     turn.starts.append(Start(job, placement))

@@ -8,6 +8,7 @@ from foundation.checked_settings import CheckedSettings
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.node_holds import STANDS_S, expected_remaining_s
 from simulator.mechanisms.pair_gain import PairGain
+from simulator.placement import lies_within
 from simulator.snapshot import NodePool
 
 # So many refusals are remembered before those of jobs that have started are forgotten.
@@ -73,6 +74,7 @@ class PartnerSearch:
         self._now_s = 0.0
         self._waiting_gpus = 1
         self._held_until_s: Mapping[int, float] = {}
+        self._on_shared_nodes = False
         self._offers: dict[int, dict[str, list[JobView]]] = {}
         self._unmeasured: list[JobView] = []
         self._partner_of: dict[JobView, JobView] = {}
@@ -109,6 +111,7 @@ class PartnerSearch:
         """Bring the books up to date, with what has been measured meanwhile."""
         self._now_s = now_s
         self._waiting_gpus = pool.queue.gpus
+        self._on_shared_nodes = bool(pool.masks)
         self._held_until_s = held_until_s  # grows while nodes are held in this decision
         if self._running != len(pool.running):
             self._make_books(pool)
@@ -138,6 +141,8 @@ class PartnerSearch:
         kinds = self._offers.setdefault(job.gpus, {})
         if kind in kinds:
             kinds[kind].append(job)
+            if self._on_shared_nodes:  # those before it may be on nodes that few jobs may use
+                self._news.append((job.gpus, kind))
         else:
             kinds[kind] = [job]
             self._news.append((job.gpus, kind))
@@ -173,7 +178,7 @@ class PartnerSearch:
         if not self._measured.knows(job, job.queued_since_s):
             return None
         kind, loss = self._cheapest(job, kinds, price * job.gpus)
-        partner = None if kind is None else offers[kind][0]
+        partner = None if kind is None else _within_reach(offers[kind], job)
         if in_need and (partner is None or loss):
             if partner is not None:
                 until_s = min(until_s, self._due_s(job, partner, loss))
@@ -207,7 +212,9 @@ class PartnerSearch:
                 continue
             if kind not in offers:
                 continue
-            partner = offers[kind][0]
+            partner = offers[kind][0] if job.nodes is None else _within_reach(offers[kind], job)
+            if partner is None:
+                continue
             if loss is None:
                 loss = self._pairs.loss(job, partner)
             if (
@@ -247,7 +254,12 @@ class PartnerSearch:
             for j in range(i + 1, len(candidates)):
                 other = candidates[j]
                 loss = self._pairs.loss(job, other)
-                if loss <= most and (best is None or loss < best[0]) and self._have_room(job, other):
+                if (
+                    loss <= most
+                    and (best is None or loss < best[0])
+                    and self._have_room(job, other)
+                    and lies_within(other.placement or (), job.nodes)
+                ):
                     best = (loss, i, j)
         if best is None:
             return None
@@ -265,3 +277,8 @@ class PartnerSearch:
         if job.profile is None or other.profile is None:
             return False
         return job.profile.gpu_mem_mib + other.profile.gpu_mem_mib < self._settings.gpu_memory_mib
+
+
+def _within_reach(alike: list[JobView], job: JobView) -> JobView | None:
+    """Return the first of some running jobs whose nodes a job may use."""
+    return next((other for other in alike if lies_within(other.placement or (), job.nodes)), None)

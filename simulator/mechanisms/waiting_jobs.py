@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from simulator.job_view import JobView, RunState
+from simulator.placement import Demand
 from simulator.snapshot import NodePool
 
 ANY_LENGTH_S = sys.float_info.max  # every belief is finite
@@ -198,8 +199,8 @@ class WaitingJobs:
         self._group_of = group_of or (lambda job: None)
         self._order = order
         self._where: dict[JobView, tuple[Hashable, DemandQueue]] = {}
-        self.by_demand: dict[int, dict[Hashable, DemandQueue]] = {}
-        self.by_group: dict[Hashable, dict[int, DemandQueue]] = {}
+        self.by_demand: dict[Demand, dict[Hashable, DemandQueue]] = {}
+        self.by_group: dict[Hashable, dict[Demand, DemandQueue]] = {}
 
     def __len__(self) -> int:
         return len(self._where)
@@ -210,10 +211,11 @@ class WaitingJobs:
             return
         group = self._group_of(job)
         demands = self.by_group.setdefault(group, {})
-        queue = demands.get(job.gpus)
+        demand = (job.gpus, job.nodes)
+        queue = demands.get(demand)
         if queue is None:
-            queue = demands[job.gpus] = self._order()
-            self.by_demand.setdefault(job.gpus, {})[group] = queue
+            queue = demands[demand] = self._order()
+            self.by_demand.setdefault(demand, {})[group] = queue
         queue.add(job, self._believe_s(job) if belief_s is None else belief_s)
         self._where[job] = (group, queue)
 
@@ -224,13 +226,14 @@ class WaitingJobs:
         queue.discard(job)
         if not len(queue):
             demands = self.by_group[group]
-            del demands[job.gpus]
+            demand = (job.gpus, job.nodes)
+            del demands[demand]
             if not demands:
                 del self.by_group[group]
-            groups = self.by_demand[job.gpus]
+            groups = self.by_demand[demand]
             del groups[group]
             if not groups:
-                del self.by_demand[job.gpus]
+                del self.by_demand[demand]
         return belief
 
     def belief_s(self, job: JobView) -> float:

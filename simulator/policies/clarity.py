@@ -14,7 +14,8 @@ There is no profiling partition. A job is measured where it runs, at no loss; an
 known of all its later runs (`Job.template`). A job of an unknown kind runs alone.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
@@ -74,6 +75,7 @@ class Clarity(Policy):
     """Shortest expected service first; two jobs share GPUs when what that saves is worth what it costs."""
 
     needs_estimates = True
+    unequal_nodes = True
     at_events_only = True  # jobs are measured, and shortages forgotten, in between
     Settings = ClaritySettings
 
@@ -135,9 +137,11 @@ class Clarity(Policy):
     def _serve(self, pool: NodePool, now_s: float) -> list[Action]:  # noqa: C901, PLR0912, PLR0915
         """Start or pack the waiting jobs, in their order; go on past those for which there is nothing."""
         settings = self.settings
-        size = pool.free.gpus_per_node
         actions: list[Action] = []
         plan = pool.plan()
+        # What does not fit leaves no room for larger jobs, if these may use the same nodes.
+        all_alike = plan.has_equal_nodes and not pool.masks
+        size = plan.gpus_per_node
         crowded_below = 0.0  # idle GPUs
         if settings.price_idle and self._short_until_s.get(pool.name, -1.0) >= now_s:
             crowded_below = settings.headroom * pool.total_gpus
@@ -161,7 +165,7 @@ class Clarity(Policy):
             if job in overdue:
                 continue
             gpus = job.gpus
-            placement = plan.find(gpus) if gpus < too_large else None
+            placement = plan.find(gpus, job.nodes) if gpus < too_large else None
             if placement is None:
                 if turn is not None:
                     beside = turn.place_beside(job, plan, now_s)
@@ -175,7 +179,7 @@ class Clarity(Policy):
                         search.started(job)
                         actions.append(Start(job, beside))
                         continue
-                if gpus < too_large:
+                if gpus < too_large and all_alike:
                     too_large = gpus
                 is_short = is_short or gpus <= size
                 price = settings.price_short
@@ -233,8 +237,21 @@ class Clarity(Policy):
         return actions
 
 
+def _front_of_each(pool: NodePool, lookahead: int) -> Iterator[JobView]:
+    """Yield the same where virtual clusters share nodes: so many of each size and virtual cluster."""
+    free = pool.free.total
+    seen: Counter[tuple[int, int | None]] = Counter()
+    for job in pool.queue:
+        demand = (job.gpus, job.nodes)
+        seen[demand] += 1
+        if seen[demand] <= free // job.gpus + lookahead:
+            yield job
+
+
 def _front(pool: NodePool, lookahead: int) -> Iterable[JobView]:
     """Return, in the queue's order, no more jobs of each size than could start or are looked at."""
     free = pool.free.total
+    if pool.masks:
+        return _front_of_each(pool, lookahead)
     parts = [islice(part, free // gpus + lookahead) for gpus, part in pool.queue.by_gpus().items()]
     return parts[0] if len(parts) == 1 else merge(*parts, key=attrgetter("queue_entry"))

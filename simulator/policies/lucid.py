@@ -35,6 +35,7 @@ class Lucid(Policy):
     """Space-aware profiling, indolent packing, shortest estimated service first; no preemption."""
 
     needs_estimates = True
+    unequal_nodes = True
     at_events_only = True  # the profiler lets jobs go when GPUs turn up in their virtual cluster
     Settings = LucidSettings
 
@@ -75,7 +76,7 @@ class Lucid(Policy):
 
     def pool_of(self, job: JobView) -> str:
         """Send jobs that are small enough to the profiler first."""
-        return PROFILER if self.profiler.takes(job) else job.job.virtual_cluster
+        return PROFILER if self.profiler.takes(job) else job.home
 
     def priority(self, job: JobView) -> tuple[float, ...]:
         """Order the profiler by fewest GPUs, a virtual cluster by estimated service; then by submission."""

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from simulator.mechanisms.ranked_blocks import RankedBlocks
-from simulator.placement import FreeGpus
+from simulator.placement import Demand, FreeGpus
 from simulator.recorder import StopReason
 from simulator.recorders.wait_causes import WaitCause
 
@@ -88,7 +88,7 @@ class PoolClocks:
     __slots__ = ("demands", "fresh", "head", "head_since_s", "order", "stale_s", "stops")
 
     def __init__(self) -> None:
-        self.demands: dict[int, DemandClock] = {}
+        self.demands: dict[Demand, DemandClock] = {}
         self.order = RankedBlocks()
         self.fresh: list[tuple[WaitRecord, WaitSpell]] = []
         self.stops: list[tuple[str, Freed, frozenset[int]]] = []
@@ -130,12 +130,12 @@ class PoolClocks:
 
     def _classify(self, free: FreeGpus, at_s: float, *, decided: bool) -> None:
         total = free.total
-        for gpus, demand in self.demands.items():
+        for (gpus, nodes), demand in self.demands.items():
             if not demand.waiting:
                 continue
             if gpus > total:
                 cause = GPUS
-            elif free.find(gpus) is None:
+            elif free.find(gpus, nodes) is None:
                 cause = PLACEMENT
             elif decided or demand.cause == TURN:
                 cause = TURN

@@ -45,7 +45,7 @@ class WaitRecorder(Recorder):
         if record is None:
             record = self._records[job.index] = WaitRecord()
         mine = self._pool(pool)
-        home = pool.name in (job.job.virtual_cluster, cpu_pool(job.job.virtual_cluster))
+        home = pool.name in (job.home, cpu_pool(job.home))
         if not record.waits or (home and not record.at_home):
             if job.queue_entry is not None:  # else it waits beside the queue, for its pool to grow
                 record.jobs_ahead, record.gpus_ahead = mine.order.before(job.queue_entry)
@@ -58,9 +58,10 @@ class WaitRecorder(Recorder):
             self._open[job.index] = WaitSpell(now_s, None, job.queue_entry)
             return
         mine.catch_up(now_s, pool.free)
-        demand = mine.demands.get(job.gpus)
+        kind = (job.gpus, job.nodes)
+        demand = mine.demands.get(kind)
         if demand is None:
-            demand = mine.demands[job.gpus] = DemandClock()
+            demand = mine.demands[kind] = DemandClock()
         if not demand.waiting:
             demand.cause, demand.since_s = GPUS, now_s  # until the next look, at this very moment
         demand.waiting += 1

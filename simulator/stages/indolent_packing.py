@@ -19,7 +19,7 @@ from math import inf
 from simulator.actions import Colocate, Preempt, Start
 from simulator.colocation import BelievedPairs
 from simulator.job_view import JobView, RunState
-from simulator.placement import Placement
+from simulator.placement import Placement, lies_within
 from simulator.snapshot import NodePool
 from simulator.stages.indolent_settings import IndolentSettings
 from simulator.stages.pair_rule import PairRule
@@ -385,6 +385,7 @@ class IndolentPacking:
                         continue
                     if (
                         memory_mib(other) < limit_mib
+                        and (job.nodes is None or lies_within(other.placement or (), job.nodes))
                         and (not needed_estimate_s or other.estimate_s >= needed_estimate_s)
                         and (rule is None or rule.allows(job, other, apathetic=capacity < DEFAULT_CAPACITY))
                     ):

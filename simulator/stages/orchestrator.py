@@ -88,6 +88,8 @@ class ResourceOrchestrator:
         free_gpus = free.total
         if not free_gpus:
             return []
+        if pool.masks:
+            return _start_on_shared_nodes(pool)
         heads: list[tuple[Any, Any]] = []
         for gpus, part in pool.queue.by_gpus().items():
             if gpus <= free_gpus and free.find(gpus) is not None:
@@ -121,3 +123,22 @@ class ResourceOrchestrator:
             else:
                 heapreplace(heads, (following.queue_entry, jobs))
         return actions
+
+
+def _start_on_shared_nodes(pool: NodePool) -> list[Start]:
+    """Do so where virtual clusters share nodes: what does not fit for one may fit for another."""
+    plan = pool.plan()
+    starts = []
+    refused: set[tuple[int, int | None]] = set()
+    for job in pool.queue:
+        demand = (job.gpus, job.nodes)
+        if demand in refused:
+            continue
+        placement = plan.place(*demand)
+        if placement is None:
+            refused.add(demand)
+            continue
+        starts.append(Start(job, placement))
+        if not plan.total:
+            break
+    return starts

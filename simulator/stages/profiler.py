@@ -15,6 +15,7 @@ And a profiling run is cut short when idle GPUs turn up in the job's virtual clu
 use, unless the job is believed to end on the profiler.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -88,30 +89,27 @@ class SpaceAwareProfiler:
 
         A cluster that has the profiler's partition already, as a live one does, keeps it.
         """
-        size = cluster.gpus_per_node
         self._pools, self._sent = {}, {}
         if PROFILER in cluster.partitions:
-            self._max_gpus = min(self.settings.profiling_max_gpus, cluster.partitions[PROFILER] * size)
+            self._max_gpus = min(self.settings.profiling_max_gpus, cluster.gpus_of(PROFILER))
             return cluster
         wanted = min(self.settings.profiling_nodes, int(self.settings.profiling_share_max * cluster.nodes))
-        nodes_left = dict(cluster.virtual_clusters)
-        taken = 0
-        while taken < wanted:
+        given: Counter[str] = Counter()
+        for _ in range(wanted):
             donors = [
                 name
-                for name in nodes_left
-                if (nodes_left[name] - 1) * size >= max(1, largest_job.get(name, 0))
+                for name in cluster.virtual_clusters
+                if _can_give(cluster, name, given[name] + 1, largest_job.get(name, 0))
             ]
             if not donors:
                 break
-            nodes_left[max(donors, key=nodes_left.__getitem__)] -= 1
-            taken += 1
-        self._max_gpus = min(self.settings.profiling_max_gpus, taken * size)
-        if not taken:
+            given[max(donors, key=lambda name: cluster.virtual_clusters[name] - given[name])] += 1
+        if not given:
+            self._max_gpus = 0
             return cluster
-        return ClusterSpec(
-            nodes_left, size, {**cluster.partitions, PROFILER: taken}, cluster.cpu_cores_per_node
-        )
+        prepared = cluster.setting_aside(PROFILER, given)
+        self._max_gpus = min(self.settings.profiling_max_gpus, prepared.gpus_of(PROFILER))
+        return prepared
 
     def watch(self, pools: Mapping[str, NodePool]) -> None:
         """Take note of the pools that jobs are sent to; to be called at each decision."""
@@ -160,7 +158,7 @@ class SpaceAwareProfiler:
         queue = pool.queue
         if self.settings.profiling_in_place and pool.running:
             room = {
-                other.name: other.free
+                other.name: other
                 for other in snapshot.changed
                 if other is not pool and other.free.total and other.name not in served
             }
@@ -175,7 +173,7 @@ class SpaceAwareProfiler:
 
     def _has_room(self, job: JobView) -> bool:
         """Say whether a job finds GPUs in its virtual cluster that no job there could use so far."""
-        name = job.job.virtual_cluster
+        name = job.home
         pool = self._pools[name]
         free = pool.free
         sent = self._sent.get(name, 0)
@@ -187,7 +185,8 @@ class SpaceAwareProfiler:
                 home is pool and profiler.free.on_node(node) == free.gpus_per_node
                 for node, (home, _) in profiler.guests.items()
             )
-        if job.gpus + sent > free.total + idle or (not idle and free.find(job.gpus) is None):
+        nodes = pool.masks.get(job.job.virtual_cluster)
+        if job.gpus + sent > free.total + idle or (not idle and free.find(job.gpus, nodes) is None):
             return False
         self._sent[name] = sent + job.gpus
         return True
@@ -226,12 +225,15 @@ class SpaceAwareProfiler:
         """Borrow idle nodes for jobs of so many GPUs, from the pool with the most and no job waiting."""
         size = pool.free.gpus_per_node
         wanted = min(-(-gpus // size), self.settings.borrowed_nodes_max - len(pool.guests))
-        if wanted <= 0:
+        if wanted <= 0 or not pool.free.has_equal_nodes:
             return []
         lenders = {
             other.name: other.free.idle_nodes()
             for name, other in snapshot.pools.items()
-            if name != PROFILER and not len(other.queue) and other.free.gpus_per_node == size
+            if name != PROFILER
+            and not len(other.queue)
+            and other.free.gpus_per_node == size
+            and other.free.has_equal_nodes
         }
         loans: list[Action] = []
         for _ in range(wanted):
@@ -254,21 +256,38 @@ class SpaceAwareProfiler:
         return len(home.queue) > served.get(home.name, 0)
 
 
-def _cut_short(pool: NodePool, room: Mapping[str, FreeGpus]) -> list[Action]:
+def _can_give(cluster: ClusterSpec, pool: str, nodes: int, largest_job: int) -> bool:
+    """Whether a pool still has a node, and room for its largest job, without its last so many nodes.
+
+    What shares its nodes and is too small for that job anyway loses none.
+    """
+    left = cluster.virtual_clusters[pool] - nodes
+    if left < 1:
+        return False
+    sizes = cluster.sizes(pool)
+    for mask in cluster.masks(pool).values() or (-1,):
+        before = sum(gpus for node, gpus in enumerate(sizes) if mask >> node & 1)
+        after = sum(gpus for node, gpus in enumerate(sizes[:left]) if mask >> node & 1)
+        if after < min(before, max(1, largest_job)):
+            return False
+    return True
+
+
+def _cut_short(pool: NodePool, room: Mapping[str, NodePool]) -> list[Action]:
     """Let jobs go for which GPUs have turned up in their virtual clusters, unless they are about to end."""
     actions: list[Action] = []
     plans: dict[str, FreeGpus] = {}
     for job in pool.running:
-        name = job.job.virtual_cluster
-        free = room.get(name)
-        if free is None or job.gpus > free.total:
+        name = job.home
+        home = room.get(name)
+        if home is None or job.gpus > home.free.total:
             continue
         believed_s = job.estimated_duration_s
         if believed_s is not None and job.run_limit_s is not None and believed_s <= job.run_limit_s:
             continue
         plan = plans.get(name)
         if plan is None:
-            plan = plans[name] = free.copy()
-        if plan.place(job.gpus) is not None:
+            plan = plans[name] = home.plan()
+        if plan.place(job.gpus, home.masks.get(job.job.virtual_cluster)) is not None:
             actions.append(Preempt(job, keeps_progress=False))
     return actions

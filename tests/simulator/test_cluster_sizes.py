@@ -54,11 +54,25 @@ def test_what_a_table_says_first_holds_before():
     assert [change.nodes for change in changes] == [6]
 
 
-def test_nodes_of_different_sizes_are_refused_unless_treated_alike():
-    mixed = sizes(("a", None, 1), ("b", None, 1)).assign(gpus_per_node=[4, 8])
-    with pytest.raises(BadInputError, match=r"\[4, 8\]"):
-        changing_cluster(mixed, ORIGIN)
-    assert changing_cluster(mixed, ORIGIN, gpus_per_node=8)[0].gpus_per_node == 8
+def test_nodes_of_different_sizes_keep_them_unless_treated_alike():
+    mixed = sizes(("a", None, 3), ("a", None, 1), ("b", None, 1)).assign(gpus_per_node=[4, 8, 4])
+    spec, changes = changing_cluster(mixed, ORIGIN)
+    assert (spec.sizes("a"), spec.sizes("b"), changes) == ((4, 4, 4, 8), (4,), ())
+    assert (spec.nodes, spec.total_gpus, spec.gpus_per_node) == (5, 24, 8)
+    alike = sizes(("a", None, 1), ("b", None, 1)).assign(gpus_per_node=[4, 8])
+    assert changing_cluster(alike, ORIGIN, gpus_per_node=8)[0].total_gpus == 16
+
+
+def test_equal_nodes_of_a_size_of_their_own_may_change_in_number_and_others_may_not():
+    growing = sizes(("a", None, 3), ("b", None, 1), ("b", "2020-06-02", 5)).assign(gpus_per_node=[8, 4, 4])
+    spec, changes = changing_cluster(growing, ORIGIN)
+    assert [change.nodes for change in changes] == [5]
+    assert mean_gpus(spec, changes, changes[0].at_s, changes[0].at_s + 10) == 3 * 8 + 5 * 4
+    unequal = sizes(("b", None, 1), ("b", None, 1), ("b", "2020-06-02", 5)).assign(gpus_per_node=[8, 4, 4])
+    with pytest.raises(BadInputError, match="change at 2020-06-02"):
+        changing_cluster(unequal, ORIGIN)
+    same = sizes(("b", None, 1), ("b", None, 2), ("b", "2020-06-02", 2), ("b", "2020-06-02", 1))
+    assert changing_cluster(same.assign(gpus_per_node=[8, 4, 4, 8]), ORIGIN)[1] == ()
 
 
 def test_failures_are_seeded_rare_as_asked_and_each_nodes_own():
