@@ -28,6 +28,7 @@ from lucid_cli import (
     profile,
     release,
     simulate,
+    site,
     status,
     sweep,
     train,
@@ -59,6 +60,7 @@ tune.register(app)
 app.add_typer(pareto.app, name="pareto")
 app.add_typer(nodes.app, name="nodes")
 app.add_typer(inference.app, name="inference")
+app.add_typer(site.app, name="site")
 app.add_typer(release.app, name="release")
 app.add_typer(live.app, name="live")
 monitor.register(app)

@@ -1,0 +1,39 @@
+"""The account of what was read of Slurm: keys that a declaration holds, and keys that it leaves out."""
+
+from cluster_logs.site.declared import Declared, hints_of
+from cluster_logs.site.rules import Ignored, SlurmKey
+
+
+def slurm_keys(kind: type[Declared]) -> dict[str, str]:
+    """Return the key of Slurm's that each field of a declaration holds, by the field's name."""
+    notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints_of(kind).items()}
+    return {name: note.key for name, found in notes.items() for note in found if isinstance(note, SlurmKey)}
+
+
+class KeyAccount:
+    """Keys as they come: each once, in their order."""
+
+    def __init__(self) -> None:
+        self._modelled: dict[str, None] = {}
+        self._ignored: dict[str, tuple[list[str], str]] = {}
+
+    def modelled(self, *keys: str) -> None:
+        """Keep the names of keys whose values a declaration holds."""
+        self._modelled.update(dict.fromkeys(keys))
+
+    def ignored(self, key: str, value: str, effect: str) -> None:
+        """Keep a key whose value is left out and what that does to waits; it may come with many values."""
+        values, _ = self._ignored.setdefault(key, ([], effect))
+        if value not in values:
+            values.append(value)
+
+    def modelled_keys(self) -> tuple[str, ...]:
+        """Return the names of keys that a declaration holds."""
+        return tuple(self._modelled)
+
+    def ignored_keys(self) -> tuple[Ignored, ...]:
+        """Return what is left out, a line a key."""
+        return tuple(
+            Ignored(key=key, value="; ".join(values), effect=effect)
+            for key, (values, effect) in self._ignored.items()
+        )
