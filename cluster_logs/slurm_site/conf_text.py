@@ -25,7 +25,7 @@ _PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|\
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """Where something was read: a file and, unless a program told it, its line from 1 on."""
 
     file: str
@@ -41,7 +41,7 @@ class Pair:
 
     key: str
     value: str
-    place: Place
+    place: SourcePlace
 
 
 def read_lines(path: str) -> Iterator[list[Pair]]:
@@ -52,7 +52,7 @@ def read_lines(path: str) -> Iterator[list[Pair]]:
     yield from _File(path, 0, _Seen()).lines()
 
 
-def pairs_of(text: str, place: Place) -> list[Pair]:
+def pairs_of(text: str, place: SourcePlace) -> list[Pair]:
     """Return the pairs of one line without a comment. Raises BadInputError for anything else in it."""
     pairs, position = [], 0
     while text[position:].strip():
@@ -87,7 +87,7 @@ class _File:
     def lines(self) -> Iterator[list[Pair]]:
         text = read_input(self._path, most_bytes=MOST_BYTES).decode(errors="backslashreplace")
         for line, number in _logical_lines(text):
-            place = Place(shown(self._path), number)
+            place = SourcePlace(shown(self._path), number)
             if included := _INCLUDE.fullmatch(line):
                 yield from self._included(included[1], included[2], place)
             elif pairs := pairs_of(line, place):
@@ -96,7 +96,7 @@ class _File:
                         self._seen.cluster_name = pair.value
                 yield pairs
 
-    def _included(self, name: str, rest: str, place: Place) -> Iterator[list[Pair]]:
+    def _included(self, name: str, rest: str, place: SourcePlace) -> Iterator[list[Pair]]:
         if rest.strip():
             raise BadInputError(f"{place}: {rest.strip()[:200]!r} stands behind the included file {name!r}.")
         path = name.replace("%c", self._seen.cluster_name)

@@ -7,7 +7,7 @@ a set of nodes the first. Keys are known by their names in lower case.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cluster_logs.slurm_site.conf_text import Pair, Place, read_lines
+from cluster_logs.slurm_site.conf_text import Pair, SourcePlace, read_lines
 from foundation.errors import BadInputError
 
 # First key of a line -> the list of Declarations that the line goes to.
@@ -26,11 +26,11 @@ _SAME = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ConfLine:
     """A line about nodes or a partition with its defaults filled in; the key in front is in `options` too."""
 
     name: str
-    place: Place
+    place: SourcePlace
     options: Mapping[str, Pair]
 
     def get(self, key: str) -> Pair | None:
@@ -43,10 +43,10 @@ class Declarations:
     """The settings by name in lower case, and the lines in their order."""
 
     settings: dict[str, Pair] = field(default_factory=dict)
-    nodes: list[Line] = field(default_factory=list)
-    node_sets: list[Line] = field(default_factory=list)
-    partitions: list[Line] = field(default_factory=list)
-    down_nodes: list[Line] = field(default_factory=list)
+    nodes: list[ConfLine] = field(default_factory=list)
+    node_sets: list[ConfLine] = field(default_factory=list)
+    partitions: list[ConfLine] = field(default_factory=list)
+    down_nodes: list[ConfLine] = field(default_factory=list)
 
 
 def read_declarations(path: str) -> Declarations:
@@ -74,5 +74,5 @@ def declared_by(lines: Iterable[list[Pair]]) -> Declarations:
             defaults[kind].update(options)
         else:
             whole = defaults[kind] | options | {first.key.lower(): first}
-            getattr(declared, kind).append(Line(first.value, first.place, whole))
+            getattr(declared, kind).append(ConfLine(first.value, first.place, whole))
     return declared

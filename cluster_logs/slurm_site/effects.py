@@ -7,7 +7,7 @@ credentials) is in `NO_EFFECT` and is not told.
 from collections.abc import Container, Iterator, Mapping
 
 from cluster_logs.slurm_site.conf_text import Pair
-from cluster_logs.slurm_site.declarations import Line
+from cluster_logs.slurm_site.declarations import ConfLine
 
 # Words for "nothing of this": such a key has no effect.
 _OFF = frozenset(
@@ -75,7 +75,7 @@ PARTITIONS: Mapping[str, str] = {
     "Topology": "jobs there go below few switches; the replay knows none",
 }
 NODES: Mapping[str, str] = {
-    "TmpDisk": "jobs that ask for disk (--tmp) wait for it; in the replay they ask for none",
+    "TmpDisk": "jobs that ask for local disk wait for it; in the replay they ask for none",
     "CPUSpecList": "these CPUs run no jobs; in the replay they do",
     "TRESWeights": "nodes are chosen by it; in the replay by Weight alone",
 }
@@ -172,7 +172,7 @@ def ignored_setting(pair: Pair, *, known_only: bool = False) -> Iterator[tuple[s
 
 
 def ignored_options(
-    line: Line, kind: str, taken: Container[str], *, known_only: bool = False
+    line: ConfLine, kind: str, taken: Container[str], *, known_only: bool = False
 ) -> Iterator[tuple[str, str, str]]:
     """Yield key, value and effect of what a line (`kind`: partition, node) says and no declaration holds."""
     table, no_effect = (PARTITIONS, _PARTITION_NO_EFFECT) if kind == "partition" else (NODES, _NODE_NO_EFFECT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cluster_logs.host_lists import expand_hosts, fold_hosts, listed_hosts
 from cluster_logs.site.rules import Nodes
 from cluster_logs.slurm_site.conf_text import Pair
-from cluster_logs.slurm_site.declarations import Declarations, Line
+from cluster_logs.slurm_site.declarations import ConfLine, Declarations
 from cluster_logs.slurm_site.values import bad, whole_number, words
 
 # States of a NodeName or DownNodes line in which a node starts nothing until somebody changes that.
@@ -28,7 +28,7 @@ class NodeTable:
         self.uncounted_gres: dict[str, Pair] = {}
         self._nodes: dict[str, Nodes] = {}
         self._lists: list[str] = []
-        self._sets: dict[str, Line] = {}
+        self._sets: dict[str, ConfLine] = {}
         for line in declared.nodes:
             self._add(line)
         for line in declared.node_sets:
@@ -58,7 +58,7 @@ class NodeTable:
         self._check_known(lists, listed, of)
         return tuple(dict.fromkeys(lists))
 
-    def _add(self, line: Line) -> None:
+    def _add(self, line: ConfLine) -> None:
         listed = line.options["nodename"]
         node = self._read(line)
         entries = _entries(listed)
@@ -71,7 +71,7 @@ class NodeTable:
             raise bad(listed, "names no node")
         self._lists += entries
 
-    def _read(self, line: Line) -> Nodes:
+    def _read(self, line: ConfLine) -> Nodes:
         state = line.get("state")
         features = line.get("features")
         specialised = _number(line, "corespeccount", 0) * _number(line, "threadspercore", 1)
@@ -104,7 +104,7 @@ class NodeTable:
             counts[name] = counts.get(name, 0) + count
         return counts
 
-    def _of_set(self, line: Line, of: str) -> list[str]:
+    def _of_set(self, line: ConfLine, of: str) -> list[str]:
         """Return the host lists of a set: nodes with its feature, and nodes that it names."""
         feature, listed = line.get("features"), line.get("nodes")
         lists: list[str] = []
@@ -126,7 +126,7 @@ class NodeTable:
                 "Declare it, or correct the list.",
             )
 
-    def _take_down(self, line: Line) -> list[Pair]:
+    def _take_down(self, line: ConfLine) -> list[Pair]:
         """Mark the nodes of a DownNodes line; Slurm passes over one that is not there, which is returned."""
         listed, state = line.options["downnodes"], line.get("state")
         if state is not None and _is_up(state):
@@ -155,7 +155,7 @@ def _is_up(state: Pair) -> bool:
     return word not in _STARTS_NOTHING
 
 
-def _cpus(line: Line) -> int:
+def _cpus(line: ConfLine) -> int:
     """Return the CPUs of a node: as declared, or those of its sockets where that fits neither of them."""
     boards, per_board = _number(line, "boards", 1), _number(line, "socketsperboard", 0)
     sockets = boards * per_board if per_board else _number(line, "sockets", 0)
@@ -169,7 +169,7 @@ def _cpus(line: Line) -> int:
     return said if said in (sockets, sockets * cores, whole) else whole
 
 
-def _number(line: Line, key: str, otherwise: int) -> int:
+def _number(line: ConfLine, key: str, otherwise: int) -> int:
     pair = line.get(key)
     return otherwise if pair is None else whole_number(pair)
 

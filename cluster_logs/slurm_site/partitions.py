@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from cluster_logs.site.rules import Partition
-from cluster_logs.slurm_site.declarations import Declarations, Line
+from cluster_logs.slurm_site.declarations import ConfLine, Declarations
 from cluster_logs.slurm_site.nodes import NodeTable
 from cluster_logs.slurm_site.values import (
     bad,
@@ -39,7 +39,7 @@ def read_partitions(declared: Declarations, nodes: NodeTable) -> tuple[Partition
     return tuple(replace(each, default=each.name == default) for each in partitions.values())
 
 
-def _read(line: Line, nodes: NodeTable) -> Partition:
+def _read(line: ConfLine, nodes: NodeTable) -> Partition:
     both = line.get("priority")
     tier, factor = (both or line.get(key) for key in ("prioritytier", "priorityjobfactor"))
     listed = line.get("nodes")
@@ -74,14 +74,14 @@ def _read(line: Line, nodes: NodeTable) -> Partition:
     )
 
 
-def _time_s(line: Line, key: str) -> float | None:
+def _time_s(line: ConfLine, key: str) -> float | None:
     pair = line.get(key)
     if pair is None or _is_nothing(pair.value):
         return None
     return minutes_as_s(pair)
 
 
-def _over_subscribe(line: Line) -> Literal["no", "exclusive", "yes", "force"]:
+def _over_subscribe(line: ConfLine) -> Literal["no", "exclusive", "yes", "force"]:
     pair = line.get("oversubscribe")
     if pair is None:
         # Since 26.05 a key of its own.
@@ -93,12 +93,12 @@ def _over_subscribe(line: Line) -> Literal["no", "exclusive", "yes", "force"]:
     return cast('Literal["no", "exclusive", "yes", "force"]', word)
 
 
-def _word(line: Line, key: str) -> str:
+def _word(line: ConfLine, key: str) -> str:
     pair = line.get(key)
     return "" if pair is None or _is_nothing(pair.value) else pair.value
 
 
-def _names(line: Line, key: str) -> tuple[str, ...]:
+def _names(line: ConfLine, key: str) -> tuple[str, ...]:
     pair = line.get(key)
     return () if pair is None or _is_nothing(pair.value) else words(pair)
 

@@ -35,7 +35,7 @@ class SiteReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Accounting:
+class SacctmgrAnswers:
     """What sacctmgr printed, and where that stands; None: it was not given."""
 
     assoc: str | None = None
@@ -52,7 +52,7 @@ def read_slurm_files(conf: str, assoc: str | None = None, qos: str | None = None
     """
     declared = read_declarations(conf)
     texts = [None if path is None else _text_of(path) for path in (assoc, qos)]
-    accounting = Accounting(texts[0], texts[1], shown(assoc or ""), shown(qos or ""))
+    accounting = SacctmgrAnswers(texts[0], texts[1], shown(assoc or ""), shown(qos or ""))
     if not declared.settings and not declared.nodes and not declared.partitions:
         raise BadInputError(f"{shown(conf)} declares nothing.", remedy="Name a slurm.conf.")
     return site_of(declared, accounting, shown(conf))
@@ -60,7 +60,7 @@ def read_slurm_files(conf: str, assoc: str | None = None, qos: str | None = None
 
 def site_of(
     declared: Declarations,
-    accounting: Accounting,
+    accounting: SacctmgrAnswers,
     place: str,
     *,
     reservations: tuple[NodeReservation, ...] = (),
@@ -184,7 +184,7 @@ def _tell_lines(declared: Declarations, nodes: NodeTable, account: KeyAccount, *
         account.ignored("DownNodes", pair.value, "no NodeName line declares it: Slurm passes over it")
 
 
-def _tell_what_lacks(declared: Declarations, accounting: Accounting, account: KeyAccount) -> None:
+def _tell_what_lacks(declared: Declarations, accounting: SacctmgrAnswers, account: KeyAccount) -> None:
     """Tell of settings that need associations or QOS which were not given."""
     needs_assoc = ("priorityweightfairshare", "priorityweightassoc")
     for text, keys, effect in (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster_logs.slurm_site.conf_text import Pair, Place
+from cluster_logs.slurm_site.conf_text import Pair, SourcePlace
 from foundation.errors import BadInputError
 
 
@@ -11,7 +11,7 @@ from foundation.errors import BadInputError
 class Row:
     """A row; its cells by the column's name in lower case without spaces. An empty one says nothing."""
 
-    place: Place
+    place: SourcePlace
     cells: Mapping[str, str]
 
     def get(self, *columns: str) -> Pair | None:
@@ -56,7 +56,7 @@ def read_table(text: str, file: str, first: str, usual: Sequence[str], command: 
                 f"{file}, line {number}: {len(cells)} columns instead of {len(columns)}: {line[:200]!r}.",
                 remedy=remedy,
             )
-        rows.append(Row(Place(file, number), dict(zip(columns, cells, strict=True))))
+        rows.append(Row(SourcePlace(file, number), dict(zip(columns, cells, strict=True))))
     return rows
 
 

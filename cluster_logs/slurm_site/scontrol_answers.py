@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from cluster_logs.slurm_site.conf_text import Pair, Place
+from cluster_logs.slurm_site.conf_text import Pair, SourcePlace
 from cluster_logs.slurm_site.declarations import Declarations, declared_by
 from cluster_logs.slurm_words import NODE_STARTS_NOTHING, node_words
 
@@ -39,7 +39,7 @@ def declared_by_scontrol(config: str, nodes: str, partitions: str) -> Declaratio
 
 def _settings(text: str) -> Iterator[list[Pair]]:
     """Yield the settings; what stands below the empty line (cgroup.conf, MPI) are others."""
-    place = Place(" ".join(CONFIG))
+    place = SourcePlace(" ".join(CONFIG))
     for line in text.partition("\n\n")[0].splitlines():
         match = _SETTING.fullmatch(line.strip())
         if match is not None and match[2] not in _NOTHING:
@@ -48,7 +48,7 @@ def _settings(text: str) -> Iterator[list[Pair]]:
 
 
 def _nodes(text: str) -> Iterator[list[Pair]]:
-    place = Place(" ".join(NODES))
+    place = SourcePlace(" ".join(NODES))
     for line in text.splitlines():
         # The first of each: a reason, which people write, stands last and may hold anything.
         said: dict[str, str] = {}
@@ -67,7 +67,7 @@ def _nodes(text: str) -> Iterator[list[Pair]]:
 
 
 def _partitions(text: str) -> Iterator[list[Pair]]:
-    place = Place(" ".join(PARTITIONS))
+    place = SourcePlace(" ".join(PARTITIONS))
     for line in text.splitlines():
         pairs = [Pair(key, value, place) for key, value in _FIELD.findall(line) if value not in _NOTHING]
         if pairs and pairs[0].key == "PartitionName":

@@ -5,7 +5,7 @@ from pathlib import Path
 from cluster_logs.site.site_file import write_site
 from cluster_logs.slurm_site.associations import ASSOC_COMMAND, QOS_COMMAND
 from cluster_logs.slurm_site.key_account import KeyAccount
-from cluster_logs.slurm_site.reading import Accounting, SiteReading, read_slurm_files, site_of
+from cluster_logs.slurm_site.reading import SacctmgrAnswers, SiteReading, read_slurm_files, site_of
 from cluster_logs.slurm_site.reservations import read_reservations
 from cluster_logs.slurm_site.scontrol_answers import (
     CONFIG,
@@ -39,10 +39,10 @@ def read_live_site(out: Path) -> SiteReading:
     account = KeyAccount()
     kept = read_reservations(reservations, " ".join(RESERVATIONS), account)
     storage = declared.settings.get("accountingstoragetype")
-    accounting = Accounting()
+    accounting = SacctmgrAnswers()
     if storage is not None and storage.value.endswith("slurmdbd"):
         assoc, qos = (call(command.split(), settings=_UTC) for command in (ASSOC_COMMAND, QOS_COMMAND))
-        accounting = Accounting(assoc, qos, ASSOC_COMMAND, QOS_COMMAND)
+        accounting = SacctmgrAnswers(assoc, qos, ASSOC_COMMAND, QOS_COMMAND)
     site = site_of(declared, accounting, " ".join(CONFIG), reservations=kept, account=account, tells_all=True)
     return _written(site, out)
 

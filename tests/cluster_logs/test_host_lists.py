@@ -40,7 +40,9 @@ def test_entries(text: str, entries: list[str]) -> None:
     assert listed_hosts(text) == entries
 
 
-@pytest.mark.parametrize("text", ["n[1-3", "n]", "n[3-1]", "n[a-c]", "n[1-2-3]", "n[[1]]", "n[]", "n[1-999999]"])
+@pytest.mark.parametrize(
+    "text", ["n[1-3", "n]", "n[3-1]", "n[a-c]", "n[1-2-3]", "n[[1]]", "n[]", "n[1-999999]"]
+)
 def test_no_list_of_hosts(text: str) -> None:
     with pytest.raises(ValueError):
         listed_hosts(text)

@@ -102,7 +102,9 @@ def test_a_tree(form):
 
 def test_without_a_tree_all_accounts_are_below_root_and_that_is_told():
     account = KeyAccount()
-    accounts, users = associations(TREE.replace("| ", "|").replace("| ", "|").replace("| ", "|"), account=account)
+    accounts, users = associations(
+        TREE.replace("| ", "|").replace("| ", "|").replace("| ", "|"), account=account
+    )
     assert users == USERS
     assert {each.parent for each in accounts} == {"root"}
     assert "ParentName" in [each.key for each in account.ignored_keys()]
@@ -211,5 +213,5 @@ def test_all_of_a_site(tmp_path: Path):
     with pytest.raises(BadInputError, match=r"slurm\.conf, line 7: QOS=high"):
         read_slurm_files(str(conf), str(assoc), str(qos))
     conf.write_text(conf.read_text().replace("QOS=high", ""))
-    with pytest.raises(BadInputError, match="'alan'.*'high'"):
+    with pytest.raises(BadInputError, match=r"'alan'.*'high'"):
         read_slurm_files(str(conf), str(assoc), str(qos))

@@ -60,9 +60,7 @@ def test_a_small_site(read):
     assert (priority.fair_tree, priority.max_tres) == (False, True)
     preemption = rules.preemption
     assert (preemption.type, preemption.mode, preemption.exempt_time_s) == ("qos", "requeue", 600)
-    assert rules.nodes == (
-        Nodes(names=("n[1-4]", "n7"), cpus=8, memory_mib=1000, gres={"gpu:a100": 4}),
-    )
+    assert rules.nodes == (Nodes(names=("n[1-4]", "n7"), cpus=8, memory_mib=1000, gres={"gpu:a100": 4}),)
     assert partition(rules, "a").nodes == ("n[1-4,7]",)
     assert {"PriorityWeightAge", "bf_interval", "PreemptType", "RealMemory", "Gres"} <= set(site.modelled)
     left_out = {each.key: each for each in site.ignored}
@@ -85,8 +83,8 @@ def test_lines_go_on_and_comments_do_not(read):
 
 def test_defaults_hold_for_the_lines_below_and_add_up(read):
     rules = read(
-        "NodeName=DEFAULT CPUs=4 RealMemory=500\nNodeName=a1\nNodeName=default CPUs=6 Feature=x,y\nNodeName=a2\n"
-        "NodeName=a3 CPUs=2\nPartitionName=DEFAULT MaxTime=10 Nodes=ALL\nPartitionName=p\n"
+        "NodeName=DEFAULT CPUs=4 RealMemory=500\nNodeName=a1\nNodeName=default CPUs=6 Feature=x,y\n"
+        "NodeName=a2\nNodeName=a3 CPUs=2\nPartitionName=DEFAULT MaxTime=10 Nodes=ALL\nPartitionName=p\n"
         "PartitionName=Default State=DOWN\nPartitionName=q Nodes=a2,a3 MaxTime=UNLIMITED\n"
     ).rules
     assert [(each, node(rules, each).cpus, node(rules, each).memory_mib) for each in ("a1", "a2", "a3")] == [
@@ -125,7 +123,7 @@ def test_sets_of_nodes(read):
 
 def test_nodes_that_are_not_there(read):
     site = read(
-        "NodeName=n[1-6] CPUs=2\nNodeName=f1 State=FUTURE\nDownNodes=n[1-2] State=DRAIN Reason=\"its fan\"\n"
+        'NodeName=n[1-6] CPUs=2\nNodeName=f1 State=FUTURE\nDownNodes=n[1-2] State=DRAIN Reason="its fan"\n'
         "DownNodes=n3\nDownNodes=n4 State=UNKNOWN\nDownNodes=x9 State=DOWN\nPartitionName=a Nodes=ALL\n"
     )
     up = {name: each.up for each in site.rules.nodes for name in names(each.names)}
@@ -198,7 +196,9 @@ def test_a_default_beyond_the_limit_is_none(read):
 
 
 def test_whole_nodes(read):
-    text = NODES + "PartitionName=a\nPartitionName=b OverSubscribe=FORCE:2\nPartitionName=c Shared=EXCLUSIVE\n"
+    text = (
+        NODES + "PartitionName=a\nPartitionName=b OverSubscribe=FORCE:2\nPartitionName=c Shared=EXCLUSIVE\n"
+    )
     assert [each.over_subscribe for each in read(text).rules.partitions] == ["no", "force", "exclusive"]
     whole = read("SelectType=select/linear\n" + text).rules.partitions
     assert [each.over_subscribe for each in whole] == ["exclusive", "force", "exclusive"]
@@ -218,7 +218,8 @@ def test_each_key_that_changes_waits_is_told_and_no_other(read):
         "SwitchType=switch/none\nNovelty=3\nSchedulerParameters=bf_new=7,sched_interval=-1,bf_window=-3\n"
         "PriorityType=priority/multifactor\nPriorityWeightFairShare=10\nPriorityWeightTRES=cpu=-5,mem=2\n"
         "NodeName=n1 CPUs=2 TmpDisk=100 Weight=2 NodeAddr=10.0.0.1 Foo=1\n"
-        "PartitionName=a Nodes=n1 AllowGroups=staff AllowNodes=ALL Priority=5\nPartitionName=b AllowGroups=ALL\n"
+        "PartitionName=a Nodes=n1 AllowGroups=staff AllowNodes=ALL Priority=5\n"
+        "PartitionName=b AllowGroups=ALL\n"
     )
     left_out = {each.key: (each.value, each.effect) for each in site.ignored}
     assert set(left_out) == {
