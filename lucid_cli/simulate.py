@@ -1,7 +1,7 @@
 """`lucid simulate`: replay a log under one or more policies."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -137,12 +137,15 @@ def simulate(
         typer.Option(metavar="POLICY.NAME=VALUE", help="A policy's setting; may be repeated."),
     ] = None,
     estimates: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Where policies have run times from: log (its own, else the user's last), user-history, "
-            "qssf or qssf-artifact (Helios, by its paper's rules or its artifact's)."
+            show_default=False,
+            help="Where policies have run times from: limit (time limits), log (its own estimates, else the "
+            "user's last run times), model (the duration model, fitted on the jobs before --start), truth, "
+            "user-history, qssf or qssf-artifact (Helios, by its paper's rules or its artifact's). Default: "
+            "limit for backfilling where the log has limits, else log.",
         ),
-    ] = "log",
+    ] = None,
     estimate_setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -150,6 +153,13 @@ def simulate(
             help="A setting of qssf's estimates, as rolling_weight=1 or refit_days=30; may be repeated.",
         ),
     ] = None,
+    withdrawn: Annotated[
+        Literal["leave", "run"],
+        typer.Option(
+            help="Jobs that left the log's queue without a run: leave (when they did, without a GPU) or run "
+            "(as long as they are estimated to, told apart)."
+        ),
+    ] = "leave",
     predict: Annotated[
         bool,
         typer.Option("--predict", help="Predict each job's end at its submission, and say how far it was."),
@@ -289,6 +299,7 @@ def simulate(
                 seed=seed,
                 node_sleep=parse_node_sleep(node_sleep, seed),
                 lender=lender,
+                withdrawn=withdrawn,
             ),
             policies,
             out,

@@ -39,7 +39,7 @@ SHOWN_FIGURES = (
     "mean_queuing_delay_s",
     "p999_queuing_delay_s",
     "utilisation_pct",
-    "mean_bounded_slowdown",
+    "bounded_slowdown_mean",
 )
 SLEEP_FIGURES = ("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "added_queuing_delay_s")
 SHOWN_ROWS = 40  # of the screen's table, the best first; all runs are in the files

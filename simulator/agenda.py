@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from heapq import heappush
 from itertools import count
+from math import inf
 from typing import Any
 
 from simulator.cluster_changes import ClusterChange
@@ -37,7 +38,7 @@ class Agenda:
             if begun_s is None or change.at_s > begun_s:
                 self.push(change.at_s, EventKind.CLUSTER, change)
         for view in jobs:
-            if view.job.cancel_time_s is not None:
+            if view.job.cancel_time_s is not None and view.job.cancel_time_s < inf:
                 at_s = max(view.job.cancel_time_s, view.submit_time_s)
                 if begun_s is None or at_s >= begun_s:
                     self.push(at_s, EventKind.CANCEL, view)

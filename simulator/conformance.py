@@ -280,7 +280,7 @@ def _unruly(job: Job, random: Random) -> Job:
     """Have a job withdrawn, need CPU cores only, or change its needs, at random."""
     draw = random.random()
     if draw < 0.2:
-        return replace(job, cancel_time_s=job.submit_time_s + random.randint(0, 2_000))
+        return replace(job, cancel_time_s=job.submit_time_s + random.randint(0, 2_000), withdrawn=True)
     if draw < 0.35:
         return replace(job, gpus=0, cpus=random.randint(1, 8), profile=None)
     if draw < 0.6 and job.profile is not None:
@@ -297,8 +297,9 @@ def _elastic(job: Job, random: Random) -> Job:
     speed_up = SpeedUp(tuple(speeds))
     least = random.choice((0, 1, 1, job.gpus // 2, job.gpus))
     elasticity = Elasticity(job.duration_s * speed_up.at(job.gpus), speed_up, least)
-    late = random.random() < 0.05
-    return replace(job, elasticity=elasticity, cancel_time_s=job.submit_time_s + 900 if late else None)
+    if random.random() < 0.05:
+        job = replace(job, cancel_time_s=job.submit_time_s + 900, withdrawn=True)
+    return replace(job, elasticity=elasticity)
 
 
 def _shared_cluster() -> ClusterSpec:

@@ -133,6 +133,7 @@ class Simulation:
             believed_pairs=scenario.believed_pairs,
             inference=scenario.inference,
         )
+        self._jobs_may_leave = any(view.job.cancel_time_s is not None for view in self.jobs)
         self._submitted = len(begun)  # jobs are sorted by submission: these have been, the others are to come
         self._agenda.push_given(changes, self.jobs, None if initial is None else initial.at_s)
         if initial is not None:
@@ -220,7 +221,7 @@ class Simulation:
 
     @property
     def cancelled(self) -> int:
-        """Jobs that their users have withdrawn so far."""
+        """Jobs that left the queue without a run so far."""
         return self._lifecycle.cancelled
 
     # -- running ---------------------------------------------------------------------------------------------
@@ -263,8 +264,8 @@ class Simulation:
                     self._submitted = at
                     if jobs[at - 1].state is RunState.SUBMITTED:
                         enqueue(jobs[at - 1])
-                if self._changed:
-                    self._decide()
+                while self._changed and not self._decide():
+                    pass  # jobs left instead of starting: the policy is asked as if they had not been there
                 if (
                     not self._changed
                     and (not events or events[0][0] != now)
@@ -305,7 +306,8 @@ class Simulation:
             else:
                 self._lifecycle.change_phase(subject)
 
-    def _decide(self) -> None:
+    def _decide(self) -> bool:
+        """Ask the policy, and do what it says; False: withdrawn jobs were to start, and left instead."""
         now = self.now_s
         policy = self.policy
         round_s = policy.round_s
@@ -313,7 +315,7 @@ class Simulation:
             for pool in self._changed:
                 self._wake(pool, now)
             self._changed.clear()
-            return
+            return True
         changed = tuple(self._changed)
         if len(changed) > 1:
             changed = tuple(sorted(changed, key=self._rank.__getitem__))
@@ -322,7 +324,15 @@ class Simulation:
         snapshot.now_s = now
         snapshot.changed = changed
         self.decisions += 1
-        for action in policy.decide(snapshot):
+        actions = policy.decide(snapshot)
+        if self._jobs_may_leave and self._lifecycle.leave_instead_of_starting(actions):
+            for pool in changed:
+                self._changed[pool] = None
+                # Counts as GPUs that came free: policies take what did not fit to fit no better until some
+                # do, and count the preemptions that they decide beforehand.
+                pool.free.gains += 1 + len(actions)
+            return False
+        for action in actions:
             if type(action) is Start:
                 self._start(action)
             else:
@@ -334,6 +344,7 @@ class Simulation:
                     self._wake(pool, later)
         if self._recorder is not None:
             self._recorder.decided(now, changed)
+        return True
 
     def _wake(self, pool: NodePool, at_s: float) -> None:
         """Decide again in a pool at `at_s`, or at the first round from then on, but later than now."""

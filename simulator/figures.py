@@ -73,8 +73,8 @@ def draw_figures(
 def jct_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the share of jobs (%) completed within a JCT (s, log scale), a line a policy (Figure 8)."""
     jct = {
-        name: result.jobs["jct_s"].to_numpy()[(result.jobs["state"] == RunState.COMPLETED.value).to_numpy()]
-        for name, result in results.items()
+        name: jobs["jct_s"].to_numpy()[(jobs["state"] == RunState.COMPLETED.value).to_numpy()]
+        for name, jobs in ((name, result.counted) for name, result in results.items())
     }
     figure = _cdf({name: np.maximum(values, 1.0) for name, values in jct.items()}, "JCT (s)")
     figure.axes[0].set_xscale("log")
@@ -83,13 +83,13 @@ def jct_cdf(results: Mapping[str, SimulationResult]) -> Figure:
 
 def queuing_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the share of jobs (%) that waited for no longer than a queuing delay (s; linear up to 1 s)."""
-    waited = {name: result.jobs["queuing_delay_s"].to_numpy() for name, result in results.items()}
+    waited = {name: result.counted["queuing_delay_s"].to_numpy() for name, result in results.items()}
     return _linear_up_to_1(_cdf(waited, "queuing delay (s)"))
 
 
 def pred_err_cdf(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the share of jobs (%) whose end was at most so far from what was predicted (Pred_err, %)."""
-    errors = {name: finite_errors_pct(result.jobs) for name, result in results.items()}
+    errors = {name: finite_errors_pct(result.counted) for name, result in results.items()}
     label = f"prediction error (% of the predicted completion time{_by(results)})"
     return _linear_up_to_1(_cdf(errors, label))
 
@@ -100,9 +100,9 @@ def jct_against_pred_err(results: Mapping[str, SimulationResult]) -> Figure:
     drawn = figure.subplots(1, 2)
     for axes, label in zip(drawn, ("mean", "P99"), strict=True):
         for name, result in results.items():
-            errors = finite_errors_pct(result.jobs)
+            errors = finite_errors_pct(result.counted)
             error = mean(errors) if label == "mean" else percentile(errors, 99)
-            hours = mean(result.jobs["jct_s"].dropna().to_numpy()) / HOUR_S
+            hours = mean(result.counted["jct_s"].dropna().to_numpy()) / HOUR_S
             axes.scatter([hours], [error], label=name)
             axes.annotate(name, (hours, error), xytext=(4, 4), textcoords="offset points", fontsize="small")
         axes.set_xscale("log")
@@ -245,7 +245,7 @@ def _size_over_time(
 def queuing_delay_by_virtual_cluster(results: Mapping[str, SimulationResult]) -> Figure:
     """Draw the mean queuing delay (h) of the virtual clusters that queue most, and of all (Figure 9)."""
     means = {
-        name: result.jobs.groupby("virtual_cluster", sort=True)["queuing_delay_s"].mean()
+        name: result.counted.groupby("virtual_cluster", sort=True)["queuing_delay_s"].mean()
         for name, result in results.items()
     }
     clusters = sorted({cluster for column in means.values() for cluster in column.index})
@@ -259,7 +259,7 @@ def queuing_delay_by_virtual_cluster(results: Mapping[str, SimulationResult]) ->
     width = 0.8 / max(1, len(results))
     for i, (name, result) in enumerate(results.items()):
         heights = [float(means[name].get(cluster, 0.0)) / HOUR_S for cluster in shown]
-        heights.append(mean(result.jobs["queuing_delay_s"].to_numpy()) / HOUR_S)
+        heights.append(mean(result.counted["queuing_delay_s"].to_numpy()) / HOUR_S)
         axes.bar(positions + (i - (len(results) - 1) / 2) * width, heights, width, label=name)
     axes.set_xticks(positions, [*shown, "all"], rotation=30, ha="right")
     axes.set_ylabel("mean queuing delay (h)")

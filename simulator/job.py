@@ -41,11 +41,14 @@ class Job:
     """One job to replay. `duration_s` is the truth; `estimated_duration_s` is what a policy may believe.
 
     A CPU job has no GPUs and some `cpus`. `template` says what recurs: jobs with equal templates run the same
-    program. At `cancel_time_s` its user withdraws the job, pending or running. After `phase[0]` seconds of
-    progress its needs become `phase[1]`: its utilisation is not stable. `long_cold_start`: it needs longer
-    before it shows what it consumes (Lucid, section 3.2). With an `elasticity` it can do with fewer GPUs than
-    `gpus`, on which it takes `duration_s`; None: it runs on all of them or not at all. With `workers` it
-    runs on a number of them instead; `gpus` and `duration_s` (and its estimate) are those of the most.
+    program. A `withdrawn` job never ran in its log: how long it would have run is unknown, and `duration_s` a
+    guess. It waits until `cancel_time_s` (infinite: unknown); where a policy would start it before, it leaves
+    then, and holds no GPU. Without a `cancel_time_s` it runs for as long as is guessed. After `phase[0]`
+    seconds of progress its needs become `phase[1]`: its utilisation is not stable. `long_cold_start`: it
+    needs longer before it shows what it consumes (Lucid, section 3.2). With an `elasticity` it can do with
+    fewer GPUs than `gpus`, on which it takes `duration_s`; None: it runs on all of them or not at all. With
+    `workers` it runs on a number of them instead; `gpus` and `duration_s` (and its estimate) are those of the
+    most. `time_limit_s` is what backfilling knows of its run time: what its user asked for.
     """
 
     job_id: str
@@ -64,6 +67,8 @@ class Job:
     long_cold_start: bool = False
     elasticity: Elasticity | None = None
     workers: Workers | None = None
+    time_limit_s: float | None = None
+    withdrawn: bool = False
 
     def lasting(self, duration_s: float) -> "Job":
         """Return the same job with another true run time (s), as elastic as it was."""
@@ -73,15 +78,16 @@ class Job:
         return replace(self, duration_s=duration_s, elasticity=elasticity)
 
     def on_at_most(self, gpus: int) -> "Job":
-        """Return the same elastic job asking for at most so many GPUs; its estimate grows as its run time."""
+        """Return the same elastic job asking for at most so many GPUs; beliefs grow as its run time."""
         elasticity = self.elasticity
         if elasticity is None or self.gpus <= gpus:
             return self
         slower = elasticity.speed_up.at(self.gpus) / elasticity.speed_up.at(gpus)
-        estimate_s = self.estimated_duration_s
+        estimate_s, limit_s = self.estimated_duration_s, self.time_limit_s
         return replace(
             self,
             gpus=gpus,
             duration_s=elasticity.service_s / elasticity.speed_up.at(gpus),
             estimated_duration_s=None if estimate_s is None else estimate_s * slower,
+            time_limit_s=None if limit_s is None else limit_s * slower,
         )

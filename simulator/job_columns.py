@@ -92,7 +92,7 @@ def flags(frame: "pd.DataFrame", column: str) -> np.ndarray:
 
 def waited_until_cancelled_s(frame: "pd.DataFrame", submitted_us: np.ndarray) -> np.ndarray:
     """Return for how long a job waited (s) that left the queue without a run: cancelled, past its deadline,
-    or refused; NaN for all others.
+    or refused; infinite where the log does not say when it left, NaN for all others.
     """
     waited_s = np.full(len(frame), np.nan)
     if not {"state", "start_time", "end_time"} <= set(frame.columns):
@@ -100,7 +100,10 @@ def waited_until_cancelled_s(frame: "pd.DataFrame", submitted_us: np.ndarray) ->
     cancelled = (frame["state"] == JobState.CANCELLED.value).to_numpy(dtype=bool, na_value=False)
     failed = (frame["state"] == JobState.FAILED.value).to_numpy(dtype=bool, na_value=False)
     never_ran = cancelled | (failed & frame["duration_s"].isna().to_numpy())
-    pending = never_ran & frame["start_time"].isna().to_numpy() & frame["end_time"].notna().to_numpy()
+    never_ran &= frame["start_time"].isna().to_numpy()
+    told = frame["end_time"].notna().to_numpy()
+    waited_s[cancelled & never_ran & ~told & frame["duration_s"].isna().to_numpy()] = np.inf
+    pending = never_ran & told
     rows = np.flatnonzero(pending)
     ends = instants_of(frame["end_time"].iloc[rows]).to_numpy(dtype="datetime64[us]").astype(np.int64)
     waits = (ends - submitted_us[rows]) / 1e6

@@ -4,10 +4,10 @@ All of it is written into their views (`simulator.job_view.JobView`), and the en
 the agenda.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappush
 
-from simulator.actions import PolicyError
+from simulator.actions import Action, Colocate, PolicyError, Start
 from simulator.agenda import Agenda
 from simulator.colocation import ColocationModel, SummedUtilisation
 from simulator.event_kinds import EventKind
@@ -106,8 +106,23 @@ class JobLifecycle:
         if self.unplaceable is None or not self.unplaceable.hold(view, pool):
             pool.queue.add(self.policy.priority(view), view)
 
+    def leave_instead_of_starting(self, actions: Sequence[Action]) -> bool:
+        """Have the withdrawn jobs leave that a policy would start; return whether there were any.
+
+        How long they would have run is unknown, so they take no GPU. What else the policy decided it decided
+        for a cluster in which they run: nothing of it is done.
+        """
+        leaving = [
+            action.job
+            for action in actions
+            if isinstance(action, Start | Colocate) and action.job.job.cancel_time_s is not None
+        ]
+        for view in leaving:
+            self.cancel(view)
+        return bool(leaving)
+
     def cancel(self, view: JobView) -> None:
-        """A user withdraws a job; nothing happens to one that has ended."""
+        """A withdrawn job leaves the queue; nothing happens to one that has left."""
         if view.state is RunState.PENDING or view.state is RunState.HELD:
             pool = self.pools[view.pool]
             if self.unplaceable is not None and view.state is RunState.HELD:
@@ -118,8 +133,6 @@ class JobLifecycle:
             self.changed[pool] = None
             if self.recorder is not None:
                 self.recorder.stopped(self.now_s, view, pool, "cancelled")
-        elif view.state is RunState.RUNNING:
-            self.leave(view, "cancelled")
         elif view.state is not RunState.SUBMITTED:
             return
         view.state = RunState.CANCELLED

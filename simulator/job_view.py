@@ -150,6 +150,12 @@ class JobView:
         return self.queued_since_s - self.queuing_delay_s
 
     @property
+    def request_s(self) -> float:
+        """The run time that its user asked for (s): its time limit, else the estimate that came with it."""
+        limit_s = self.job.time_limit_s
+        return self.estimate_s if limit_s is None else limit_s
+
+    @property
     def held_gpus(self) -> int:
         """GPUs (or cores) that it holds now; those of a pair are held by both."""
         return sum([gpus for _, gpus in self.placement or ()])

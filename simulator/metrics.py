@@ -69,13 +69,19 @@ def starved(queuing_delay_s: ArrayLike, duration_s: ArrayLike) -> NDArray[np.boo
 def schedule_summary(jobs: "pd.DataFrame", *, total_gpus: float, held_gpu_s: float) -> dict[str, Any]:
     """Summarise a table of jobs that left the cluster (`simulator.result.job_rows`).
 
-    JCT, slowdown and what depends on a job's run time are of the jobs that completed; queuing and starvation
-    are of all, for a job that was cancelled while it waited has waited. `held_gpu_s` is the GPU time that was
-    occupied; GPUs that two jobs share count once. `utilisation_pct` is its share of all GPUs' time from the
-    first submission to the last end (the makespan), and `effective_utilisation_pct` the share of the
-    completed jobs' own work, each as if alone: below the former by overheads, lost runs and work that was
-    withdrawn, above it by what packing gains (system throughput over GPUs, Eyerman and Eeckhout 2008).
+    Figures are of the jobs that ran in their log, and completed. Those that left their log's queue without a
+    run are told apart, whatever the policy: `left_waiting` left this queue, too, `would_have_started` of them
+    at the moment at which they were to start, and `withdrawn_that_ran` were given a run time, and ran.
+    `held_gpu_s` is the GPU time that was occupied; GPUs that two jobs share count once. `utilisation_pct` is
+    its share of all GPUs' time from the first submission to the last end (the makespan), and
+    `effective_utilisation_pct` the share of the completed jobs' own work, each as if alone: below the former
+    by overheads and lost runs, above it by what packing gains (system throughput over GPUs, Eyerman and
+    Eeckhout 2008).
     """
+    withdrawn = jobs["withdrawn"].to_numpy(dtype=bool)
+    gone = jobs[withdrawn]
+    left = (gone["state"] == "cancelled").to_numpy()
+    jobs = jobs[~withdrawn] if len(gone) else jobs
     done = (jobs["state"] == "completed").to_numpy()
     completed = jobs[done]
     jct = completed["jct_s"].to_numpy()
@@ -85,19 +91,22 @@ def schedule_summary(jobs: "pd.DataFrame", *, total_gpus: float, held_gpu_s: flo
     makespan = float(jobs["end_time_s"].max() - jobs["submit_time_s"].min()) if len(jobs) else 0.0
     capacity = total_gpus * makespan
     slowdown = bounded_slowdown(jct, duration[done])
-    # How long a cancelled job would have run is unknown; it counts with the time that it did run.
+    # A job that was stopped for good counts with the time that it did run.
     ran = np.where(done, duration, np.maximum(0.0, jobs["jct_s"].to_numpy() - queuing))
     return {
         "jobs": len(jobs),
         "completed_jobs": len(completed),
         "cancelled_jobs": len(jobs) - len(completed),
+        "left_waiting": int(left.sum()),
+        "would_have_started": int(gone["would_have_started"].sum()),
+        "withdrawn_that_ran": len(gone) - int(left.sum()),
         **_spread("jct_s", jct),
         **_spread("queuing_delay_s", queuing),
-        "max_queuing_delay_s": float(queuing.max()) if len(jobs) else 0.0,
+        "longest_wait_s": float(queuing.max()) if len(jobs) else 0.0,
         "queued_jobs": int((queuing > 0).sum()),
         "starved_jobs_pct": _percent(starved(queuing, ran)),
-        "mean_bounded_slowdown": mean(slowdown),
-        "p95_bounded_slowdown": percentile(slowdown, 95),
+        "bounded_slowdown_mean": mean(slowdown),
+        "bounded_slowdown_p95": percentile(slowdown, 95),
         "jain_users": _fairness(slowdown, completed["user"]),
         "jain_virtual_clusters": _fairness(slowdown, completed["virtual_cluster"]),
         "makespan_s": makespan,
@@ -169,7 +178,7 @@ def by_group(jobs: "pd.DataFrame", column: str) -> list[Mapping[str, Any]]:
             "mean_jct_s": mean(group["jct_s"].to_numpy()),
             "mean_queuing_delay_s": mean(group["queuing_delay_s"].to_numpy()),
             "p999_queuing_delay_s": percentile(group["queuing_delay_s"].to_numpy(), 99.9),
-            "mean_bounded_slowdown": mean(
+            "bounded_slowdown_mean": mean(
                 bounded_slowdown(group["jct_s"].to_numpy(), group["duration_s"].to_numpy())
             ),
             "gpu_s": float((group["duration_s"] * group["gpus"]).sum()),

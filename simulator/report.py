@@ -24,7 +24,15 @@ JOB_FILE_COLUMNS = [
 ]
 # With predictions, and for elastic jobs.
 PREDICTION_COLUMNS = ["predicted_end_time_s", "fair_time_s", "resizes"]
-MORE_JOB_FILE_COLUMNS = ["user", "duration_s", "estimated_duration_s", "colocated", "profiled", "state"]
+MORE_JOB_FILE_COLUMNS = [
+    "user",
+    "duration_s",
+    "estimated_duration_s",
+    "colocated",
+    "profiled",
+    "state",
+    "would_have_started",
+]
 
 
 def write_results(
@@ -48,7 +56,8 @@ def write_results(
             path = out_dir / f"nodes_{name}.csv"
             write_csv(pd.DataFrame(vars(result.node_states)), path)
             written.append(path)
-        ended = result.jobs[result.jobs["end_time_s"].notna()]
+        counted = result.counted
+        ended = counted[counted["end_time_s"].notna()]
         summaries.append(
             {**result.summary, "policy": name, "virtual_clusters": by_group(ended, "virtual_cluster")}
         )

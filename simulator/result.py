@@ -25,16 +25,22 @@ class SimulationResult:
     # (s, servers on loan), each until the next, where an inference service lends.
     servers_on_loan: tuple[tuple[float, int], ...] = ()
 
+    @property
+    def counted(self) -> "pd.DataFrame":
+        """The rows of `jobs` that figures are of: jobs that ran in their log, too."""
+        return self.jobs[~self.jobs["withdrawn"]]
+
 
 def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> "pd.DataFrame":
-    """Make the table of jobs that left the cluster, completed or cancelled; times are in s.
+    """Make the table of jobs that left the cluster, completed or withdrawn; times are in s.
 
     `submit_time_s` counts from second 0. `duration_s` is the true run time, alone and undisturbed, and
     `estimated_duration_s` what the policy was told. `first_start_time_s` may be that of a profiling run.
     `queuing_delay_s` is all pending time, at the profiler and after preemptions included; `jct_s` is NaN for
     a job that its virtual cluster has outgrown. `preemptions` count evictions, `failures` those of its nodes.
     `overhead_s` held GPUs without progress (preemption, completion); `lost_s` is run time that was thrown
-    away. `ended_in_profiling`: it never reached the main cluster. A CPU job has 0 `gpus`.
+    away. `ended_in_profiling`: it never reached the main cluster. A CPU job has 0 `gpus`. A `withdrawn` job
+    never ran in its log; `would_have_started`: it left when the policy would have started it.
     """
     import pandas as pd
 
@@ -63,6 +69,8 @@ def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> "pd
             "profiled": pd.array([view.profiled for view in jobs], dtype="bool"),
             "ended_in_profiling": pd.array([view.index in ended_in_profiling for view in jobs], dtype="bool"),
             "resizes": pd.array([view.resizes for view in jobs], dtype="int64"),
+            "withdrawn": pd.array([view.job.withdrawn for view in jobs], dtype="bool"),
+            "would_have_started": pd.array([_left_early(view) for view in jobs], dtype="bool"),
         }
     )
 
@@ -100,6 +108,12 @@ def schedule_of(
         "cpu_jobs_mean_queuing_delay_s": mean(table["queuing_delay_s"].to_numpy()[on_cpus]),
         "node_failures_suffered": sum(view.failures for view in jobs),
     }
+
+
+def _left_early(view: JobView) -> bool:
+    """Whether a job that was withdrawn at a later time left because it was to start."""
+    until_s = view.job.cancel_time_s
+    return until_s is not None and view.end_time_s is not None and view.end_time_s < until_s
 
 
 def _floats(values: Iterable[float | None]) -> Floats:

@@ -28,7 +28,7 @@ def user_history_estimates(
     if history is not None and workload.origin is not None:
         ended += _ended_before(history, workload.origin)
     for i, job in enumerate(workload.jobs):
-        if job.cancel_time_s is not None:
+        if job.withdrawn:
             continue  # it never ran in the log: there is no run time to learn
         end_s = job.submit_time_s + job.duration_s if ends_s is None else float(ends_s[i])
         if not np.isnan(end_s):

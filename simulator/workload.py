@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import repeat
-from math import isfinite
+from math import inf, isfinite
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,8 @@ class Workload:
                 or not isfinite(job.duration_s)
             ):
                 raise BadInputError(f"Job {job.job_id!r} cannot be replayed: {job}.")
+            if job.cancel_time_s is not None and not job.withdrawn:
+                raise BadInputError(f"Job {job.job_id!r} leaves at a time, but is not withdrawn: {job}.")
             if job.duration_s < 0:
                 raise BadInputError(f"Job {job.job_id!r} has a duration of {job.duration_s} s.")
             if job.elasticity is not None:
@@ -109,8 +111,9 @@ class Workload:
         - CPU jobs, unless `cpu_jobs` (for a cluster with `cpu_cores_per_node`) and the table says how many
           cores they need;
         - jobs that ended while they waited (cancelled, past their deadline, refused), unless
-          `withdrawn_jobs`: these wait until then, and leave. How long they would have run is unknown; one
-          that a policy starts earlier than the log's scheduler would run until that moment.
+          `withdrawn_jobs`: these wait until then (until they would start, where the log does not say when
+          they left), and leave (`Job.withdrawn`). How long they would have run is unknown: `duration_s` is
+          their time limit, else how long they waited, else nothing.
 
         A row with a `single_gpu_s` is an elastic job; `speed_ups` has the curve of its `name` (default:
         those of `simulator.speed_up_table`). `origin` is second 0; default: the first submission.
@@ -136,8 +139,11 @@ class Workload:
         duration = pd.to_numeric(frame["duration_s"], errors="coerce").to_numpy(dtype=np.float64)
         instants = submit.to_numpy(dtype="datetime64[us]").astype(np.int64)
         waited_s = waited_until_cancelled_s(frame, instants)
-        withdrawn = np.isfinite(waited_s)
-        duration = np.where(withdrawn, waited_s if withdrawn_jobs else np.nan, duration)
+        withdrawn = ~np.isnan(waited_s)
+        limit = floats(frame, "time_limit_s")
+        limit = np.where(np.isfinite(limit) & (limit > 0), limit, np.nan)  # a limit of 0 is none
+        guess = np.where(np.isnan(limit), np.where(np.isfinite(waited_s), waited_s, 0.0), limit)
+        duration = np.where(withdrawn, guess if withdrawn_jobs else np.nan, duration)
         names = strings_or_none(frame, "name")
         elastic = elasticities(floats(frame, "single_gpu_s"), names, gpus, speed_ups)
         duration = run_times_s(elastic, gpus, duration)
@@ -180,22 +186,39 @@ class Workload:
             "profile": measured,
             "cpus": map(int, np.where(needs_cpus, cpus, 0)[rows].tolist()),
             "template": map(templates.__getitem__, taken),
-            "cancel_time_s": numbers_or_none(np.where(withdrawn[rows], seconds + duration[rows], np.nan)),
+            "cancel_time_s": numbers_or_none(np.where(withdrawn[rows], seconds + waited_s[rows], np.nan)),
             "phase": repeat(None, len(taken)),
             "long_cold_start": flags(frame, "long_cold_start")[rows].tolist(),
             "elasticity": map(elastic.__getitem__, taken),
+            "workers": repeat(None, len(taken)),
+            "time_limit_s": numbers_or_none(limit[rows]),
+            "withdrawn": withdrawn[rows].tolist(),
         }
         jobs = tuple(Job(*row) for row in zip(*columns.values(), strict=True))
         return cls(jobs, skipped, zero, rows)
 
     def with_estimates(self, estimated_duration_s: np.ndarray) -> "Workload":
-        """Return the same jobs with other beliefs, one a job in the order of `jobs` (seconds)."""
+        """Return the same jobs with other beliefs, one a job in the order of `jobs` (seconds).
+
+        No job is believed to run for longer than its time limit lets it. What is believed of a withdrawn
+        job stands for its run time, which is unknown.
+        """
         if len(estimated_duration_s) != len(self.jobs):
             raise BadInputError(f"{len(estimated_duration_s)} estimates for {len(self.jobs)} jobs.")
-        beliefs = estimates_of(np.asarray(estimated_duration_s), np.arange(len(self.jobs)))
+        limits_s = np.array([inf if job.time_limit_s is None else job.time_limit_s for job in self.jobs])
+        within = np.minimum(np.asarray(estimated_duration_s, dtype=np.float64), limits_s)
+        beliefs = estimates_of(within, np.arange(len(self.jobs)))
         jobs = tuple(
-            replace(job, estimated_duration_s=belief) for job, belief in zip(self.jobs, beliefs, strict=True)
+            replace(job, estimated_duration_s=belief)
+            if not job.withdrawn or belief is None
+            else replace(job, estimated_duration_s=belief, duration_s=max(0.0, belief))
+            for job, belief in zip(self.jobs, beliefs, strict=True)
         )
+        return replace(self, jobs=jobs)
+
+    def running_what_was_withdrawn(self) -> "Workload":
+        """Let the withdrawn jobs run, for as long as they are guessed to (`Job.withdrawn`)."""
+        jobs = tuple(replace(job, cancel_time_s=None) if job.withdrawn else job for job in self.jobs)
         return replace(self, jobs=jobs)
 
     def in_one_virtual_cluster(self, name: str) -> "Workload":

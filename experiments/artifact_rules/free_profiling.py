@@ -66,6 +66,7 @@ class FreeProfiling:
                     order=i,
                     duration_s=min(limit_s, workload.jobs[i].duration_s),
                     cancel_time_s=None,
+                    withdrawn=False,
                     phase=None,
                 )
                 for i in profiled

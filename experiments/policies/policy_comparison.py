@@ -167,7 +167,7 @@ def users_table() -> str:
                 f"{found['mean_queuing_delay_s']:.0f}",
                 f"{found['median_queuing_delay_s']:.0f}",
                 f"{found['p999_queuing_delay_s']:.0f}",
-                f"{found['mean_bounded_slowdown']:.1f}",
+                f"{found['bounded_slowdown_mean']:.1f}",
                 f"{found['jain_users']:.3f}",
             )
         )

@@ -109,6 +109,8 @@ def _table(ended: Sequence[ActiveJob], *, predict: bool) -> "pd.DataFrame":
         "profiled": pd.array([False] * count, dtype="bool"),
         "ended_in_profiling": pd.array([False] * count, dtype="bool"),
         "resizes": pd.array([job.resizes for job in ended], dtype="int64"),
+        "withdrawn": pd.array([False] * count, dtype="bool"),
+        "would_have_started": pd.array([False] * count, dtype="bool"),
         "fair_time_s": _floats([job.fair_duration_s for job in ended]),
     }
     if predict:

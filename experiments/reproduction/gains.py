@@ -121,8 +121,8 @@ def debugging(by_policy: Mapping[str, Outcome]) -> Section:
 def further_measures(by_policy: Mapping[str, Outcome]) -> Section:
     """What HPC sites look at besides (docs/concepts.md): slowdown, starvation, fairness, makespan."""
     columns = (
-        ("mean_bounded_slowdown", "bounded slowdown, mean", 2),
-        ("p95_bounded_slowdown", "P95", 2),
+        ("bounded_slowdown_mean", "bounded slowdown, mean", 2),
+        ("bounded_slowdown_p95", "P95", 2),
         ("starved_jobs_pct", "starved jobs, %", 2),
         ("jain_users", "Jain's index over users", 3),
         ("jain_virtual_clusters", "over virtual clusters", 3),

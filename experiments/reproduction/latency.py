@@ -188,6 +188,7 @@ def _burst(study: Study, count: int) -> tuple[Job, ...]:
                 order=i,
                 duration_s=float(lengths[i]),
                 cancel_time_s=None,
+                withdrawn=False,
             )
             for i in range(count)
         )

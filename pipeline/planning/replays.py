@@ -156,5 +156,5 @@ def replay_planned(
     )
     result = simulate(scenario, run.policy, settings=run.all_settings, progress=progress)
     figures = {name: result.summary[name] for name in KEPT_FIGURES if name in result.summary}
-    waits_s = result.jobs["queuing_delay_s"].to_numpy(dtype=np.float64)
+    waits_s = result.counted["queuing_delay_s"].to_numpy(dtype=np.float64)
     return to_jsonable(figures), waits_s, process_time() - began

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -35,6 +35,7 @@ SINGLES_FILE = "single_jobs_rtx3090.csv"
 PAIRS_FILE = "colocated_pairs_rtx3090.csv"
 # Where the job table puts the beginning of a log that counts its own seconds.
 SECOND_0 = datetime(1970, 1, 1, tzinfo=UTC)
+Withdrawn = Literal["leave", "run"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ class LogToReplay:
     `speed_ups_path` has the speed-up curves of elastic jobs where they are not the measured ones; with
     `elastic_min_gpus` all jobs are elastic. `singles_path` and `pairs_path` are measurements of job types,
     alone and in pairs. `estimates` says where policies have run times from. `seed` draws failures and trains
-    models. `node_sleep`: nodes may sleep. `lender`: inference servers may be lent.
+    models. `node_sleep`: nodes may sleep. `lender`: inference servers may be lent. `withdrawn` says what
+    becomes of jobs that left the log's queue without a run: they leave here, too, or run for as long as they
+    are estimated to.
     """
 
     log: LogFile
@@ -59,16 +62,18 @@ class LogToReplay:
     seed: int = 0
     node_sleep: NodeSleep | None = None
     lender: InferenceLender | None = None
+    withdrawn: Withdrawn = "leave"
 
 
 @dataclass(frozen=True)
 class LogScenario:
-    """What is replayed of a log; `origin` is the instant of second 0."""
+    """What is replayed of a log; `origin` is the instant of second 0, `estimates` where they are from."""
 
     scenario: Scenario
     origin: pd.Timestamp
     job_ids: "pd.Series[Any]"  # of all jobs of the log
     virtual_clusters: int
+    estimates: str | None
     remarks: tuple[str, ...]
 
 
@@ -147,10 +152,13 @@ def read_scenario(
             f"{log.path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
-    if needs_estimates and not gangs:  # jobs in workers have theirs
-        earlier = frame[frame["submit_time"] < jobs["submit_time"].min()].sort_values("submit_time")
-        workload, of_estimates = request.estimates.estimated(workload, jobs, earlier, progress)
-        remarks += of_estimates
+    earlier = frame[frame["submit_time"] < jobs["submit_time"].min()].sort_values("submit_time")
+    estimates = None
+    if not gangs:  # jobs in workers have estimates of their own
+        workload, estimates, beliefs = _with_beliefs(
+            request, workload, jobs, earlier, needs_estimates, progress
+        )
+        remarks += beliefs
     scenario = Scenario(
         workload,
         cluster,
@@ -162,7 +170,33 @@ def read_scenario(
         node_sleep=request.node_sleep,
         inference=inference,
     )
-    return LogScenario(scenario, origin, frame["job_id"], len(sizes), tuple(remarks))
+    return LogScenario(scenario, origin, frame["job_id"], len(sizes), estimates, tuple(remarks))
+
+
+def _with_beliefs(
+    request: LogToReplay,
+    workload: Workload,
+    jobs: pd.DataFrame,
+    earlier: pd.DataFrame,
+    needs_estimates: bool,
+    progress: Progress,
+) -> tuple[Workload, str | None, list[str]]:
+    """Give jobs their estimates, where they are needed, and limits; say where the former are from."""
+    runs_withdrawn = request.withdrawn == "run"
+    estimates = None
+    if needs_estimates or runs_withdrawn:
+        estimates = request.estimates.used_for(workload)
+        workload, told = request.estimates.estimated(workload, jobs, earlier, progress)
+    else:
+        workload, told = request.estimates.limited(workload)
+    remarks = list(told)
+    gone = sum(job.withdrawn for job in workload.jobs)
+    if gone:
+        how = "run as they are estimated" if runs_withdrawn else "leave when they did, and hold no GPU"
+        remarks.append(f"Jobs that left the log's queue without a run: {gone:,}; they {how}.")
+    if runs_withdrawn:
+        workload = workload.running_what_was_withdrawn()
+    return workload, estimates, remarks
 
 
 def has_workers(jobs: pd.DataFrame) -> bool:

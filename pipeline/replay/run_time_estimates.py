@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -9,32 +10,52 @@ import pandas as pd
 
 from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
+from simulator.time_limits import with_limits_for_all, without_limits
 from simulator.user_history_estimates import user_history_estimates
 from simulator.workload import Workload
 
-LOGGED, USER_HISTORY, QSSF, QSSF_ARTIFACT = "log", "user-history", "qssf", "qssf-artifact"
-SOURCES = (LOGGED, USER_HISTORY, QSSF, QSSF_ARTIFACT)
+LIMIT, LOGGED, MODEL, TRUTH = "limit", "log", "model", "truth"
+USER_HISTORY, QSSF, QSSF_ARTIFACT = "user-history", "qssf", "qssf-artifact"
+SOURCES = (LIMIT, LOGGED, MODEL, TRUTH, USER_HISTORY, QSSF, QSSF_ARTIFACT)
 
 
 @dataclass(frozen=True)
 class EstimateSource:
-    """`name` is one of SOURCES: the log's own estimates (the user's history where it has none), the user's
-    history (Tsafrir), or Helios' QSSF by its paper's rules or its artifact's. `settings` are of QSSF, by the
-    names of the fields of QssfRules and TreeUpdates.
+    """`name` is one of SOURCES, or None for what a site would go by.
 
-    Raises UnknownNameError for a source that there is not, BadInputError for settings without QSSF.
+    - None: the log's own estimates (the user's history where it has none); backfilling goes by the jobs' time
+      limits, where the log has them.
+    - `limit`: time limits are all that any policy knows.
+    - `log`: the log's own estimates, for backfilling too; limits are not looked at, here and in what follows.
+    - `model`: the duration model, fitted on what had ended before the first job that is replayed.
+    - `truth`: true run times.
+    - `user-history` (Tsafrir), `qssf`, `qssf-artifact`: Helios' QSSF by its paper's rules or its artifact's.
+
+    `settings` are of QSSF, by the names of the fields of QssfRules and TreeUpdates. Raises UnknownNameError
+    for a source that there is not, BadInputError for settings without QSSF.
     """
 
-    name: str = LOGGED
+    name: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_names("source of estimates", [self.name], SOURCES)
+        if self.name is not None:
+            check_names("source of estimates", [self.name], SOURCES)
         if self.settings and self.name not in (QSSF, QSSF_ARTIFACT):
             raise BadInputError(
-                f"Estimates from {self.name!r} have no settings, but got {', '.join(sorted(self.settings))}.",
+                f"Estimates from {self.name or LOGGED!r} have no settings, but got "
+                f"{', '.join(sorted(self.settings))}.",
                 remedy=f"Choose {QSSF} or {QSSF_ARTIFACT}.",
             )
+
+    def used_for(self, workload: Workload) -> str:
+        """Return which of SOURCES the estimates of these jobs are from; limits for backfilling are beside."""
+        stated = all(job.estimated_duration_s is not None for job in workload.jobs)
+        return USER_HISTORY if self.name in (None, LOGGED) and not stated else self.name or LOGGED
+
+    def limited(self, workload: Workload) -> tuple[Workload, tuple[str, ...]]:
+        """Return the workload with the time limits that backfilling goes by, and remarks; no estimates."""
+        return with_limits_for_all(workload) if self.name in (None, LIMIT) else (without_limits(workload), ())
 
     def estimated(
         self, workload: Workload, jobs: pd.DataFrame, earlier: pd.DataFrame, progress: Progress = silent
@@ -43,6 +64,19 @@ class EstimateSource:
 
         `earlier` are the log's jobs before the first of them: history to learn from.
         """
+        limited, remarks = with_limits_for_all(workload)
+        if self.name is None:
+            estimated, of_estimates = self._of_log(limited, jobs)
+            return estimated, (*remarks, *of_estimates)
+        if self.name == LIMIT:
+            return _by_limits(limited), (*remarks, "Policies know the jobs' time limits, and nothing else.")
+        estimated, of_estimates = self._stated(limited, jobs, earlier, progress)
+        return without_limits(estimated), of_estimates
+
+    def _stated(
+        self, workload: Workload, jobs: pd.DataFrame, earlier: pd.DataFrame, progress: Progress
+    ) -> tuple[Workload, tuple[str, ...]]:
+        """As `estimated`, of a source that stands for time limits, too."""
         if self.name in (QSSF, QSSF_ARTIFACT):
             whose = "paper" if self.name == QSSF else "artifact"
             remark = (
@@ -50,11 +84,26 @@ class EstimateSource:
                 "earlier jobs are history."
             )
             return workload.with_estimates(self._qssf_s(jobs, earlier, progress)[_rows(workload)]), (remark,)
-        stated = all(job.estimated_duration_s is not None for job in workload.jobs)
-        if self.name == LOGGED and stated:
-            return workload, ()
+        if self.name == MODEL:
+            remark = f"Policies use a duration model, fitted on {len(earlier):,} earlier jobs of the log."
+            return workload.with_estimates(_model_s(jobs, earlier, progress)[_rows(workload)]), (remark,)
+        if self.name == TRUTH:
+            true_s = np.array([job.duration_s for job in workload.jobs])
+            return without_limits(workload).with_estimates(true_s), ("Policies know true run times.",)
+        if self.name == LOGGED:
+            return self._of_log(workload, jobs)
+        return self._of_history(workload, jobs, "Policies use")
+
+    def _of_log(self, workload: Workload, jobs: pd.DataFrame) -> tuple[Workload, tuple[str, ...]]:
+        stated = np.array([nan if (s := job.estimated_duration_s) is None else s for job in workload.jobs])
+        if not np.isnan(stated).any():
+            return workload.with_estimates(stated), ()
+        return self._of_history(workload, jobs, "The log states no estimates: policies use")
+
+    def _of_history(
+        self, workload: Workload, jobs: pd.DataFrame, why: str
+    ) -> tuple[Workload, tuple[str, ...]]:
         of_history = user_history_estimates(workload, ends_s=logged_ends_s(workload, jobs))
-        why = "Policies use" if self.name == USER_HISTORY else "The log states no estimates: policies use"
         return workload.with_estimates(of_history), (f"{why} each user's last run times (Tsafrir).",)
 
     def _qssf_s(
@@ -64,7 +113,7 @@ class EstimateSource:
         from lucid_models.qssf.rules import QssfRules, load_qssf_rules
         from lucid_models.qssf.trees import TreeUpdates
 
-        of_rules, of_updates = asdict(load_qssf_rules(self.name)), asdict(TreeUpdates())
+        of_rules, of_updates = asdict(load_qssf_rules(self.name or QSSF)), asdict(TreeUpdates())
         for name, value in self.settings.items():
             check_names("setting of QSSF's estimate", [name], sorted(of_rules | of_updates))
             _check_type(name, value, (of_rules | of_updates)[name])
@@ -73,6 +122,34 @@ class EstimateSource:
         history = pd.concat([earlier, jobs], ignore_index=True) if len(earlier) else jobs
         estimates = qssf_estimates_s(history, rules, updates, progress=progress)
         return estimates[len(earlier) :]
+
+
+def _by_limits(workload: Workload) -> Workload:
+    """Time limits as estimates; raises BadInputError for a log without them."""
+    if not len(workload) or workload.jobs[0].time_limit_s is None:
+        raise BadInputError(
+            "The log has no time limits, so no policy can know them.",
+            remedy=f"Estimate run times by one of {', '.join(SOURCES[1:])}.",
+        )
+    return workload.with_estimates(np.full(len(workload), inf))
+
+
+def _model_s(
+    jobs: pd.DataFrame, earlier: pd.DataFrame, progress: Progress
+) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """What a duration model says of `jobs` that knew what had ended before the first of them."""
+    from lucid_models.duration.model import WorkloadEstimateModel
+    from lucid_models.training_data import as_known_at
+
+    first = jobs["submit_time"].min().to_pydatetime()
+    try:
+        model = WorkloadEstimateModel().fit(as_known_at(earlier, first), known_until=first, progress=progress)
+    except BadInputError as error:
+        raise BadInputError(
+            f"No duration model can be fitted on what the log has before {first}: {error}",
+            remedy="Let the replay --start later in the log, or estimate run times otherwise.",
+        ) from error
+    return model.predict_causal(jobs, earlier=earlier, progress=progress)
 
 
 def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np.dtype[np.float64]]":
@@ -86,7 +163,7 @@ def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np
     )
     seconds = (ends - origin) / np.timedelta64(1, "s")
     unwaited = np.array([job.submit_time_s + job.duration_s for job in workload.jobs])
-    withdrawn = np.array([job.cancel_time_s is not None for job in workload.jobs], dtype=bool)
+    withdrawn = np.array([job.withdrawn for job in workload.jobs], dtype=bool)
     # A job that was withdrawn while it waited never ran: no run time is learnt from it.
     return np.where(withdrawn, np.nan, np.where(np.isnan(seconds), unwaited, seconds))
 

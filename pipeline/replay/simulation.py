@@ -68,7 +68,8 @@ def simulate_log(
         "second_0": origin.isoformat(),
         "virtual_clusters": logged.virtual_clusters,
     }
-    for number, policy in enumerate(policies, start=1):
+    limited = any(job.time_limit_s is not None for job in workload.jobs)
+    for number, (policy, class_) in enumerate(zip(policies, classes, strict=True), start=1):
         what = Work(f"{policy} ({number} of {len(policies)})" if len(policies) > 1 else policy, "jobs")
 
         def reported(done: int, total: int | None, _: str, what: Work = what) -> None:
@@ -85,6 +86,9 @@ def simulate_log(
                 progress=reported,
             )
             watch.finish(results[policy], about=about, changes=changes)
+        known = "limit" if class_.by_limits and limited else logged.estimates
+        known_to = known if class_.by_limits or class_.needs_estimates else None
+        results[policy] = replace(results[policy], summary={**results[policy].summary, "estimates": known_to})
         if scenario.node_sleep is not None:
             always_awake = replace(scenario, node_sleep=None)
             awake = simulate(always_awake, policy, settings=settings.get(policy), progress=reported)

@@ -117,7 +117,7 @@ def _with_jobs(
 
 def _judged(result: SimulationResult, inputs: ReplayInputs) -> pd.DataFrame:
     """The window's jobs, in the one order that all replays share."""
-    jobs = result.jobs
+    jobs = result.counted
     inside = (jobs["submit_time_s"] >= inputs.start_s) & (jobs["submit_time_s"] < inputs.end_s)
     return jobs[inside].sort_values(["submit_time_s", "job_id"], kind="stable").reset_index(drop=True)
 

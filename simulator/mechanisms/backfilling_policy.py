@@ -13,7 +13,7 @@ class BackfillingPolicy(Policy):
     """First come, first served, with EASY backfilling; a subclass says what jobs are believed to run."""
 
     unequal_nodes = True
-
+    by_limits = True
     at_events_only = True  # a belief that is outlived in between is corrected when something happens
 
     def __init__(self) -> None:

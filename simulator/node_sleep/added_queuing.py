@@ -12,7 +12,7 @@ def added_queuing(asleep: SimulationResult, awake: SimulationResult) -> dict[str
     others go first, so one job's may be below zero. `later_jobs` waited for longer than with all nodes awake,
     and `latest_queuing_delay_s` is the most that a job waited longer.
     """
-    added_s = asleep.jobs["queuing_delay_s"].to_numpy() - awake.jobs["queuing_delay_s"].to_numpy()
+    added_s = asleep.counted["queuing_delay_s"].to_numpy() - awake.counted["queuing_delay_s"].to_numpy()
     return {
         "added_queuing_delay_s": float(np.mean(added_s)) if len(added_s) else 0.0,
         "later_jobs": int((added_s > ROUNDING_S).sum()),

@@ -1,9 +1,8 @@
 """EASY backfilling: first come, first served, and short jobs around the first that waits.
 
-Lifka, "The ANL/IBM SP scheduling system" (JSSPP '95); `simulator/mechanisms/backfill.py` has the rule. How
-long a job will run is what came with it (`estimated_duration_s`): the time limit that its user gave, as on
-Slurm sites, or an estimate. Unlike a time limit, an estimate that is outlived does not kill the job: it is
-doubled.
+Lifka, "The ANL/IBM SP scheduling system" (JSSPP '95); `simulator/mechanisms/backfill.py` has the rule. A job
+is believed to run as long as its user asked for (`JobView.request_s`): its time limit, as on Slurm sites, or
+an estimate where there are no limits. What is outlived does not kill the job here: it is doubled.
 """
 
 from collections.abc import Mapping
@@ -14,13 +13,13 @@ from simulator.snapshot import NodePool
 
 
 class Easy(BackfillingPolicy):
-    """First come, first served, with EASY backfilling by the given estimates."""
+    """First come, first served, with EASY backfilling by time limits, else by estimates."""
 
     needs_estimates = True
 
     def backfill(self) -> Backfill:
-        """Believe the estimates."""
-        return Backfill(lambda job: job.estimate_s)
+        """Believe what users asked for."""
+        return Backfill(lambda job: job.request_s)
 
     def history(self) -> Beliefs:
         """Return what is believed of the jobs that run and wait."""

@@ -56,8 +56,8 @@ class FairShare(BackfillingPolicy):
         super().begin_anew()
 
     def backfill(self) -> Backfill:
-        """Believe the estimates; users are ranked when a decision is due."""
-        return Backfill(lambda job: job.estimate_s, group_of=lambda job: job.job.user)
+        """Believe what users asked for; users are ranked when a decision is due."""
+        return Backfill(lambda job: job.request_s, group_of=lambda job: job.job.user)
 
     def history(self) -> "tuple[dict[str, Charges], Beliefs]":
         """Return what the users of each pool have used, and what is believed of jobs."""

@@ -22,6 +22,7 @@ class Lyra(WorkerPolicy):
     """The shortest base demands first; what is left goes to elastic jobs by a knapsack of saved time."""
 
     Settings = LyraSettings
+    at_events_only = True  # what is left of running jobs changes what extra workers save
 
     def extra_workers(self, jobs: Sequence[ScalableJob], capacity_gpus: int) -> Sequence[int]:
         """Fill the multiple-choice knapsack (section 5.2)."""

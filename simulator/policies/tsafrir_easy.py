@@ -1,7 +1,7 @@
 """EASY backfilling by the user's history (Tsafrir, Etsion, Feitelson, TPDS '07): no model, hard to beat.
 
 A job is believed to run as long as the mean of its user's last two jobs that had ended when it was submitted,
-but no longer than what came with it (`estimated_duration_s`, where there is one: the user's request). A job
+but no longer than its user asked for: its time limit, else the estimate that came with it, if any. A job
 that outlives this is corrected step by step, up to the request first. The queue is served in the order of
 submission; the gaps around its head go to the job that is believed to be shortest.
 """
@@ -24,8 +24,8 @@ CORRECTIONS_S = (0, 60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 1
 class TsafrirEasySettings:
     """Settings of EASY with Tsafrir's predictions.
 
-    `capped`: a prediction never exceeds the estimate that came with the job. Right where that is a time limit
-    that kills; where it is another prediction, the two are better not mixed.
+    `capped`: a prediction never exceeds the estimate that came with the job, where there is no time limit
+    (which it never exceeds). Where that is another prediction, the two are better not mixed.
     """
 
     capped: bool = True
@@ -58,15 +58,19 @@ class TsafrirEasy(BackfillingPolicy):
         self._history, beliefs = history or (UserHistory(), {})
         self._backfill.resume(pools, beliefs)
 
-    def _request_s(self, job: JobView) -> float | None:
-        return job.job.estimated_duration_s if self.settings.capped else None
+    def _request_s(self, view: JobView) -> float | None:
+        job = view.job
+        if job.time_limit_s is not None:
+            return job.time_limit_s
+        return job.estimated_duration_s if self.settings.capped else None
 
     def _believed_s(self, view: JobView) -> float:
         job = view.job
         mine = self._history.of_user(job.user, job.virtual_cluster, view.gpus)
         if mine is None:
-            if job.estimated_duration_s is not None:
-                return job.estimated_duration_s
+            asked_s = job.estimated_duration_s if job.time_limit_s is None else job.time_limit_s
+            if asked_s is not None:
+                return asked_s
             mine = self._history.estimate_s(job.user, job.virtual_cluster, view.gpus)
         request_s = self._request_s(view)
         return mine if request_s is None else min(mine, request_s)

@@ -197,6 +197,7 @@ class WaitRecorder(Recorder):
                         "submit_time_s",
                         "first_start_time_s",
                         "queuing_delay_s",
+                        "withdrawn",
                     )
                 },
                 **{column: causes[:, cause] for cause, column in CAUSE_COLUMNS.items()},
@@ -212,7 +213,11 @@ class WaitRecorder(Recorder):
 
 
 def mean_waits(waits: pd.DataFrame) -> dict[str, float]:
-    """Return the mean of each cause over the jobs of a table of waits (s): they add up to the mean delay."""
+    """Return the mean of each cause over the jobs of a table of waits (s): they add up to the mean delay.
+
+    Jobs that were withdrawn do not count, as in every figure.
+    """
+    waits = waits[~waits["withdrawn"]]
     return {column: float(waits[column].mean()) if len(waits) else 0.0 for column in CAUSE_COLUMNS.values()}
 
 

@@ -288,7 +288,9 @@ def test_failing_nodes_shrinking_clusters_and_cancelled_jobs(made, workload, fai
 
     withdrawn = {i: data.draw(st.integers(0, 900)) for i in range(0, len(workload), 5)}
     rows = tuple(
-        replace(row, cancel_time_s=row.submit_time_s + withdrawn[i]) if i in withdrawn else row
+        replace(row, cancel_time_s=row.submit_time_s + withdrawn[i], withdrawn=True)
+        if i in withdrawn
+        else row
         for i, row in enumerate(workload.jobs)
     )
     changes = [NodeFailure(float(at), "vc", node, float(down)) for at, node, down in failures]

@@ -84,17 +84,43 @@ def test_a_job_that_its_virtual_cluster_outgrows_is_counted_and_not_lost():
     assert (result.summary["jobs"], result.summary["outgrown_jobs"]) == (1, 1)
 
 
-def test_withdrawn_jobs_leave_the_queue_or_their_gpus():
+def test_withdrawn_jobs_hold_their_place_until_they_leave_or_would_start_and_never_a_gpu():
     jobs = workload(
-        job(0, 0, 8, 100, cancel_time_s=60.0),
-        job(1, 0, 8, 100, cancel_time_s=30.0),
-        job(2, 0, 8, 100, cancel_time_s=900.0),
+        job(0, 0, 8, 100),
+        job(1, 0, 8, 100, cancel_time_s=30.0, withdrawn=True),  # leaves before its turn
+        job(2, 0, 8, 100, cancel_time_s=900.0, withdrawn=True),  # its turn comes first
+        job(3, 0, 8, 100, cancel_time_s=float("inf"), withdrawn=True),  # nobody knows when it left
+        job(4, 0, 8, 100),
     )
     result = simulate(Scenario(jobs, ClusterSpec({"vc": 1})), "fifo")
-    assert result.jobs["state"].tolist() == ["cancelled", "cancelled", "completed"]
-    assert ends(result) == [60, 30, 160]
-    assert result.jobs["queuing_delay_s"].tolist() == [0, 30, 60]
-    assert (result.summary["completed_jobs"], result.summary["cancelled_jobs"]) == (1, 2)
+    assert result.jobs["state"].tolist() == ["completed", *3 * ["cancelled"], "completed"]
+    assert ends(result) == [100, 30, 100, 100, 200]
+    assert result.jobs["would_have_started"].tolist() == [False, False, True, True, False]
+    assert result.jobs["first_start_time_s"].isna().tolist() == [False, True, True, True, False]
+    counts = ("jobs", "completed_jobs", "left_waiting", "would_have_started", "withdrawn_that_ran")
+    assert [result.summary[name] for name in counts] == [2, 2, 3, 2, 0]
+    assert result.summary["mean_queuing_delay_s"] == 50
+    assert result.summary["mean_jct_s"] == 150
+    ran = simulate(Scenario(jobs.running_what_was_withdrawn(), ClusterSpec({"vc": 1})), "fifo")
+    assert ends(ran) == [100, 200, 300, 400, 500]
+    assert [ran.summary[name] for name in counts] == [2, 2, 0, 0, 3]
+
+
+def test_nobody_is_preempted_for_a_job_that_was_withdrawn():
+    jobs = workload(job(0, 0, 8, 1_000), job(1, 10, 8, 5, cancel_time_s=500.0, withdrawn=True))
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1})), "srtf")
+    assert ends(result) == [1_000, 10]
+    assert result.summary["preemptions"] == 0
+
+
+def test_many_jobs_may_leave_at_one_moment():
+    jobs = workload(
+        job(0, 0, 8, 100),
+        *(job(i, 1, 8, 100, cancel_time_s=900.0, withdrawn=True) for i in range(1, 12_000)),
+    )
+    result = simulate(Scenario(jobs, ClusterSpec({"vc": 1})), "fifo")
+    assert result.summary["would_have_started"] == 11_999
+    assert set(ends(result)) == {100}
 
 
 def test_cpu_jobs_are_served_from_the_cores_set_aside():
@@ -240,7 +266,7 @@ def test_every_policy_keeps_its_books_while_nodes_come_and_go(name, seed):
     result = simulation.result()
     check_work(simulation.jobs, name)
     summary = result.summary
-    counted = summary["completed_jobs"] + summary["cancelled_jobs"] + summary["cpu_jobs"]
+    counted = sum(summary[name] for name in ("completed_jobs", "left_waiting", "cpu_jobs"))
     cpu_cancelled = ((result.jobs["gpus"] == 0) & (result.jobs["state"] == "cancelled")).sum()
     assert counted + summary["outgrown_jobs"] == len(result.jobs)
     assert cpu_cancelled <= summary["cpu_jobs"]

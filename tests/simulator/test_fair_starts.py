@@ -56,6 +56,7 @@ def played(policy, rows, cut_s=None):
             float(estimate),
             number,
             cancel_time_s=None if cancelled is None else submit + cancelled,
+            withdrawn=cancelled is not None,
         )
         for number, (vc, gpus, submit, duration, estimate, cancelled) in enumerate(rows)
     ]

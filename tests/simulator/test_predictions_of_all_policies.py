@@ -91,7 +91,7 @@ def test_what_cannot_be_known_does_not_count():
     """A job that is withdrawn later is predicted as if it stayed, and so are those behind it."""
     cluster = ClusterSpec({"a": 1}, 4)
     jobs = [
-        Job("first", "a", "u", 4, 0.0, 100.0, 100.0, 0, cancel_time_s=10.0),
+        Job("first", "a", "u", 4, 0.0, 100.0, 100.0, 0, cancel_time_s=10.0, withdrawn=True),
         Job("second", "a", "u", 4, 5.0, 50.0, 50.0, 1),
         Job("third", "a", "u", 4, 20.0, 10.0, 10.0, 2),
     ]

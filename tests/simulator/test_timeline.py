@@ -169,7 +169,7 @@ def test_counters_follow_queue_and_free_gpus():
 def test_failures_and_cancelled_jobs_are_marked():
     jobs = (
         Job("long", "vc", None, 4, 0.0, 1000.0),
-        Job("gone", "vc", None, 8, 10.0, 90.0, cancel_time_s=100.0, order=1),
+        Job("gone", "vc", None, 8, 10.0, 90.0, cancel_time_s=100.0, withdrawn=True, order=1),
     )
     changes = (NodeFailure(200.0, "vc", 0, 60.0), SizeChange(5000.0, "vc", 2))
     trace, result, _, _ = recorded(Workload(jobs, {}), ClusterSpec({"vc": 2}, 4), "fifo", changes=changes)

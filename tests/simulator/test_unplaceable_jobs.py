@@ -48,7 +48,7 @@ def test_a_job_that_comes_too_early_waits_beside_the_queue():
 
 
 def test_a_job_may_be_withdrawn_while_it_is_held():
-    jobs = Workload((job(0, 0, 16, 100, cancel_time_s=70.0), job(1, 10, 8, 100)), {})
+    jobs = Workload((job(0, 0, 16, 100, cancel_time_s=70.0, withdrawn=True), job(1, 10, 8, 100)), {})
     changes = [SizeChange(900, "vc", 2)]
     recorder = WaitRecorder()
     result = simulate(Scenario(jobs, ClusterSpec({"vc": 1}), changes=changes), "fifo", recorder=recorder)

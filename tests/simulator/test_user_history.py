@@ -95,7 +95,7 @@ def test_ends_of_another_length_are_refused():
 def test_nobody_learns_from_a_job_that_was_withdrawn_while_it_waited():
     jobs = (
         Job("a", "x", "u", 1, 0.0, 50.0, order=0),
-        Job("b", "x", "u", 1, 0.0, 7.0, order=1, cancel_time_s=7.0),
+        Job("b", "x", "u", 1, 0.0, 7.0, order=1, cancel_time_s=7.0, withdrawn=True),
         Job("c", "x", "u", 1, 100.0, 9.0, order=2),
     )
     assert user_history_estimates(Workload(jobs, {}))[2] == 50.0

@@ -213,7 +213,7 @@ def test_a_round_is_waited_for():
 def test_a_job_that_is_cancelled_while_it_waits_has_waited():
     jobs = (
         Job("runs", "vc", None, 4, 0.0, 500.0, 500.0, 0),
-        Job("leaves", "vc", None, 4, 10.0, 90.0, 90.0, 1, cancel_time_s=100.0),
+        Job("leaves", "vc", None, 4, 10.0, 90.0, 90.0, 1, cancel_time_s=100.0, withdrawn=True),
     )
     recorder, result = watched(Workload(jobs, {}), ClusterSpec({"vc": 1}, 4), "fifo")
     row = recorder.table(result).iloc[1]

@@ -70,7 +70,7 @@ class WindowReplay:
 
     def figures(self) -> dict[str, float]:
         """The figures of the jobs submitted in the window; the warm-up is not counted."""
-        table = self.result.jobs
+        table = self.result.counted
         jobs = table[table["submit_time_s"] >= self.inputs.start_s]
         waits = jobs["queuing_delay_s"].to_numpy(np.float64)
         return {
