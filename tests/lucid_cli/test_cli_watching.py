@@ -90,7 +90,7 @@ def test_timeline_waits_and_plots_of_each_policy(simulate, tmp_path):
         "usage.png",
         "waits.png",
     }
-    assert said.json[0]["mean_waits_s"]["waited_for_gpus_s"] == (3540 + 480) / 4
+    assert said.json[0]["mean_waits_s"]["waited_for_gpus_s"] == 3540 / 3
     trace = json.loads(gzip.decompress((out / "timeline_fifo.json.gz").read_bytes()))
     runs = {e["args"]["job"]: e["args"] for e in trace["traceEvents"] if "start_s" in e.get("args", {})}
     assert {job: (run["start_s"], run["end_s"]) for job, run in runs.items()} == {
@@ -121,8 +121,8 @@ def test_why_in_words_and_as_json(simulate):
     assert "second (8 GPUs, virtual cluster vc0) waited 59 min." in said.out
     assert "It could start when first ended." in said.out
     assert "What jobs waited for, on average" in said.out
-    # (3540 + 480) s over four jobs
-    assert ["fifo", "16 min 45 s", *["0 s"] * 5] in [
+    # 3540 s over the three jobs that ran
+    assert ["fifo", "19 min 40 s", *["0 s"] * 5] in [
         [cell.strip() for cell in line.strip("│\n").split("│")] for line in said.out.splitlines()
     ]
     assert "gone (8 GPUs, virtual cluster vc0) waited 8 min, and was withdrawn before it started." in said.out
@@ -153,7 +153,14 @@ def test_a_bounded_timeline_says_where_it_ends(simulate):
 
 def test_withdrawn_and_cpu_jobs_reach_the_simulator(simulate, tmp_path):
     said = simulate("--no-plot", "--json")
-    assert said.json[0]["cancelled_jobs"] == 1
+    assert (said.json[0]["left_waiting"], said.json[0]["would_have_started"]) == (1, 0)
+    assert said.json[0]["jobs"] == said.json[0]["completed_jobs"] == 3
+    assert "Jobs that left the log's queue without a run: 1; they leave when they did" in said.err
+    ran = simulate("--no-plot", "--json", "--withdrawn", "run")
+    # It waited for 480 s; its user's last run took 100 s, after it was submitted.
+    assert (ran.json[0]["left_waiting"], ran.json[0]["withdrawn_that_ran"]) == (0, 1)
+    assert "they run as they are estimated" in ran.err
+    said = simulate("--no-plot", "--json")
     assert said.json[0]["skipped"] == {"cpu_job": 1}
     with_cores = simulate("--cpu-cores-per-node", 8, "--no-plot", "--json").json[0]
     assert with_cores["cpu_jobs"] == 1

@@ -91,15 +91,16 @@ def test_what_cannot_be_known_does_not_count():
     """A job that is withdrawn later is predicted as if it stayed, and so are those behind it."""
     cluster = ClusterSpec({"a": 1}, 4)
     jobs = [
-        Job("first", "a", "u", 4, 0.0, 100.0, 100.0, 0, cancel_time_s=10.0, withdrawn=True),
-        Job("second", "a", "u", 4, 5.0, 50.0, 50.0, 1),
-        Job("third", "a", "u", 4, 20.0, 10.0, 10.0, 2),
+        Job("first", "a", "u", 4, 0.0, 8.0, 8.0, 0),
+        Job("gone", "a", "u", 4, 1.0, 100.0, 100.0, 1, cancel_time_s=7.0, withdrawn=True),
+        Job("second", "a", "u", 4, 5.0, 50.0, 50.0, 2),
+        Job("third", "a", "u", 4, 20.0, 10.0, 10.0, 3),
     ]
     table = simulate(
         Scenario(Workload(tuple(jobs), {}), cluster), "fifo", predict=True, predict_by="truth"
     ).jobs
-    assert table["predicted_end_time_s"].tolist() == [100.0, 150.0, 70.0]
-    assert table["end_time_s"].tolist() == [10.0, 60.0, 70.0]
+    assert table["predicted_end_time_s"].tolist() == [8.0, 108.0, 158.0, 68.0]
+    assert table["end_time_s"].tolist() == [8.0, 7.0, 58.0, 68.0]
 
 
 def test_fair_times_are_those_of_the_pool():

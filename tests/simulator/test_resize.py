@@ -137,13 +137,6 @@ def test_a_failed_node_costs_all_progress_wherever_else_the_job_runs():
     assert simulation.result().summary["lost_gpu_s"] == pytest.approx(2 * 50 + 4 * 30)
 
 
-def test_a_cancelled_job_gives_up_what_it_holds():
-    jobs = [elastic(0, cancel_time_s=60.0, withdrawn=True), rigid(1, gpus=8, submit_s=60.0)]
-    script = {0.0: [start("j0", (0, 1))], 20.0: [resize("j0", (1, 4))], 60.0: [start("j1", (0, 4), (1, 4))]}
-    simulation = simulated(jobs, script)
-    assert [view.end_time_s for view in simulation.jobs] == [60.0, 110.0]
-
-
 @pytest.mark.parametrize(
     ("script", "said"),
     [

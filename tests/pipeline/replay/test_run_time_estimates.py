@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.replay.run_time_estimates import EstimateSource
+from tests.reference import ROOT
 
 START = pd.Timestamp("2020-09-01", tz="UTC")
 COLUMNS = (
@@ -87,3 +89,88 @@ def test_a_source_checks_itself():
         EstimateSource("oracle")
     with pytest.raises(BadInputError, match="have no settings"):
         EstimateSource("user-history", json.loads('{"seed": 1}'))
+
+
+# One node of 8 GPUs. Behind `runs` (until 100 s) the head needs all of it; who may go before it is for
+# backfilling to say. SWF columns: 1 job, 2 submit, 4 run, 5 processors, 8 asked, 9 limit, 11 status, 12 user.
+SWF = """; UnixStartTime: 0
+1 0 0 100 6 -1 -1 6 120 -1 1 1 -1 -1 -1 1 -1 -1
+2 1 0 50 8 -1 -1 8 60 -1 1 1 -1 -1 -1 1 -1 -1
+3 2 0 90 2 -1 -1 2 90 -1 1 1 -1 -1 -1 1 -1 -1
+4 3 0 20 2 -1 -1 2 500 -1 1 1 -1 -1 -1 1 -1 -1
+5 4 0 20 2 -1 -1 2 -1 -1 1 1 -1 -1 -1 1 -1 -1
+"""
+
+
+@pytest.fixture
+def limited(lucid, tmp_path):
+    (tmp_path / "log.swf").write_text(SWF)
+
+    def run(*more: str, policy: str = "easy"):
+        done = lucid(
+            *("simulate", "--jobs", "log.swf", "--format", "swf", "--gpus", "8", "--policy", policy),
+            *("--out", "out", "--no-plot", "--json", *more),
+        )
+        assert done.code == 0, done.err
+        jobs = pd.read_csv(tmp_path / "out" / f"jobs_{policy}.csv", dtype={"job_id": str})
+        return done, dict(zip(jobs["job_id"], jobs["first_start_time_s"], strict=True))
+
+    return run
+
+
+def test_backfilling_goes_by_time_limits(limited):
+    done, starts = limited()
+    assert done.json[0]["estimates"] == "limit"
+    # Job 3 is to end by 92 s; job 4 asked for 500 s, and job 5, which asked for nothing, may take as long.
+    assert starts == {"1": 0, "2": 100, "3": 2, "4": 150, "5": 150}
+    assert "Jobs without a time limit: 1 of 5" in done.err
+    done, starts = limited("--estimates", "truth")
+    assert done.json[0]["estimates"] == "truth"
+    assert starts == {"1": 0, "2": 100, "3": 2, "4": 150, "5": 150}
+
+
+def test_the_order_of_a_queue_is_the_logs_estimate_within_the_limit(limited):
+    done, _ = limited(policy="qssf")
+    assert done.json[0]["estimates"] == "user-history"
+    _, by_limit = limited("--estimates", "limit", policy="qssf")
+    assert by_limit["4"] > by_limit["3"]
+
+
+def test_no_policy_can_know_limits_that_there_are_not(started):
+    assert "The log has no time limits" in started("--estimates", "limit")
+
+
+def test_a_model_needs_jobs_to_learn_from(started):
+    problem = " ".join(started("--estimates", "model").split())
+    assert "No duration model can be fitted on what the log has before 2020-09-01 02:46:40" in problem
+    assert "--start later" in problem
+
+
+def test_no_estimate_exceeds_the_limit():
+    from simulator.job import Job
+    from simulator.workload import Workload
+
+    jobs = (
+        Job("a", "vc", "u", 1, 0.0, 50.0, time_limit_s=60.0),
+        Job("b", "vc", "u", 1, 1.0, 50.0),
+        Job("c", "vc", "u", 1, 2.0, 60.0, cancel_time_s=9.0, time_limit_s=60.0, withdrawn=True),
+    )
+    known = Workload(jobs, {}).with_estimates(np.array([100.0, 100.0, 20.0])).jobs
+    assert [job.estimated_duration_s for job in known] == [60.0, 100.0, 20.0]
+    assert [job.duration_s for job in known] == [50.0, 50.0, 20.0], "what is believed of a job that never ran"
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize(("policy", "file"), [("easy", "atlas_easy_by_limits"), ("fifo", "atlas_fifo")])
+def test_starts_on_atlas_are_those_of_an_independent_simulator(lucid, tmp_path, policy, file):
+    log = ROOT / "data" / "swf" / "LLNL-Atlas-2006-cln.swf.gz"
+    done = lucid(
+        *("simulate", "--jobs", log, "--format", "swf", "--gpus", "9216", "--gpus-per-node", "9216"),
+        *("--policy", policy, "--out", "out", "--no-plot", "--json"),
+    )
+    assert done.code == 0, done.err
+    ours = pd.read_csv(tmp_path / "out" / f"jobs_{policy}.csv", dtype={"job_id": str})
+    theirs = pd.read_csv(ROOT / "reference" / "easy" / f"{file}.csv.gz", dtype={"job_id": str})
+    both = theirs.merge(ours, on="job_id", suffixes=("_theirs", "_ours"), validate="one_to_one")
+    assert len(both) == len(theirs) == len(ours) == 39_207
+    assert (both["queuing_delay_s_theirs"] == both["queuing_delay_s_ours"]).all()
