@@ -14,6 +14,7 @@ import pandas as pd
 from cluster_logs.cluster_record import SYNTHETIC_SUFFIX, LogOrigin
 from cluster_logs.job_table import JOB_SCHEMA, NODES_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
+from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT, store_site
 from cluster_logs.synthetic.arrivals import Submissions, draw_submissions
 from cluster_logs.synthetic.cluster_profiles import GPUS_PER_NODE, find_profile
 from cluster_logs.synthetic.fifo_queue import start_times
@@ -119,6 +120,7 @@ def write_to_lake(made: SyntheticCluster, lake: Lake, cluster: str) -> list[str]
         lake.write_throughput(cluster, made.throughput)
         lake.write_nodes(cluster, made.nodes)
         lake.write_inference_load(cluster, made.inference_load)
+        store_site(FIRST_IN_FIRST_OUT, lake.uri, cluster)  # `fifo_queue` made the starts
     return [lake.table_uri(table, cluster) for table in tables]
 
 

@@ -58,14 +58,14 @@ def release_metrics(verdict: Mapping[str, Any]) -> dict[str, float]:
 
 def _metrics(verdict: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     yield "approved", float(bool(verdict.get("approved")))
-    own, fifo = _policy(verdict, verdict.get("challenger")), _policy(verdict, "fifo")
+    own, site = _policy(verdict, verdict.get("challenger")), _policy(verdict, "site_order")
     for name, (column, unit) in _FIGURES.items():
         if own.get(column) is not None:
             yield name, float(own[column]) / unit
     for name, column in (("jct", "mean_jct_s"), ("queuing", "mean_queuing_delay_s")):
-        change_pct = _change_pct(own.get(column), fifo.get(column))
+        change_pct = _change_pct(own.get(column), site.get(column))
         if change_pct is not None:
-            yield f"{name}/mean_change_against_fifo_pct", change_pct
+            yield f"{name}/mean_change_against_site_order_pct", change_pct
     objective = verdict.get("objective") or {}
     yield from (
         (f"objective/{key}", float(objective[key])) for key in _CHANGES if objective.get(key) is not None
@@ -90,9 +90,9 @@ def release_description(
     verdict: Mapping[str, Any] | None = None,
     verdict_page: str = "",
 ) -> str:
-    """The description of a release (cluster, version) in Markdown: the verdict, its figures beside FIFO's,
-    links, and what it holds. `manifest` None: it cannot be read. `verdict_page`: the page of the verdict's
-    run, below MLflow's address.
+    """The description of a release (cluster, version) in Markdown: the verdict, its figures beside the
+    site's order, links, and what it holds. `manifest` None: it cannot be read. `verdict_page`: the page of
+    the verdict's run, below MLflow's address.
     """
     parts = [_verdict_in_words(verdict), _links(identity, verdict_page)]
     if verdict is not None:
@@ -150,19 +150,21 @@ def _links(identity: tuple[str, int], verdict_page: str) -> str:
 
 
 def _figures(verdict: Mapping[str, Any]) -> str:
-    own, fifo = _policy(verdict, verdict.get("challenger")), _policy(verdict, "fifo")
+    own, site = _policy(verdict, verdict.get("challenger")), _policy(verdict, "site_order")
     rows = []
     for column, what in _IN_WORDS.items():
         if own.get(column) is None:
             continue
         row = f"- {what}: **{human_duration(float(own[column]))}**"
-        if fifo.get(column) is not None:
-            row += f"; under FIFO {human_duration(float(fifo[column]))}"
-            change_pct = _change_pct(own[column], fifo[column])
+        if site.get(column) is not None:
+            row += f"; under the site's order {human_duration(float(site[column]))}"
+            change_pct = _change_pct(own[column], site[column])
             row += f" ({change_pct:+.1f} %)" if change_pct is not None else ""
         rows.append(row)
     if not rows:
         return ""
+    if grade := verdict.get("grade"):
+        rows.append(f"- {markdown_text(str(grade['sentence']))}")
     window = judged_window(verdict)
     return (
         f"**On the held-out days{f' from {window}' if window else ''}, {own.get('jobs', 0):,} jobs**\n\n"

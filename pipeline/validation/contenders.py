@@ -22,6 +22,7 @@ from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
 from simulator.colocation import BelievedPairs
 from simulator.forecast import ThroughputForecast
+from simulator.gate.rules import SITE_ORDER
 from simulator.job import JobProfile
 from simulator.prediction import PredictBy
 from simulator.recorder import Recorder
@@ -51,8 +52,12 @@ class ReplayContender:
 
 
 def rival_contenders(inputs: ReplayInputs) -> list[ReplayContender]:
-    """FIFO, SJF (an oracle), QSSF with Helios' rolling estimate, the user-history estimate, Tiresias."""
+    """The site's order, FIFO, SJF (an oracle), QSSF with Helios' rolling estimate, the user-history estimate,
+    Tiresias.
+    """
+    order = inputs.order
     return [
+        ReplayContender(SITE_ORDER, order.policy, settings=order.settings),
         ReplayContender("fifo", "fifo"),
         ReplayContender("sjf", "sjf"),
         ReplayContender("qssf", "qssf", rolling_estimates_s(inputs)),

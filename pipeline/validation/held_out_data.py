@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from cluster_logs.lake import Lake
+from cluster_logs.site.rules import SiteRules
+from cluster_logs.site.stored_site import stored_site
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.known_profiles import with_known_profiles
 from pipeline.profiling.profile_store import measured_or_simulated
@@ -41,6 +43,7 @@ class HeldOutData:
         pd.DataFrame | None
     )  # the bins until the window ends, with what forecasts of them look back to
     remarks: tuple[str, ...]
+    site: SiteRules | None = None  # what its site declares of its scheduling
 
     def jobs_with_profiles(self) -> pd.DataFrame:
         """All jobs, each with the profile that was known at its submission."""
@@ -100,6 +103,7 @@ def read_held_out(lake_uri: str, cluster: str, window: HeldOutWindow) -> HeldOut
         measured,
         read_window_throughput(lake_uri, cluster, window.warm_up_start, window.end),
         tuple(remarks),
+        stored_site(lake_uri, cluster),
     )
 
 

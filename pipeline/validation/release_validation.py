@@ -1,8 +1,10 @@
 """Prove a release: replay the held-out window, let the gate judge, and write the verdict beside the release.
 
 The window lies after everything that the challenger has learned from. Challenger and champion schedule with
-the policy that each runs, by its own estimates, sharing scores and settings; their rivals are FIFO, SJF
-(which reads true run times), QSSF, a user-history estimate, and Tiresias. A release that was chosen for
+the policy that each runs, by its own estimates, sharing scores and settings; their rivals are the site's
+order, FIFO, SJF (which reads true run times), QSSF, a user-history estimate, and Tiresias. The waits of the
+site's order are graded beside those of the log.
+ A release that was chosen for
 predictability is judged by it: the ends of its jobs, and of the champion's, are predicted as the policies
 play out, by what each estimates. Validating a release on the same lake
 again gives the same verdict; only the measured decision latency differs, and `Verdict.digest` leaves that
@@ -24,6 +26,7 @@ from lucid_models.releases.lifecycle import load_release_models, record_verdict,
 from lucid_models.releases.store import check_verdict, find_by_alias
 from lucid_models.releases.studies import record_study
 from pipeline.release.release_settings import GateSettings, gate_settings
+from pipeline.replay.wait_grade import grade_of_replay
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.contest import Candidate, Candidates, Contest, make_contest, replay_all
 from pipeline.validation.decision_latency import decision_latency_ms
@@ -39,10 +42,11 @@ from simulator.gate.judge import ReleaseChecks, judge, refuse
 from simulator.gate.loaned_servers import loaned_servers
 from simulator.gate.metrics import MeasuredWindow
 from simulator.gate.report import write_report
-from simulator.gate.rules import GateRules
+from simulator.gate.rules import SITE_ORDER, GateRules
 from simulator.gate.sleeping_nodes import sleeping_nodes
 from simulator.gate.verdict import Constraint, Verdict
 from simulator.result import SimulationResult
+from simulator.wait_fidelity.grade import WaitGrade
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,11 @@ def prove(
         champion=contest.reference,
         rules=rules,
         checks=ReleaseChecks(
-            contest.estimates, models, latency, beside={} if loans is None else loans.results
+            contest.estimates,
+            models,
+            latency,
+            grade=_grade(inputs, results),
+            beside={} if loans is None else loans.results,
         ),
         assumptions=_assumptions(candidates, inputs, contest, data, rules),
         window=measured,
@@ -218,6 +226,19 @@ def prove(
     text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False) + "\n"
     (out_dir / "run_manifest.json").write_text(text, encoding="utf-8")
     return verdict
+
+
+def _grade(inputs: ReplayInputs, results: Mapping[str, SimulationResult]) -> WaitGrade:
+    scenario = inputs.scenario
+    rows = scenario.workload.rows
+    return grade_of_replay(
+        inputs.replayed,
+        scenario,
+        inputs.order,
+        results[SITE_ORDER],
+        earlier=inputs.earlier,
+        counted=inputs.judged if rows is None else inputs.judged[rows],
+    )
 
 
 def _sleeping(

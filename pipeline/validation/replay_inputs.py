@@ -17,6 +17,7 @@ from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
 from simulator.colocation import MeasuredPairs
 from simulator.job import JobProfile
 from simulator.scenario import Scenario
+from simulator.site_order import SiteOrder, site_order
 from simulator.workload import Workload
 
 JobTypes = Literal["drawn", "log"]
@@ -27,6 +28,7 @@ class ReplayInputs:
     """`replayed` holds the GPU jobs of warm-up and window by submission, `earlier` those before them.
 
     `scenario` has the replayed jobs as the log and the measurements say they are: nothing is predicted yet.
+    `order` is what the site follows today.
     """
 
     window: HeldOutWindow
@@ -36,6 +38,7 @@ class ReplayInputs:
     profiles: tuple[JobProfile | None, ...]  # one a row of `replayed`; not yet scored
     measured: ProfileSet  # alone, and how measured types slow each other down
     scenario: Scenario
+    order: SiteOrder
     assumptions: tuple[str, ...]
 
     @property
@@ -105,7 +108,10 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
         changes=changes,
     )
     earlier = jobs[submit < window.warm_up_start].reset_index(drop=True)
-    return ReplayInputs(window, earlier, replayed, judged, profiles, data.measured, scenario, tuple(remarks))
+    order = site_order(workload, data.site)
+    return ReplayInputs(
+        window, earlier, replayed, judged, profiles, data.measured, scenario, order, tuple(remarks)
+    )
 
 
 def with_profiles(workload: Workload, profiles: Sequence[JobProfile | None]) -> Workload:

@@ -27,7 +27,9 @@ def assumptions_about(candidates: Candidates, window: HeldOutWindow) -> list[str
         ),
     ]
     if candidates.is_champion:
-        remarks.append(f"Release {challenger.version} is itself the champion; it is judged against FIFO.")
+        remarks.append(
+            f"Release {challenger.version} is itself the champion; it is judged against the site's order."
+        )
     if champion is not None:
         until = learned_until(champion.models.manifest)
         if until is None or until > window.start:
@@ -90,6 +92,7 @@ def subject_of(candidates: Candidates, inputs: ReplayInputs, cluster: str) -> di
         "jobs_in_warm_up": int((~inputs.judged).sum()),
         "gpus": round(inputs.mean_gpus),
         "virtual_clusters": len(inputs.scenario.cluster.virtual_clusters),
+        "site_order": inputs.order.words,
     }
 
 

@@ -18,9 +18,10 @@ from simulator.gate.metrics import (
     slowdown,
     worst_group,
 )
-from simulator.gate.rules import ANCHOR, GateRules
+from simulator.gate.rules import SITE_ORDER, GateRules
 from simulator.gate.spoken_names import spoken
-from simulator.gate.verdict import LATENCY, PROVING_WINDOW, Constraint
+from simulator.gate.verdict import GRADE, LATENCY, PROVING_WINDOW, Constraint
+from simulator.wait_fidelity.grade import GRADES, WaitGrade
 
 P999_JOBS = 1_000
 
@@ -48,22 +49,25 @@ def upper_bound(change: PairedChange) -> str:
     return "unknown" if high is None else f"{high:+z.1f} %"
 
 
-def proving_window(fifo: PolicyFigures, rules: GateRules) -> Constraint:
+def proving_window(site: PolicyFigures, rules: GateRules) -> Constraint:
     """Something must queue in the window, or every order of the queue gives the same schedule.
 
-    `fifo`: figures of the window's jobs alone, so a queue in the warm-up does not count. Nor does that of a
-    rival: no order gains more than what FIFO's jobs queue, and preemption makes queues where there were none.
+    `site`: figures of the window's jobs alone under the site's order, so a queue in the warm-up does not
+    count. Nor does that of a rival: no order gains more than what the site's jobs queue, and preemption makes
+    queues where there were none.
     """
-    queuing_s = float(fifo.queuing_delay_s.mean())
-    limit_s = rules.unproven_queuing_pct / 100.0 * float(fifo.jct_s.mean())
-    limit = f"{human_duration(limit_s)} ({rules.unproven_queuing_pct:g} % of FIFO's mean JCT)"
+    queuing_s = float(site.queuing_delay_s.mean())
+    limit_s = rules.unproven_queuing_pct / 100.0 * float(site.jct_s.mean())
+    limit = f"{human_duration(limit_s)} ({rules.unproven_queuing_pct:g} % of its mean JCT)"
     facts = (
-        f"{human_duration(queuing_s)} a job under FIFO, not above {limit}, so the window proves nothing "
-        "about the order of a queue"
+        f"{human_duration(queuing_s)} a job under the site's order, not above {limit}, so the window proves "
+        "nothing about the order of a queue"
     )
     if queuing_s > limit_s:
         passed = True
-        sentence = f"Jobs queue: {human_duration(queuing_s)} on average under FIFO, above {limit}."
+        sentence = (
+            f"Jobs queue: {human_duration(queuing_s)} on average under the site's order, above {limit}."
+        )
     elif rules.unproven == "publish_harmless":
         passed = None
         sentence = (
@@ -77,6 +81,23 @@ def proving_window(fifo: PolicyFigures, rules: GateRules) -> Constraint:
             "rule unproven to publish_harmless."
         )
     return Constraint(PROVING_WINDOW, "s", None, queuing_s, limit_s, passed, sentence)
+
+
+def graded_waits(grade: WaitGrade | None, rules: GateRules) -> Constraint:
+    """Replayed waits must be like those of the log, or what a replay promises is not to be believed."""
+    if grade is None or grade.grade is None:
+        why = "Not measured: no replay was compared with the log." if grade is None else grade.sentence
+        return unmeasured(GRADE, "", why)
+    passed = GRADES.index(grade.grade) <= GRADES.index(rules.worst_grade)
+    what_to_do = (
+        ""
+        if passed
+        else (
+            " Declare the site's policy and its nodes, or let worse "
+            f"grades go live: the gate's rule worst_grade, now {rules.worst_grade}."
+        )
+    )
+    return Constraint(GRADE, "", None, None, None, passed, grade.sentence + what_to_do)
 
 
 def usable_estimates(check: EstimateCheck | None) -> Constraint:
@@ -106,20 +127,20 @@ def every_job_ends(judged: PolicyFigures) -> Constraint:
     return Constraint("every_job_ends", "jobs", float(unfinished), 0.0, 0.0, unfinished == 0, sentence)
 
 
-def not_worse_than_fifo(change: PairedChange, rules: GateRules) -> Constraint:
-    """What counts against FIFO, with FIFO's margin."""
-    name = rules.objective_against(ANCHOR)
-    margin_pct, floor_s = rules.margin(ANCHOR, name)
+def not_worse_than_site_order(change: PairedChange, rules: GateRules) -> Constraint:
+    """What counts against the site's order, beside a champion: small losses may not add up."""
+    name = rules.objective_against(SITE_ORDER)
+    margin_pct, floor_s = rules.margin(SITE_ORDER, name)
     passed = within(change, margin_pct, floor_s, rules)
     return Constraint(
-        "not_worse_than_fifo",
+        "not_worse_than_site_order",
         "s",
         change.challenger,
         change.reference,
         allowed(change.reference, margin_pct, floor_s),
         passed,
-        f"The {spoken(name)} is {human_duration(change.challenger)} against FIFO's "
-        f"{human_duration(change.reference)}; "
+        f"The {spoken(name)} is {human_duration(change.challenger)} against "
+        f"{human_duration(change.reference)} under the site's order; "
         f"the change's upper bound is {upper_bound(change)}, {'within' if passed else 'beyond'} "
         f"the margin of +{margin_pct:g} % or +{human_duration(floor_s)}.",
     )

@@ -14,7 +14,7 @@ def installed_rules() -> dict[str, Any]:
 
     Raises BadInputError when the variable holds no JSON object, a name that is no rule, or a bad value.
     """
-    given = read_json_object(VARIABLE, example='{"fifo_margin_pct": 2, "unproven": "publish_harmless"}')
+    given = read_json_object(VARIABLE, example='{"site_margin_pct": 2, "unproven": "publish_harmless"}')
     try:
         GateRules.from_data(given)
     except BadInputError as error:

@@ -3,8 +3,7 @@
 Times (mean JCT by default) and errors of prediction are judged alike: the upper bound of the paired interval
 of the change decides. Predictability has two rules of its own (`GateRules.jct_price_pct`):
 
-- No policy is more predictable than FIFO, which is why it is what predictability is paid with. Against FIFO,
-  therefore, mean JCT counts whatever the objective is.
+- Ends are predicted of releases, not of the site's order: against it mean JCT counts, whatever the objective.
 - A gain in predictability may cost mean JCT up to a stated price, and only a clear gain may.
 """
 

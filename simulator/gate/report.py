@@ -12,6 +12,7 @@ from foundation.markdown import markdown_table, markdown_text
 from simulator.gate.limits import number, quantity
 from simulator.gate.metrics import MeasuredWindow, PolicyFigures, ReplayResult, SharedJobs, align
 from simulator.gate.verdict import Constraint, Verdict
+from simulator.wait_fidelity.tables import grade_page
 
 COLUMNS: Mapping[str, str] = {
     "policy": "policy",
@@ -123,6 +124,8 @@ def verdict_page(verdict: Verdict) -> str:
                 ("policy", "the challenger is", "change (interval)"), compared, align_numbers=False
             ),
         ]
+    if verdict.grade is not None:
+        parts += ["## Waits of the replay beside those of the log", grade_page(verdict.grade)]
     if verdict.assumptions:
         assumptions = (f"- {markdown_text(assumption)}" for assumption in verdict.assumptions)
         parts += ["## Assumptions", "\n".join(assumptions)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from foundation.checked_settings import Between, CheckedSettings, OneOf
+from simulator.wait_fidelity.grade import GRADES
 
 # name -> the quantile of the job table's column, or None for the mean
 OBJECTIVES: dict[str, tuple[str, float | None]] = {
@@ -25,7 +26,9 @@ PREDICTABILITY: dict[str, tuple[str, float | None]] = {
     "p99_pred_err_pct": ("pred_err_pct", 0.99),
 }
 FIGURES = {**OBJECTIVES, **PREDICTABILITY}
-ANCHOR = "fifo"  # every cluster can run it: reference of a first release, lower bar of every later one
+# What the cluster does today: reference of a first release, lower bar of every later one. A replay of it, by
+# this name among the results (`simulator.site_order`).
+SITE_ORDER = "site_order"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +40,14 @@ class GateRules(CheckedSettings):
 
     objective: Annotated[str, OneOf("objective", tuple(FIGURES))] = "mean_jct_s"
     margin_pct: Annotated[float, Between(0, 100)] = 2.0
-    """Non-inferiority: the upper bound of the objective's change may be this much of the reference."""
+    """Non-inferiority: the upper bound of the objective's change may be this much of the champion's."""
     margin_floor_s: Annotated[float, Between(0, 1e9)] = 10.0
     """... or at most this many seconds, whichever is more."""
-    fifo_margin_pct: Annotated[float, Between(0, 100)] = 5.0
-    """The same against FIFO. It is wider, because FIFO does not measure jobs: on an idle cluster, where no
-    order can gain anything, Lucid's profiler costs a job up to its time limit (200 s)."""
-    fifo_margin_floor_s: Annotated[float, Between(0, 1e9)] = 300.0
+    site_margin_pct: Annotated[float, Between(0, 100)] = 5.0
+    """The same against the site's order. It is wider: two releases of one policy schedule much alike, so that
+    their difference is known to a per cent; a release and the site's order do not, and a week's interval
+    reaches 5 % to each side of what was found."""
+    site_margin_floor_s: Annotated[float, Between(0, 1e9)] = 10.0
     margin_points: Annotated[float, Between(0, 100)] = 1.0
     """In place of the seconds where the objective is a prediction error, in percentage points."""
     jct_price_pct: Annotated[float, Between(0, 10_000)] = 0.0
@@ -63,14 +67,18 @@ class GateRules(CheckedSettings):
     min_blocks: Annotated[int, Between(2, 1_000)] = 2
     """Fewer blocks (day x virtual cluster) give no interval, and without one nothing is approved."""
 
+    worst_grade: Annotated[str, OneOf("grade", GRADES)] = "C"
+    """The worst grade of the replayed waits beside those of the log with which a release may go live; D: any
+    (`simulator.wait_fidelity.grade`)."""
+
     unproven: Annotated[
         str, OneOf("answer to a window that proves nothing", ("refuse", "publish_harmless"))
     ] = "refuse"
     """What follows where the window proves nothing, because next to nothing queues in it: "refuse" waits for
     a window that does, "publish_harmless" lets a release go live that is shown to do no harm."""
     unproven_queuing_pct: Annotated[float, Between(0, 100)] = 0.1
-    """A window proves nothing when the mean queuing delay under FIFO is at most this share of FIFO's mean
-    JCT. No order of the queue can gain more than that: a twentieth of the smallest margin."""
+    """A window proves nothing when the mean queuing delay under the site's order is at most this share of its
+    mean JCT. No order of the queue can gain more than that: a twentieth of the margin."""
 
     p999_margin_pct: Annotated[float, Between(0, 1_000)] = 50.0
     """Any order by size trades the tail for the mean: on a loaded week of Philly, QSSF's P99.9 is 24 % above
@@ -125,13 +133,13 @@ class GateRules(CheckedSettings):
         return self.objective in PREDICTABILITY
 
     def objective_against(self, reference: str) -> str:
-        """The figure that counts against a policy: no policy is more predictable than FIFO."""
-        return "mean_jct_s" if reference == ANCHOR and self.judges_predictions else self.objective
+        """The figure that counts against a policy: ends are predicted of releases alone."""
+        return "mean_jct_s" if reference == SITE_ORDER and self.judges_predictions else self.objective
 
     def margin(self, reference: str, name: str) -> tuple[float, float]:
         """A figure's margin against a policy: per cent, and seconds or percentage points."""
         if name in PREDICTABILITY:
             return self.margin_pct, self.margin_points
-        if reference == ANCHOR:
-            return self.fifo_margin_pct, self.fifo_margin_floor_s
+        if reference == SITE_ORDER:
+            return self.site_margin_pct, self.site_margin_floor_s
         return self.margin_pct, self.margin_floor_s

@@ -1,6 +1,7 @@
 """What the gate's sentences call figures, constraints, policies and rivals."""
 
-from simulator.gate.verdict import PRICE, PROVING_WINDOW
+from simulator.gate.rules import SITE_ORDER
+from simulator.gate.verdict import GRADE, PRICE, PROVING_WINDOW
 
 _SPOKEN = {
     "mean_jct_s": "mean JCT",
@@ -14,7 +15,9 @@ _SPOKEN = {
     "p99_pred_err_pct": "P99 prediction error",
     PRICE: "its price in mean JCT",
     PROVING_WINDOW: "a window in which next to nothing queues",
+    GRADE: "the grade of the replayed waits",
     "champion": "the champion",
+    SITE_ORDER: "the site's order",
     "fifo": "FIFO",
     "sjf": "SJF",
     "qssf": "QSSF",

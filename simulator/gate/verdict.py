@@ -13,10 +13,14 @@ from typing import Any
 
 from foundation.errors import BadInputError
 
-FORMAT_VERSION = 1
+# 1: without `site_order` and `grade`; 2: with them. To change the format: raise FORMAT_VERSION, and keep
+# reading the older ones here.
+FORMAT_VERSION = 2
+_READ = (1, 2)
 LATENCY = "decision_latency_ms"
 PRICE = "price_in_mean_jct"
 PROVING_WINDOW = "window_with_a_queue"
+GRADE = "grade_of_replayed_waits"
 Row = dict[str, str | int | float | bool | None]
 
 
@@ -39,7 +43,12 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Approved or refused, and every figure behind it. Deterministic for the same results, rules and seed."""
+    """Approved or refused, and every figure behind it. Deterministic for the same results, rules and seed.
+
+    `site_order` is the change of what counts against the site's order, as `objective` is against the
+    reference; None where nothing could be compared. `grade` is that of the site's order's replayed waits
+    beside the log's (`WaitGrade.to_data`). Both are None in verdicts of before they were made.
+    """
 
     approved: bool
     sentence: str = ""
@@ -52,6 +61,8 @@ class Verdict:
     assumptions: tuple[str, ...] = ()
     rules: dict[str, Any]
     subject: dict[str, Any]
+    site_order: Row | None = None
+    grade: dict[str, Any] | None = None
 
     @property
     def failed(self) -> tuple[Constraint, ...]:
@@ -95,11 +106,12 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Verdict":
-        """The verdict again; raises BadInputError for another format version or a missing part."""
-        if data.get("format_version") != FORMAT_VERSION:
+        """The verdict again; raises BadInputError for an unknown format version or a missing part."""
+        if data.get("format_version") not in _READ:
             raise BadInputError(
                 f"A verdict of format version {data.get('format_version')!r} cannot be read.",
-                remedy=f"This program reads version {FORMAT_VERSION}; validate the release again.",
+                remedy=f"This program reads versions {_READ[0]} to {FORMAT_VERSION}; validate the release "
+                "again.",
             )
         try:
             return cls(
@@ -114,6 +126,8 @@ class Verdict:
                 assumptions=tuple(str(item) for item in data["assumptions"]),
                 rules=dict(data["rules"]),
                 subject=dict(data["subject"]),
+                site_order=data.get("site_order"),
+                grade=data.get("grade"),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BadInputError(

@@ -7,7 +7,7 @@ nothing by this measure and is told last: that no job has a time limit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,16 +63,21 @@ def causes_of(
     off_s = np.abs(np.maximum(first_start_s[known] - ours.ready_s, 0.0) - ours.wait_s)
     if not off_s.sum() > 0:
         return ()
-    used = _in_use(logged, site)
+    pooled, others = _by_pool(logged, site), site.others and _by_pool(site.others, site)
+    used, at_home = _in_use(pooled, others, site), pooled.those(known)
     found = [
-        ("nodes", *_too_few_nodes(ours, used)),
-        ("idle", *_waited_beside_free_gpus(ours, used)),
+        ("nodes", *_too_few_nodes(at_home, used)),
+        ("idle", *_waited_beside_free_gpus(at_home, used)),
         ("order", *_overtaken(ours)),
         ("held", *_held(ours)),
         ("limits", *_limits(ours, believed=site.believes_limits)),
-        ("edge", *_edge(ours, used, site.others)),
+        ("edge", *_edge(at_home, used, others)),
+        ("shared nodes", *_sharing(ours, site.cluster)),
         ("withdrawn", *_behind_withdrawn(logged, known, site.withdrawn)),
-        *((name, np.isin(ours.virtual_cluster, list(where)), text) for name, where, text in site.stated),
+        *(
+            (name, np.isin(ours.virtual_cluster.astype(str), list(where)), text)
+            for name, where, text in site.stated
+        ),
     ]
     causes = [_cause(name, touched, off_s, clause) for name, touched, clause in found]
     told = [cause for cause in causes if cause.jobs and cause.difference_pct >= _MIN_SHARE_PCT]
@@ -92,17 +97,21 @@ def _only_present(cause: Cause) -> bool:
     return cause.name not in _SEEN_AT_WORK and cause.jobs_pct > _NEXT_TO_ALL_PCT
 
 
-def _in_use(logged: LoggedJobs, site: ReplayedSite) -> Mapping[str, GpusInUse]:
-    sizes: dict[str, list[tuple[float, float]]] = {
-        name: [(0.0, float(nodes * site.cluster.gpus_per_node))]
-        for name, nodes in site.cluster.virtual_clusters.items()
-    }
+def _by_pool(jobs: LoggedJobs, site: ReplayedSite) -> LoggedJobs:
+    """The jobs with the pool that serves them in the place of their virtual cluster."""
+    homes = {name: site.cluster.home_of(name) for name in set(jobs.virtual_cluster.tolist())}
+    names = np.array([homes[name] for name in jobs.virtual_cluster], dtype=object)
+    return replace(jobs, virtual_cluster=names)
+
+
+def _in_use(logged: LoggedJobs, others: LoggedJobs | None, site: ReplayedSite) -> Mapping[str, GpusInUse]:
+    cluster = site.cluster
+    sizes = {name: [(0.0, float(cluster.gpus_of(name)))] for name in cluster.virtual_clusters}
     for change in site.changes:
         if isinstance(change, SizeChange):
-            sizes[change.virtual_cluster].append(
-                (change.at_s, float(change.nodes * site.cluster.gpus_per_node))
-            )
-    groups = [logged] if site.others is None else [logged, site.others]
+            gpus = change.nodes * cluster.largest_node(change.virtual_cluster)
+            sizes[change.virtual_cluster].append((change.at_s, float(gpus)))
+    groups = [logged] if others is None else [logged, others]
     return {
         name: GpusInUse.of((jobs.those(jobs.virtual_cluster == name) for jobs in groups), steps)
         for name, steps in sizes.items()
@@ -145,6 +154,12 @@ def _overtaken(ours: LoggedJobs) -> tuple[Mask, str]:
     return touched, (
         "that a later one of the same size and limit overtook: the cluster follows a priority (fair share, "
         "QOS, age) that this order does not know"
+    )
+
+
+def _sharing(ours: LoggedJobs, cluster: ClusterSpec) -> tuple[Mask, str]:
+    return np.isin(ours.virtual_cluster.astype(str), list(cluster.shared)), (
+        "of virtual clusters that share nodes: which of them gets a node first is the site's to say"
     )
 
 

@@ -62,7 +62,9 @@ class Installation:
             "LUCID_INPUT_ROOTS": str(self.folder),
             "AIRFLOW__API__BASE_URL": self.url,
             "LUCID_REQUIRE_APPROVAL": "true",
-            "LUCID_GATE_RULES": json.dumps({"resamples": 400, "decision_jobs": 256, "naive_margin_pct": 10}),
+            "LUCID_GATE_RULES": json.dumps(
+                {"resamples": 400, "decision_jobs": 256, "naive_margin_pct": 10, "worst_grade": "D"}
+            ),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{role}:{role}" for role in ROLES),
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundle_settings(self.folder / "bundles"),
             "OMP_NUM_THREADS": "1",

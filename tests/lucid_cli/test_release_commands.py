@@ -56,7 +56,12 @@ def history(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[History]:
     forget_releases(mlflow_server)
-    shell = Shell(tmp_path_factory.mktemp("releases"), mlflow_server, LUCID_LAKE_URI=world.lake_uri)
+    shell = Shell(
+        tmp_path_factory.mktemp("releases"),
+        mlflow_server,
+        LUCID_LAKE_URI=world.lake_uri,
+        LUCID_GATE_RULES='{"worst_grade": "D"}',
+    )
     write_queue(shell.folder / "queue.csv")
     rank, days = ("live", "rank", "--queue", "queue.csv"), ("--hold-out-days", str(HOLD_OUT_DAYS))
     pinned = [word for kind, number in trained_versions.items() for word in (f"--{kind}", str(number))]

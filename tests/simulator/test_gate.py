@@ -14,6 +14,7 @@ from simulator.gate.judge import ReleaseChecks, judge
 from simulator.gate.metrics import EstimateCheck, MeasuredWindow, check_estimates, delivered_gpu_h
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Verdict
+from simulator.wait_fidelity.grade import WaitGrade
 
 DAY_S = 86_400.0
 FINE = EstimateCheck(jobs=600, not_finite=0, not_positive=0)
@@ -59,7 +60,9 @@ def decide(results: dict[str, Replay], *, champion: str | None = "champion", **o
         "assumptions": ["Drawn for a test."],
         **options,
     }
-    checked = {name: given_options.pop(name) for name in ("estimates", "models") if name in given_options}
+    checked = {
+        name: given_options.pop(name) for name in ("estimates", "models", "grade") if name in given_options
+    }
     latency_ms = given_options.pop("decision_latency_ms", 1.2)
     given_options["checks"] = ReleaseChecks(
         **{"estimates": FINE, **checked},  # type: ignore[arg-type]
@@ -72,7 +75,7 @@ def four(challenger: np.ndarray, champion: np.ndarray, **shape: object) -> dict[
     return {
         "challenger": replay(challenger, **shape),  # type: ignore[arg-type]
         "champion": replay(champion, **shape),  # type: ignore[arg-type]
-        "fifo": replay(champion * 3, **shape),  # type: ignore[arg-type]
+        "site_order": replay(champion * 3, **shape),  # type: ignore[arg-type]
         "sjf": replay(champion * 0.2, **shape),  # type: ignore[arg-type]
     }
 
@@ -85,14 +88,21 @@ def test_an_equal_challenger_is_approved_and_its_losses_are_told() -> None:
     verdict = decide(four(waits(2_000), waits(2_000)))
     assert verdict.approved
     assert verdict.sentence.startswith("Approved: mean JCT is ")
+    first, second = verdict.sentence.split("; ")[:2]  # the site's order comes first
+    assert first.endswith(" %)")
+    assert " under the site's order (-" in first
+    assert " under the champion (+0.0 %, 95 % interval +0.0 to +0.0 %), and the upper bound" in second
     assert verdict.objective["change_s"] == 0.0
     assert (verdict.objective["change_low_pct"], verdict.objective["change_high_pct"]) == (0.0, 0.0)
     assert verdict.losses == ("sjf",)
-    assert verdict.sentence.endswith("it clearly beats FIFO and clearly loses to SJF.")
+    assert verdict.sentence.endswith(
+        "it significantly outperforms the site's order, and SJF significantly outperforms it."
+    )
     outcomes = {row["policy"]: row["outcome"] for row in verdict.comparisons}
-    assert outcomes == {"champion": "no clear difference", "fifo": "better", "sjf": "worse"}
+    assert outcomes == {"champion": "no clear difference", "site_order": "better", "sjf": "worse"}
     assert [row["policy"] for row in verdict.policies][:2] == ["challenger", "champion"]
-    assert all(c.passed for c in verdict.constraints if c.name != "p999_queuing_delay")
+    unmeasured = ["grade_of_replayed_waits", "p999_queuing_delay"]
+    assert [c.name for c in verdict.constraints if not c.passed] == unmeasured
 
 
 def test_a_worse_challenger_is_refused_by_the_objective() -> None:
@@ -117,25 +127,25 @@ def test_a_few_seconds_on_an_idle_cluster_do_not_block() -> None:
     assert verdict.approved, verdict.sentence
 
 
-def test_without_a_champion_fifo_is_the_reference_and_that_is_said() -> None:
+def test_without_a_champion_the_sites_order_is_the_reference_and_that_is_said() -> None:
     results = four(waits(2_000), waits(2_000))
     del results["champion"]
     verdict = decide(results, champion=None)
     assert verdict.approved
-    assert verdict.reference == "fifo"
-    assert "There is no champion yet: the reference is FIFO." in verdict.assumptions
+    assert verdict.reference == "site_order"
+    assert "There is no champion yet: the reference is the site's order." in verdict.assumptions
 
 
 HARMLESS = GateRules(unproven="publish_harmless")
 
 
 def test_a_window_in_which_nothing_queues_proves_nothing_and_waits() -> None:
-    nothing = {name: replay(np.zeros(600)) for name in ("challenger", "champion", "fifo", "sjf")}
+    nothing = {name: replay(np.zeros(600)) for name in ("challenger", "champion", "site_order", "sjf")}
     verdict = decide(nothing)
     assert not verdict.approved
     assert verdict.objective["passed"]  # the same schedule as the champion's
     assert [c.name for c in verdict.failed] == ["window_with_a_queue"]
-    assert verdict.sentence.startswith("Refused: next to nothing queues under FIFO, so the window")
+    assert verdict.sentence.startswith("Refused: next to nothing queues under the site's order, so")
     assert "proves nothing" in verdict.failed[0].sentence
     assert "unproven to publish_harmless" in verdict.failed[0].sentence
     assert not any("does no harm" in said for said in verdict.assumptions)
@@ -143,25 +153,24 @@ def test_a_window_in_which_nothing_queues_proves_nothing_and_waits() -> None:
 
 
 def test_a_first_release_on_an_idle_cluster_goes_live_as_harmless_if_the_operator_says_so() -> None:
-    idle = {"challenger": replay(np.full(600, 150.0)), "fifo": replay(np.zeros(600))}
+    idle = {"challenger": replay(np.full(600, 8.0)), "site_order": replay(np.zeros(600))}
     assert not decide(idle, champion=None).approved
     verdict = decide(idle, champion=None, rules=HARMLESS)
     assert verdict.approved
     assert verdict.sentence.startswith("Approved as harmless: next to nothing queues")
-    assert "within the margin of +5 % or +300 s" in verdict.sentence
-    assert "not measured: a window in which next to nothing queues" in verdict.sentence
-    assert verdict.sentence.endswith("clearly loses to FIFO.")
-    for harmful in (idle | {"champion": replay(np.zeros(600))}, {**idle, "challenger": replay(waits(900))}):
-        champion = "champion" if "champion" in harmful else None
-        assert not decide(harmful, champion=champion, rules=HARMLESS).approved
-    strict = GateRules(unproven="publish_harmless", fifo_margin_floor_s=100)
+    assert "within the margin of +5 % or +10 s" in verdict.sentence
+    assert "a window in which next to nothing queues, P99.9 queuing delay" in verdict.sentence
+    assert verdict.sentence.endswith("the site's order significantly outperforms it.")
+    harmful = {**idle, "challenger": replay(np.full(600, 150.0))}  # what profiling costs
+    assert not decide(harmful, champion=None, rules=HARMLESS).approved
+    strict = GateRules(unproven="publish_harmless", site_margin_floor_s=5, site_margin_pct=0.1)
     assert not decide(idle, champion=None, rules=strict).approved
 
 
 def test_a_queue_in_the_warm_up_alone_proves_nothing() -> None:
     submit = replay(np.zeros(600)).jobs["submit_time_s"].to_numpy()
     early = np.where(submit < 2 * DAY_S, 50_000.0, 0.0)
-    results = {"challenger": replay(early * 0.1), "fifo": replay(early)}
+    results = {"challenger": replay(early * 0.1), "site_order": replay(early)}
     assert decide(results, champion=None).approved
     counted = MeasuredWindow(2 * DAY_S, 7 * DAY_S)
     verdict = decide(results, champion=None, window=counted)
@@ -169,27 +178,29 @@ def test_a_queue_in_the_warm_up_alone_proves_nothing() -> None:
 
 
 def test_a_queue_that_a_rivals_preemptions_make_proves_nothing() -> None:
-    nothing = {name: replay(np.zeros(600)) for name in ("challenger", "champion", "fifo")}
+    nothing = {name: replay(np.zeros(600)) for name in ("challenger", "champion", "site_order")}
     verdict = decide(nothing | {"tiresias": replay(np.full(600, 600.0))})
     assert [c.name for c in verdict.failed] == ["window_with_a_queue"]
 
 
 @given(wait_s=st.floats(0, 400), limit_pct=st.floats(0, 10))
 @settings(max_examples=15, deadline=None)
-def test_what_proves_is_a_share_of_fifos_completion_time(wait_s: float, limit_pct: float) -> None:
-    results = {"challenger": replay(np.zeros(600)), "fifo": replay(np.full(600, wait_s))}
+def test_what_proves_is_a_share_of_the_completion_time_under_the_sites_order(
+    wait_s: float, limit_pct: float
+) -> None:
+    results = {"challenger": replay(np.zeros(600)), "site_order": replay(np.full(600, wait_s))}
     rules = GateRules(unproven_queuing_pct=limit_pct, resamples=100)
     found = constraint(decide(results, champion=None, rules=rules), "window_with_a_queue")
-    mean_jct_s = results["fifo"].jobs["jct_s"].mean()
+    mean_jct_s = results["site_order"].jobs["jct_s"].mean()
     assert found.passed is bool(wait_s > limit_pct / 100 * mean_jct_s)
 
 
-def test_nobody_creeps_below_fifo_by_small_steps() -> None:
+def test_nobody_creeps_below_the_sites_order_by_small_steps() -> None:
     results = four(waits(2_000), waits(2_000))
-    results["fifo"] = replay(waits(2_000) * 0.5)
+    results["site_order"] = replay(waits(2_000) * 0.5)
     verdict = decide(results)
     assert verdict.objective["passed"]
-    assert [c.name for c in verdict.failed] == ["not_worse_than_fifo"]
+    assert [c.name for c in verdict.failed] == ["not_worse_than_site_order"]
     assert not verdict.approved
 
 
@@ -295,7 +306,7 @@ def test_work_left_undone_at_the_end_of_the_window_lowers_utilisation() -> None:
     rules = GateRules(
         margin_pct=100,
         margin_floor_s=1e9,
-        fifo_margin_floor_s=1e9,
+        site_margin_floor_s=1e9,
         starved_floor_pct=100,
         longest_wait_floor_s=1e9,
         fairness_floor=1e6,
@@ -327,7 +338,7 @@ def test_the_warm_up_is_not_counted() -> None:
     assert not decide(results).approved
     verdict = decide(results, window=MeasuredWindow(start_s=2 * DAY_S, end_s=7 * DAY_S))
     assert verdict.approved
-    counted = int((results["fifo"].jobs["submit_time_s"] >= 2 * DAY_S).sum())
+    counted = int((results["site_order"].jobs["submit_time_s"] >= 2 * DAY_S).sum())
     assert verdict.policies[0]["jobs"] == counted
 
 
@@ -407,7 +418,7 @@ def test_numbers_that_are_not_finite_never_reach_a_verdict_file() -> None:
 
 def test_results_that_do_not_fit_together_are_refused_by_name() -> None:
     results = four(waits(2_000), waits(2_000))
-    with pytest.raises(UnknownNameError, match=r"'pcs'.*challenger, champion, fifo, sjf"):
+    with pytest.raises(UnknownNameError, match=r"'pcs'.*challenger, champion, site_order, sjf"):
         decide(results, champion="pcs")
     with pytest.raises(BadInputError, match="against itself"):
         decide(results, champion="challenger")
@@ -451,3 +462,49 @@ def test_an_old_or_broken_verdict_is_refused() -> None:
         Verdict.from_dict(data | {"format_version": 99})
     with pytest.raises(BadInputError, match="objective"):
         Verdict.from_dict({k: v for k, v in data.items() if k != "objective"})
+
+
+def graded(letter: str | None) -> WaitGrade:
+    why = "the log does not say when jobs started." if letter is None else "under easy jobs wait 3 h."
+    return WaitGrade(grade=letter, why=why, order="easy")
+
+
+@pytest.mark.parametrize(
+    ("letter", "worst", "approved"),
+    [("A", "C", True), ("C", "C", True), ("D", "C", False), ("D", "D", True), ("B", "A", False)],
+)
+def test_waits_that_are_not_those_of_the_log_block_unless_the_rules_allow_it(
+    letter: str, worst: str, approved: bool
+) -> None:
+    rules = GateRules(worst_grade=worst)
+    verdict = decide(four(waits(2_000), waits(2_000)), grade=graded(letter), rules=rules)
+    assert verdict.approved is approved
+    assert [c.name for c in verdict.failed] == ([] if approved else ["grade_of_replayed_waits"])
+    assert f"the replayed waits have grade {letter};" in verdict.sentence
+    assert (verdict.grade or {})["rule"].startswith("Waits of a replay of the site's order")
+    if not approved:
+        assert f"worst_grade, now {worst}." in verdict.failed[0].sentence
+    assert Verdict.from_dict(json.loads(verdict.to_json())) == verdict
+
+
+def test_a_log_without_starts_has_no_grade_and_that_is_said() -> None:
+    verdict = decide(four(waits(2_000), waits(2_000)), grade=graded(None))
+    assert verdict.approved
+    assert constraint(verdict, "grade_of_replayed_waits").passed is None
+    assert "Not graded: the log does not say" in constraint(verdict, "grade_of_replayed_waits").sentence
+    assert "not measured: the grade of the replayed waits" in verdict.sentence
+
+
+def test_a_verdict_of_the_format_before_is_read() -> None:
+    data = decide(four(waits(2_000), waits(2_000))).to_dict()
+    old = {name: value for name, value in data.items() if name not in ("site_order", "grade")}
+    assert Verdict.from_dict(old | {"format_version": 1}).grade is None
+    with pytest.raises(BadInputError, match="format version 3"):
+        Verdict.from_dict(data | {"format_version": 3})
+
+
+def test_with_a_champion_the_first_change_told_is_that_against_the_sites_order() -> None:
+    named = {"site_order": "EASY backfilling by time limits"}
+    verdict = decide(four(waits(2_000), waits(2_000)), subject=named)
+    assert (verdict.site_order or {})["reference_policy"] == "site_order"
+    assert " under the site's order, EASY backfilling by time limits (-" in verdict.sentence.split(";")[0]

@@ -52,9 +52,9 @@ def replay(slower: float = 1.0, error: float | None = None, seed: int = 2) -> Re
 
 
 def decide(
-    challenger: Replay, champion: Replay | None = None, fifo: Replay | None = None, **rules: object
+    challenger: Replay, champion: Replay | None = None, site: Replay | None = None, **rules: object
 ) -> Verdict:
-    results = {"challenger": challenger, "fifo": fifo or replay(9.0, error=0.0), "sjf": replay(0.9)}
+    results = {"challenger": challenger, "site_order": site or replay(9.0, error=0.0), "sjf": replay(0.9)}
     if champion is not None:
         results["champion"] = champion
     return judge(
@@ -109,21 +109,21 @@ def test_worse_predictions_are_refused_however_short_the_completion_times() -> N
     assert "beyond the margin of +2 % or +1 points" in verdict.sentence
 
 
-def test_against_fifo_mean_jct_counts_since_nobody_is_more_predictable() -> None:
+def test_against_the_sites_order_mean_jct_counts_since_its_ends_are_not_predicted() -> None:
     first = decide(replay(1.2, error=0.3))
     assert first.approved, first.sentence
-    assert (first.reference, first.objective["name"]) == ("fifo", "mean_jct_s")
-    assert any("Nobody is more predictable than FIFO" in said for said in first.assumptions)
+    assert (first.reference, first.objective["name"]) == ("site_order", "mean_jct_s")
+    assert any("Ends are predicted of releases alone" in said for said in first.assumptions)
     row = next(row for row in first.policies if row["policy"] == "challenger")
     assert row["predicted_jobs"] == JOBS
     assert row["p99_pred_err_pct"] == pytest.approx(30, abs=1)
-    slower = decide(replay(1.4, error=0.1), replay(1.0, error=2.0), fifo=replay(1.2, error=0.0))
-    assert failed(slower) == ["not_worse_than_fifo"]
+    slower = decide(replay(1.4, error=0.1), replay(1.0, error=2.0), site=replay(1.2, error=0.0))
+    assert failed(slower) == ["not_worse_than_site_order"]
 
 
 def test_policies_whose_ends_nobody_predicted_are_not_compared() -> None:
     verdict = decide(replay(1.0, error=0.1), replay(1.0, error=0.1))
-    assert [row["policy"] for row in verdict.comparisons] == ["champion", "fifo"]
+    assert [row["policy"] for row in verdict.comparisons] == ["champion", "site_order"]
     blind = decide(replay(1.0, error=0.1), replay(1.0))
     assert not blind.approved
     assert "no job's end was predicted under both it and champion" in blind.sentence

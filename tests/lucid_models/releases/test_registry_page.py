@@ -37,15 +37,16 @@ def constraint(
 def refused(sentence: str = "The virtual cluster waits too long.") -> dict[str, Any]:
     return {
         "approved": False,
-        "sentence": "Refused: mean JCT is 3.25 h against FIFO's 3.36 h (-3.3 %).",
+        "sentence": "Refused: mean JCT is 3.25 h against 3.36 h under the site's order (-3.3 %).",
         "challenger": "challenger",
         "objective": {"change_pct": -3.347187522055104, "change_low_pct": None},
-        "policies": [policy("challenger", 11_699.730524697547, 86.0), policy("fifo", 12_104.9, 495.3)],
+        "policies": [policy("challenger", 11_699.730524697547, 86.0), policy("site_order", 12_104.9, 495.3)],
         "constraints": [
             constraint("longest_wait", "s", 7_200.0, passed=True),
             constraint("unknown", "jobs", None, passed=None),
             constraint("fairness", "slowdown", 9.5, passed=False, sentence=sentence),
         ],
+        "grade": {"sentence": "Not graded: the log does not say when jobs started."},
         "subject": {"window_start": "2017-12-06T00:00:00+00:00", "window_end": "2017-12-13T00:00:00+00:00"},
     }
 
@@ -56,7 +57,7 @@ def test_a_verdict_becomes_metrics_by_which_releases_compare() -> None:
     assert metrics["approved"] == 0.0
     assert metrics["constraints_that_block"] == 1.0
     assert metrics["jct/mean_h"] == pytest.approx(3.2499, abs=1e-4)
-    assert metrics["jct/mean_change_against_fifo_pct"] == pytest.approx(-3.347, abs=1e-3)
+    assert metrics["jct/mean_change_against_site_order_pct"] == pytest.approx(-3.347, abs=1e-3)
     assert metrics["queuing/mean_h"] == pytest.approx(86 / 3_600)
     assert metrics["constraint/longest_wait_h"] == 2.0
     assert metrics["constraint/fairness"] == 9.5
@@ -71,8 +72,9 @@ def test_a_description_tells_the_verdict_in_peoples_units(monkeypatch: pytest.Mo
     assert "(https://airflow.example.org/plugin/lucid/releases/philly/2)" in text
     assert "(#/experiments/4/runs/abc)" in text
     assert "held-out days from 2017-12-06 to 2017-12-13, 4,413 jobs" in text
-    assert "- mean job completion time: **3.25 h**; under FIFO 3.36 h (-3.3 %)" in text
+    assert "- mean job completion time: **3.25 h**; under the site's order 3.36 h (-3.3 %)" in text
     assert "- The virtual cluster waits too long." in text
+    assert "- Not graded: the log does not say when jobs started." in text
     assert not re.search(r"\d\.\d{4}", text)
 
 

@@ -90,7 +90,7 @@ def test_a_person_is_told_what_is_live_which_is_newer_and_the_change_against_it(
         verdict = {
             "approved": True,
             "sentence": "No loss was found.",
-            "reference": "champion" if champion else "fifo",
+            "reference": "champion" if champion else "site_order",
             "subject": {"champion_release": champion},
             "objective": {
                 "name": "mean_jct_s",

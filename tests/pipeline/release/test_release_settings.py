@@ -80,15 +80,15 @@ def test_nothing_is_lent_where_no_inference_load_is_known(tmp_path):
 
 
 def test_the_gates_rules_by_name():
-    chosen = gate_settings({"fifo_margin_pct": 1.0}, "log")
-    assert chosen.rules.fifo_margin_pct == 1.0
+    chosen = gate_settings({"p999_margin_pct": 1.0}, "log")
+    assert chosen.rules.p999_margin_pct == 1.0
     assert chosen.job_types == "log"
-    with pytest.raises(UnknownNameError, match="fifo_margin_pct"):
-        gate_settings({"fifo_margin": 1.0})
+    with pytest.raises(UnknownNameError, match="p999_margin_pct"):
+        gate_settings({"p999_margin": 1.0})
     with pytest.raises(UnknownNameError, match="drawn"):
         gate_settings({}, "guessed")
     with pytest.raises(BadInputError, match="-1"):
-        gate_settings({"fifo_margin_pct": -1.0})
+        gate_settings({"p999_margin_pct": -1.0})
 
 
 def test_an_installation_sets_the_gates_rules_for_all_verdicts(monkeypatch: pytest.MonkeyPatch):

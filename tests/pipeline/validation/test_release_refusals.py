@@ -20,7 +20,6 @@ from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from pipeline.validation import decision_latency
 from pipeline.validation.held_out_days import HeldOutDays
-from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint, Verdict
 from tests.small_cluster import (
     CLUSTER,
@@ -141,7 +140,7 @@ def test_a_release_that_is_slower_than_its_budget_is_refused(
 
     monkeypatch.setattr(QueueScorer, "estimate", recorded)
     learned_until_s = world.release.duration.scorer.state.now_s
-    rules = GateRules(resamples=400, decision_jobs=256, decision_latency_limit_ms=0.001)
+    rules = replace(QUICK.rules, decision_latency_limit_ms=0.001)
     verdict = validate(world, tmp_path, settings=replace(QUICK, rules=rules))
     assert failed(verdict) == ["decision_latency_ms"]
     assert not verdict.approved
@@ -159,7 +158,7 @@ def test_a_machine_that_is_busy_with_something_else_refuses_nobody(
             return super().estimate(at_s)
 
     monkeypatch.setattr(decision_latency, "QueueScorer", Interrupted)
-    rules = GateRules(resamples=400, decision_jobs=256, decision_latency_limit_ms=150.0)
+    rules = replace(QUICK.rules, decision_latency_limit_ms=150.0)
     verdict = validate(world, tmp_path, settings=replace(QUICK, rules=rules))
     assert constraint(verdict, "decision_latency_ms").passed
 

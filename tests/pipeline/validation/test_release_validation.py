@@ -34,13 +34,19 @@ def first(world: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdi
     return validate(world, out), out
 
 
-def test_a_sound_release_is_approved_against_fifo_and_beside_all_rivals(first: tuple[Verdict, Path]) -> None:
+def test_a_sound_release_is_approved_against_the_sites_order_and_beside_all_rivals(
+    first: tuple[Verdict, Path],
+) -> None:
     verdict, _ = first
     assert verdict.approved, verdict.sentence
     names = [row["policy"] for row in verdict.policies]
-    assert names == ["challenger", "fifo", "qssf", "sjf", "tiresias", "tsafrir"]
-    assert float(verdict.objective["change_pct"] or 0) < -10  # the cluster is congested: order matters
-    assert "There is no champion yet: the reference is FIFO." in verdict.assumptions
+    assert names == ["challenger", "site_order", "fifo", "qssf", "sjf", "tiresias", "tsafrir"]
+    assert float(verdict.objective["change_pct"] or 0) < 0
+    beside_fifo = next(row for row in verdict.comparisons if row["policy"] == "fifo")
+    assert float(beside_fifo["change_pct"] or 0) < -10  # the cluster is congested: order matters
+    assert "There is no champion yet: the reference is the site's order." in verdict.assumptions
+    assert verdict.subject["site_order"] == "EASY backfilling by Tsafrir's estimates"
+    assert (verdict.grade or {})["explains"][0]["name"] == "nodes"  # the log has more GPUs in use
     assert any("drawn from the" in said for said in verdict.assumptions)
     assert any("simulated GPU" in said for said in verdict.assumptions)
 
@@ -74,7 +80,7 @@ def test_the_files_say_what_was_decided_and_on_what(first: tuple[Verdict, Path])
     assert page.startswith("# Approved\n\nApproved: mean JCT")
     assert "| starved_jobs | passed |" in page
     table = pd.read_csv(out / "policies.csv").set_index("policy")
-    assert table.loc["fifo", "mean_jct_s"] == verdict.objective["reference"]
+    assert table.loc["site_order", "mean_jct_s"] == verdict.objective["reference"]
     manifest = json.loads((out / "run_manifest.json").read_text())
     assert manifest["inputs"]["jobs"]["rows"] == 1_800
     assert len(manifest["inputs"]["jobs"]["sha256"]) == 64
@@ -136,7 +142,7 @@ def test_a_champion_with_unusable_estimates_does_not_stop_its_successor(world: W
     broken = believing(world, lambda estimate_s: estimate_s * np.nan)
     verdict = validate(world, tmp_path, champion=broken)
     assert verdict.approved
-    assert verdict.reference == "fifo"
+    assert verdict.reference == "site_order"
     assert any("champion (release 1) gives unusable predictions" in said for said in verdict.assumptions)
 
 
@@ -190,7 +196,7 @@ def test_profiles_of_the_log_are_used_where_it_has_them(world: World, tmp_path: 
 def test_progress_names_every_contender(world: World, tmp_path: Path) -> None:
     heard: list[str] = []
     validate(world, tmp_path, progress=lambda done, total, what: heard.append(what))
-    for name in ("challenger", "fifo", "sjf", "qssf", "tsafrir", "tiresias"):
+    for name in ("challenger", "site_order", "fifo", "sjf", "qssf", "tsafrir", "tiresias"):
         assert f"replaying {name}" in heard
 
 
@@ -269,5 +275,5 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     itself = validate_release(
         **shared, version=champion.version, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK
     )
-    assert itself.verdict.reference == "fifo"
+    assert itself.verdict.reference == "site_order"
     assert any("is itself the champion" in said for said in itself.verdict.assumptions)

@@ -1,0 +1,39 @@
+"""The order that a cluster follows today, which every verdict, what-if and plan is measured against.
+
+As its site declares it (`site.toml`); else EASY backfilling by the time limits of its log, which is near what
+Slurm, PBS and LSF do by default; else, in a log without limits, EASY backfilling by Tsafrir's estimates.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster_logs.site.rules import SiteRules
+from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
+from simulator.workload import Workload
+
+
+@dataclass(frozen=True)
+class SiteOrder:
+    """A policy with its settings, and the same in words that stand behind `the site's order`."""
+
+    policy: str
+    words: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    believes_limits: bool = True
+    not_modelled: tuple[str, ...] = ()  # what the site declares and the policy leaves out
+
+
+def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrder:
+    """Return the order of the site that a workload comes from; `declared`: what it says of itself."""
+    if declared == FIRST_IN_FIRST_OUT:
+        return SiteOrder("fifo", "first in, first out, as declared", believes_limits=False)
+    if declared is not None:
+        from simulator.policies.registry import BUILT_IN
+
+        if "site" in BUILT_IN:
+            ignored = tuple(f"{each.key} = {each.value}: {each.effect}" for each in declared.ignored)
+            return SiteOrder("site", "as declared", {"rules": declared}, not_modelled=ignored)
+    if any(getattr(job, "time_limit_s", None) is not None for job in workload.jobs):
+        return SiteOrder("easy", "EASY backfilling by time limits")
+    return SiteOrder("tsafrir_easy", "EASY backfilling by Tsafrir's estimates", believes_limits=False)

@@ -1,0 +1,18 @@
+"""What a cluster follows today: as declared, else EASY by limits, else EASY by Tsafrir's estimates."""
+
+from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
+from simulator.job import Job
+from simulator.site_order import site_order
+from simulator.workload import Workload
+
+WITHOUT_LIMITS = Workload((Job("a", "vc", None, 1, 0.0, 60.0),), {})
+
+
+def test_a_log_without_limits_is_backfilled_by_tsafrirs_estimates() -> None:
+    order = site_order(WITHOUT_LIMITS)
+    assert (order.policy, order.believes_limits) == ("tsafrir_easy", False)
+    assert order.words == "EASY backfilling by Tsafrir's estimates"
+
+
+def test_first_in_first_out_is_the_sites_order_only_where_it_is_declared() -> None:
+    assert site_order(WITHOUT_LIMITS, FIRST_IN_FIRST_OUT).words == "first in, first out, as declared"
