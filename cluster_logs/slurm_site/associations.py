@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cluster_logs.site.declared import hints_of, plain
+from cluster_logs.site.left_out import slurm_keys
 from cluster_logs.site.rules import ROOT, Account, Limits, Qos, User
 from cluster_logs.slurm_site.conf_text import Pair
-from cluster_logs.slurm_site.key_account import KeyAccount, slurm_keys
+from cluster_logs.slurm_site.key_account import KeyAccount
 from cluster_logs.slurm_site.sacctmgr_table import Row, read_table
 from cluster_logs.slurm_site.values import bad, preempt_mode, tres_amounts, words
 from cluster_logs.slurm_words import elapsed_s
@@ -179,7 +180,7 @@ def _fields(kind: type[Limits], row: Row, account: KeyAccount, of: str) -> dict[
     fields: dict[str, Any] = {}
     used = {"name", "account", "user", "partition", "parentname"}
     for name, key in slurm_keys(kind).items():
-        column = key.replace(" ", "").lower()
+        column = key.key.replace(" ", "").lower()
         columns = (column, *_ALSO.get(column, ()))
         used.update(columns)
         pair = row.get(*columns)
@@ -188,7 +189,7 @@ def _fields(kind: type[Limits], row: Row, account: KeyAccount, of: str) -> dict[
         read = _cell(name, plain(hints_of(kind)[name]), pair)
         if read is not None:
             fields[read[0]] = read[1]
-            account.modelled(key)
+            account.holds(key)
     for column, tres in _TRES_OF_OLD.items():
         if (pair := row.get(column)) is not None:
             field = "grp_tres" if column.startswith("grp") else "max_tres_per_job"

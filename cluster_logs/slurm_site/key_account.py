@@ -1,13 +1,6 @@
 """The account of what was read of Slurm: keys that a declaration holds, and keys that it leaves out."""
 
-from cluster_logs.site.declared import Declared, hints_of
 from cluster_logs.site.rules import Ignored, SlurmKey
-
-
-def slurm_keys(kind: type[Declared]) -> dict[str, str]:
-    """Return the key of Slurm's that each field of a declaration holds, by the field's name."""
-    notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints_of(kind).items()}
-    return {name: note.key for name, found in notes.items() for note in found if isinstance(note, SlurmKey)}
 
 
 class KeyAccount:
@@ -20,6 +13,11 @@ class KeyAccount:
     def modelled(self, *keys: str) -> None:
         """Keep the names of keys whose values a declaration holds."""
         self._modelled.update(dict.fromkeys(keys))
+
+    def holds(self, key: SlurmKey) -> None:
+        """Keep a key that a field holds; what a replay leaves out of it is told of the field's value."""
+        if not key.left_out or key.key == "Gres":
+            self.modelled(key.key)
 
     def ignored(self, key: str, value: str, effect: str) -> None:
         """Keep a key whose value is left out and what that does to waits; it may come with many values."""

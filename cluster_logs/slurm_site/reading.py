@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 
+from cluster_logs.site.left_out import left_out, slurm_keys
 from cluster_logs.site.rules import Ignored, NodeReservation, Nodes, Partition, SiteRules, User
 from cluster_logs.slurm_site.associations import read_associations, read_qos
 from cluster_logs.slurm_site.conf_text import MOST_BYTES
 from cluster_logs.slurm_site.declarations import Declarations, read_declarations
 from cluster_logs.slurm_site.effects import ignored_options, ignored_setting
-from cluster_logs.slurm_site.key_account import KeyAccount, slurm_keys
+from cluster_logs.slurm_site.key_account import KeyAccount
 from cluster_logs.slurm_site.nodes import NodeTable
 from cluster_logs.slurm_site.partitions import read_partitions
 from cluster_logs.slurm_site.settings import (
@@ -108,9 +109,9 @@ def site_of(
         partitions=tuple(_as_given_out(each, whole_nodes, preemption.mode) for each in partitions),
         nodes=nodes.rules(),
         reservations=reservations,
-        ignored=account.ignored_keys(),
     )
-    return SiteReading(rules, account.modelled_keys())
+    all_ignored = (*account.ignored_keys(), *left_out(rules))
+    return SiteReading(replace(rules, ignored=all_ignored), account.modelled_keys())
 
 
 def _gives_whole_nodes(settings: Settings, account: KeyAccount) -> bool:
@@ -167,13 +168,14 @@ def _tell_lines(declared: Declarations, nodes: NodeTable, account: KeyAccount, *
         ("node", declared.nodes, Nodes),
         ("partition", declared.partitions, Partition),
     ):
-        names = {key.lower(): key for key in slurm_keys(holds).values()}
+        held = {key.key.lower(): key for key in slurm_keys(holds).values()}
         for line in lines:
-            account.modelled(*(names[key] for key in line.options if key in names))
+            for key in filter(held.__contains__, line.options):
+                account.holds(held[key])
+            for ignored in ignored_options(line, kind, held, known_only=tells_all):
+                account.ignored(*ignored)
             if "priority" in line.options:  # the older name of both
                 account.modelled("PriorityTier", "PriorityJobFactor")
-            for ignored in ignored_options(line, kind, names, known_only=tells_all):
-                account.ignored(*ignored)
     for name, pair in nodes.uncounted_gres.items():
         account.ignored(
             f"Gres: {name}",

@@ -45,7 +45,6 @@ def read_reservations(text: str, file: str, account: KeyAccount) -> tuple[NodeRe
                 flags=flags,
             )
         )
-        account.modelled("StartTime", "EndTime", "Nodes", "Users", "Accounts", "Flags")
         for key, effect in _EFFECTS.items():
             if said.get(key, "") not in _NOTHING:
                 account.ignored(key, f"reservation {name}: {said[key]}", effect)

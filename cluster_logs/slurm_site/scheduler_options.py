@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cluster_logs.site.left_out import slurm_keys
 from cluster_logs.site.rules import SchedulerRules
 from cluster_logs.slurm_site.conf_text import Pair
-from cluster_logs.slurm_site.key_account import KeyAccount, slurm_keys
+from cluster_logs.slurm_site.key_account import KeyAccount
 from cluster_logs.slurm_site.values import number, options
 
 
@@ -99,17 +100,17 @@ def scheduler_options(pair: Pair | None, account: KeyAccount) -> dict[str, Any]:
     said: dict[str, Pair] = {}
     for option in options(pair):
         said.setdefault(option.key.lower(), option)
-    of_option = {key: name for name, key in slurm_keys(SchedulerRules).items()}
+    of_option = {key.key: (name, key) for name, key in slurm_keys(SchedulerRules).items()}
     fields: dict[str, Any] = {}
     for name, option in said.items():
         if name in _NUMBERS:
             value = _number(name, option, account)
             if value is not None:
-                fields[of_option[name]] = value
-                account.modelled(name)
+                fields[of_option[name][0]] = value
+                account.holds(of_option[name][1])
         elif name in _SWITCHES:
-            fields[of_option[name]] = True
-            account.modelled(name)
+            fields[of_option[name][0]] = True
+            account.holds(of_option[name][1])
         elif name in _ELSEWHERE:
             account.modelled(name)
         elif name not in _NO_EFFECT:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cluster_logs.site.declared import Declared
-from cluster_logs.site.rules import PreemptionRules, PriorityRules, SchedulerRules
+from cluster_logs.site.left_out import slurm_keys
+from cluster_logs.site.rules import PreemptionRules, PriorityRules, SchedulerRules, SlurmKey
 from cluster_logs.slurm_site.conf_text import Pair
-from cluster_logs.slurm_site.key_account import KeyAccount, slurm_keys
+from cluster_logs.slurm_site.key_account import KeyAccount
 from cluster_logs.slurm_site.scheduler_options import scheduler_options
 from cluster_logs.slurm_site.values import (
     bad,
@@ -37,12 +38,13 @@ class Settings:
         self._account = account
         self.taken: set[str] = set()
 
-    def take(self, key: str) -> Pair | None:
+    def take(self, key: str | SlurmKey) -> Pair | None:
         """Return a setting that the declaration holds; None where the file does not have it."""
-        pair = self._pairs.get(key.lower())
+        held = SlurmKey(key) if isinstance(key, str) else key
+        pair = self._pairs.get(held.key.lower())
         if pair is not None:
-            self.taken.add(key.lower())
-            self._account.modelled(key)
+            self.taken.add(held.key.lower())
+            self._account.holds(held)
         return pair
 
     def left(self) -> Iterator[Pair]:
@@ -80,7 +82,7 @@ def priority_rules(settings: Settings, account: KeyAccount) -> PriorityRules:
         },
     )
     known = {
-        slurm_keys(PriorityRules)[name].partition(": ")[2]: name
+        slurm_keys(PriorityRules)[name].key.partition(": ")[2]: name
         for name in ("small_relative_to_time", "max_tres", "accrue_always")
     }
     for name, weight in list(fields.get("weight_tres", {}).items()):

@@ -62,10 +62,12 @@ def test_a_small_site(read):
     assert (preemption.type, preemption.mode, preemption.exempt_time_s) == ("qos", "requeue", 600)
     assert rules.nodes == (Nodes(names=("n[1-4]", "n7"), cpus=8, memory_mib=1000, gres={"gpu:a100": 4}),)
     assert partition(rules, "a").nodes == ("n[1-4,7]",)
-    assert {"PriorityWeightAge", "bf_interval", "PreemptType", "RealMemory", "Gres"} <= set(site.modelled)
+    assert {"PriorityWeightAge", "bf_interval", "PreemptType", "NodeName", "Gres"} <= set(site.modelled)
     left_out = {each.key: each for each in site.ignored}
     assert left_out["max_rpc_cnt"].value == "150"
     assert left_out["PreemptMode: GANG"].effect
+    assert left_out["RealMemory"].value == "Nodes n[1-4],n7: 1000"
+    assert left_out["PriorityWeightTRES: cpu"].value == "1000"
     assert not left_out.keys() & set(site.modelled)
 
 
@@ -224,7 +226,13 @@ def test_each_key_that_changes_waits_is_told_and_no_other(read):
     left_out = {each.key: (each.value, each.effect) for each in site.ignored}
     assert set(left_out) == {
         *("TopologyPlugin", "Licenses", "Novelty", "bf_new", "sched_interval", "bf_window", "TmpDisk", "Foo"),
-        *("AllowGroups", "PriorityWeightFairShare", "PriorityWeightTRES: cpu"),
+        *(
+            "AllowGroups",
+            "PriorityWeightFairShare",
+            "PriorityWeightTRES: cpu",
+            "Weight",
+            "PriorityWeightTRES: mem",
+        ),
     }
     assert left_out["AllowGroups"][0] == "partition a: staff"
     assert all(effect for _, effect in left_out.values())
