@@ -48,7 +48,8 @@ class Job:
     needs longer before it shows what it consumes (Lucid, section 3.2). With an `elasticity` it can do with
     fewer GPUs than `gpus`, on which it takes `duration_s`; None: it runs on all of them or not at all. With
     `workers` it runs on a number of them instead; `gpus` and `duration_s` (and its estimate) are those of the
-    most. `time_limit_s` is what backfilling knows of its run time: what its user asked for.
+    most. `time_limit_s` is what backfilling knows of its run time: what its user asked for. `timed_out`: it
+    ran into that, and was stopped; how long it would have run is unknown (its duration is censored).
     """
 
     job_id: str
@@ -69,6 +70,7 @@ class Job:
     workers: Workers | None = None
     time_limit_s: float | None = None
     withdrawn: bool = False
+    timed_out: bool = False
 
     def lasting(self, duration_s: float) -> "Job":
         """Return the same job with another true run time (s), as elastic as it was."""

@@ -90,6 +90,14 @@ def flags(frame: "pd.DataFrame", column: str) -> np.ndarray:
     return frame[column].fillna(0).astype(bool).to_numpy()  # of a lake the column holds 0 and 1
 
 
+def timed_out(frame: "pd.DataFrame") -> np.ndarray:
+    """Say which jobs were stopped at their time limit; False where the source has no word for it."""
+    if "source_state" not in frame.columns:
+        return np.zeros(len(frame), dtype=bool)
+    words = frame["source_state"].astype("str").str.strip().str.upper()
+    return words.eq("TIMEOUT").to_numpy(dtype=bool, na_value=False)
+
+
 def waited_until_cancelled_s(frame: "pd.DataFrame", submitted_us: np.ndarray) -> np.ndarray:
     """Return for how long a job waited (s) that left the queue without a run: cancelled, past its deadline,
     or refused; infinite where the log does not say when it left, NaN for all others.

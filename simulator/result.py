@@ -103,6 +103,7 @@ def schedule_of(
     return table, {
         **figures,
         "resizes": sum(run.resizes for run in elastic),
+        "timed_out_jobs": sum(view.job.timed_out for view in jobs),
         "outgrown_jobs": sum(view.job.gpus > 0 for view in held),
         "cpu_jobs": int(on_cpus.sum()),
         "cpu_jobs_mean_queuing_delay_s": mean(table["queuing_delay_s"].to_numpy()[on_cpus]),

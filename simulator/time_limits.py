@@ -37,6 +37,12 @@ def with_limits_for_all(workload: Workload) -> tuple[Workload, tuple[str, ...]]:
         remarks.append(
             f"Jobs that ran beyond their time limit in the log: {over:,}; they are replayed as they ran."
         )
+    stopped = sum(job.timed_out for job in workload.jobs)
+    if stopped:
+        remarks.append(
+            f"Jobs that were stopped at their time limit: {stopped:,}; how long they would have run is "
+            "unknown, and they are replayed as they ran."
+        )
     jobs = tuple(map(limited_job, workload.jobs)) if without else workload.jobs
     return replace(workload, jobs=jobs), tuple(remarks)
 

@@ -29,6 +29,7 @@ from simulator.job_columns import (
     numbers_or_none,
     require,
     strings_or_none,
+    timed_out,
     waited_until_cancelled_s,
 )
 from simulator.job_family import job_templates
@@ -193,6 +194,7 @@ class Workload:
             "workers": repeat(None, len(taken)),
             "time_limit_s": numbers_or_none(limit[rows]),
             "withdrawn": withdrawn[rows].tolist(),
+            "timed_out": timed_out(frame)[rows].tolist(),
         }
         jobs = tuple(Job(*row) for row in zip(*columns.values(), strict=True))
         return cls(jobs, skipped, zero, rows)

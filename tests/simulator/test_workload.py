@@ -223,3 +223,15 @@ def test_what_differs_from_run_to_run_is_masked(name, family):
 def test_a_column_may_say_that_a_job_has_a_long_cold_start():
     jobs = Workload.from_jobs(log(long_cold_start=[True, None, False, False])).jobs
     assert [job.long_cold_start for job in jobs] == [True, False, False]
+
+
+def test_jobs_stopped_at_their_limit_are_known():
+    frame = log(source_state=["TIMEOUT", "CANCELLED by 1000", None, "COMPLETED"])
+    workload = Workload.from_jobs(frame)
+    assert {job.job_id: job.timed_out for job in workload.jobs} == {
+        "ran": True,
+        "left": False,
+        "killed": False,
+    }
+    result = simulate(Scenario(workload, ClusterSpec({"x": 1}, 4)), "fifo")
+    assert result.summary["timed_out_jobs"] == 1
