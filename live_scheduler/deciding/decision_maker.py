@@ -7,6 +7,7 @@ need no GPU, and the rest as the policy ranks it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -114,7 +115,7 @@ class DecisionMaker:
         facts = [jobs[job_id].facts() for job_id in unknown]
         beliefs = self.estimator.estimate_now(facts, cluster.at_s) if facts else ()
         for view, estimate_s in zip(unknown.values(), beliefs, strict=True):
-            view.estimated_duration_s = estimate_s
+            view.estimated_duration_s = min(estimate_s, view.job.time_limit_s or inf)
 
     def decide(self) -> Decision:
         """Order all queues as of the last reading.

@@ -251,6 +251,7 @@ class LivePools:
                 profile=profile,
                 cpus=0 if job.gpus else max(1, job.cpus or 1),
                 template=job_templates([job.job_type], [job.user], [job.name])[0],
+                time_limit_s=job.time_limit_s or None,  # of 0: none
             ),
             self._jobs_seen,
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -44,14 +45,15 @@ class WaitingJobColumns:
         self._indices = np.array([view.index for view in self.views], dtype=np.int64)  # seen first, for ties
         self._gpus = np.array([view.gpus for view in self.views], dtype=np.float64)
         self._submit_s = np.array([view.submit_time_s for view in self.views])
+        self._limits_s = np.array([inf if (s := view.job.time_limit_s) is None else s for view in self.views])
 
     def rank(self, policy: Policy, estimates: Floats) -> tuple[Places, Iterable[Any]]:
-        """Let the jobs know their estimates, and rank those that ask for GPUs.
+        """Let the jobs know their estimates, which exceed no time limit, and rank those that ask for GPUs.
 
         Returns their places, pool by pool in the policy's order, and what they are ranked by, in the order of
         `views`.
         """
-        own = estimates.take(self._positions)
+        own = np.minimum(estimates.take(self._positions), self._limits_s)
         for view, estimate_s in zip(self.views, own.tolist(), strict=True):
             view.estimated_duration_s = estimate_s
         rules = [policy.rank_by_columns(name) for name in self.names]

@@ -33,6 +33,7 @@ from simulator.policies.registry import policy_class
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
+from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
 
 SHORTEST_ESTIMATE_S = 1.0
@@ -141,6 +142,7 @@ class RunReplayer:
         )
         if self.inputs.one_pool:
             workload = workload.in_one_virtual_cluster(EVERYONE)
+        workload, _ = with_limits_for_all(workload)
         if noise is not None:
             return workload.with_estimates(noisy_estimates_s(workload, len(jobs), noise, seed))
         return EstimateSource().estimated(workload, jobs, jobs.iloc[:0])[0] if needs_estimates else workload
