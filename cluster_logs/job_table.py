@@ -82,6 +82,15 @@ NODES_SCHEMA = pa.schema(
         optional_field("date", pa.date32(), "The day the count holds from; null: always."),
         required_field("nodes", pa.int32(), "Whole nodes.", "nodes"),
         required_field("gpus_per_node", pa.int32(), "GPUs in each node.", "GPUs"),
+        optional_field("node", pa.string(), "The node's name, where a row is a node."),
+        optional_field(
+            "partitions",
+            pa.string(),
+            "All virtual clusters that may use the nodes, separated by commas; null: that one alone.",
+        ),
+        optional_field("gpu_type", pa.string(), "What the GPUs are; several kinds on a node joined by `+`."),
+        optional_field("cpus_per_node", pa.int32(), "CPU cores in each node.", "cores"),
+        optional_field("memory_mib_per_node", pa.int64(), "Memory in each node.", "MiB"),
     ]
 )
 

@@ -34,6 +34,7 @@ from cluster_logs.lake_files import PART, LakeFiles, by_day
 from cluster_logs.merging import group_by_key, merge_jobs, merge_throughput
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, merge_metrics
 from cluster_logs.node_states import DERIVED, hold_gaps, merge_node_states
+from cluster_logs.node_table import without_unknown_facts
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable, ReasonOfRows
 from foundation.progress import Progress, silent
 
@@ -308,7 +309,7 @@ class Lake:
     # Nodes ---------------------------------------------------------------------------------------------
 
     def write_nodes(self, cluster: str, nodes: pa.Table | pd.DataFrame) -> bool:
-        """Write node counts (virtual_cluster, nodes, gpus_per_node, optional date); whether the file changed.
+        """Write a table of nodes (NODES_SCHEMA, optional date); whether the file changed.
 
         Undated rows replace all undated rows; dated rows replace the rows of the same day.
         """
@@ -323,7 +324,8 @@ class Lake:
             return self._files.replace_file("nodes", cluster, path, older, merged)
 
     def read_nodes(self, cluster: str, day: date | None = None) -> pd.DataFrame:
-        """virtual_cluster, nodes, gpus_per_node: the counts that held on a day (default: the last known).
+        """The nodes on a day (default: the last known): virtual_cluster, nodes, gpus_per_node, and what is
+        known of `cluster_logs.node_table.NODE_FACTS`.
 
         Undated counts hold on every day that has no dated ones before it. A virtual cluster with zero nodes
         on the day is left out. Raises NotFoundError when there are none.
@@ -335,8 +337,8 @@ class Lake:
         frame["date"] = pd.Series(table.column("date").to_pylist(), dtype=object)
         dated = [held for held in frame["date"].dropna().unique() if day is None or held <= day]
         in_force = frame[frame["date"] == max(dated)] if dated else frame[frame["date"].isna()]
-        in_force = in_force.loc[in_force["nodes"] > 0, ["virtual_cluster", "nodes", "gpus_per_node"]]
-        return in_force.reset_index(drop=True)
+        in_force = in_force.loc[in_force["nodes"] > 0].drop(columns="date")
+        return without_unknown_facts(in_force.reset_index(drop=True))
 
     def node_dates(self, cluster: str) -> list[date]:
         """The days from which dated node counts hold, in order; none when all are undated or missing."""

@@ -32,6 +32,7 @@ IMPLAUSIBLE_GPU_SHARE = "implausible_gpu_share"
 NEGATIVE_COUNT = "negative_count"
 IMPLAUSIBLE_COUNT = "implausible_count"
 MISSING_COUNT = "missing_count"
+MISSING_NODE = "missing_node"
 UNKNOWN_STATE = "unknown_state"
 MISSING_DURATION = "missing_duration"
 MISSING_MODEL = "missing_model"
@@ -79,6 +80,7 @@ REASONS: Mapping[str, str] = {
     NEGATIVE_COUNT: "A count is below zero.",
     IMPLAUSIBLE_COUNT: "A count is above a thousand million.",
     MISSING_COUNT: "A count is not there.",
+    MISSING_NODE: "The node has no name.",
     UNKNOWN_STATE: "The state is none that the format knows.",
     MISSING_DURATION: "The source does not say how long the job ran or was expected to run.",
     MISSING_MODEL: "The source does not say which model the job trains, so it is unknown how it scales.",

@@ -16,6 +16,7 @@ from cluster_logs.expectations.job_suites import CAPACITY_COLUMN
 from cluster_logs.expectations.running import CheckResult, run_suite
 from cluster_logs.expectations.suite import Severity, Suite
 from cluster_logs.lake import Lake
+from cluster_logs.node_table import nodes_of_each
 from foundation.errors import NotFoundError, UnknownNameError, ValidationFailedError
 from foundation.storage import locate
 
@@ -197,8 +198,8 @@ def _largest_capacity(lake: Lake, cluster: str) -> pd.Series | None:
     except NotFoundError:
         return None
     capacities += [lake.read_nodes(cluster, day) for day in lake.dates(cluster)]
-    every = pd.concat(capacities)
-    gpus: pd.Series = (every["nodes"] * every["gpus_per_node"]).groupby(every["virtual_cluster"]).max()
+    every = pd.concat([nodes_of_each(nodes)["gpus"] for nodes in capacities])
+    gpus: pd.Series = every.groupby(level=0).max()
     return gpus
 
 

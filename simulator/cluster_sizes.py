@@ -34,7 +34,7 @@ def changing_cluster(
     past = sizes[begins.isna() | (begins <= origin)]
     if past.empty:
         past = sizes[begins == begins.min()]
-    at_start = _last_of_each(past)
+    at_start = last_of_each(past)
     names = sizes["virtual_cluster"].astype(str)
     absent = sizes[~names.isin(at_start["virtual_cluster"])].drop_duplicates("virtual_cluster")
     spec = ClusterSpec.from_nodes(pd.concat([at_start, absent.assign(nodes=0)]).sort_index())
@@ -62,8 +62,8 @@ def changing_cluster(
     return spec, tuple(changes)
 
 
-def _last_of_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return each virtual cluster's rows of its last moment."""
+def last_of_each(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return each virtual cluster's rows of its last moment (`from_time`; NaT is the first)."""
     since = rows["from_time"]
     at = since.fillna(since.min() if since.notna().any() else pd.Timestamp(0, tz="UTC"))
     at = at.mask(since.isna(), at - pd.Timedelta(days=1))

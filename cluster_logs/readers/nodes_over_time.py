@@ -14,11 +14,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.job_table import TIMESTAMP
+from cluster_logs.job_table import NODES_SCHEMA, TIMESTAMP, conform
+from cluster_logs.node_table import NODE_FACTS, without_unknown_facts
 from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODES_READER
-from cluster_logs.readers.nodes_file import checked_counts, every_row
+from cluster_logs.readers.nodes_file import (
+    checked_counts,
+    every_row,
+    is_slurm_node_file,
+    read_slurm_node_file,
+    refuse_repeated,
+)
 from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.text_source import TextSource
 from cluster_logs.readers.time_zones import NOT_A_TIME, load_zone
@@ -32,6 +39,7 @@ _SCHEMA = pa.schema(
         ("from_time", TIMESTAMP),
         ("nodes", pa.int32()),
         ("gpus_per_node", pa.int32()),
+        *(NODES_SCHEMA.field(name) for name in NODE_FACTS),
     ]
 )
 
@@ -44,7 +52,9 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
         since = checker.instant(column)
     kept_rows = checker.kept()
     from_time = pa.array(since[kept_rows], mask=since[kept_rows] == NOT_A_TIME).cast(TIMESTAMP)
-    return pa.table({**counts.columns(kept_rows), "from_time": from_time}).select(_SCHEMA.names).cast(_SCHEMA)
+    return conform(
+        pa.table({**counts.columns(kept_rows), "from_time": from_time}), _SCHEMA, what="table of nodes"
+    )
 
 
 _READER = Reader(
@@ -58,12 +68,18 @@ _READER = Reader(
 
 
 def read_nodes_over_time(path: str, *, gpus_per_node: int = 8, time_zone: str = "UTC") -> pd.DataFrame:
-    """virtual_cluster, from_time (UTC; NaT: from the beginning), nodes, gpus_per_node, in the file's order.
+    """virtual_cluster, from_time (UTC; NaT: from the beginning), nodes, gpus_per_node and what else is said
+    (NODE_FACTS), in the file's order. What `scontrol show node` prints holds from the beginning.
 
     `time_zone` is the clock of times without an offset. Raises BadInputError for a row that cannot be used,
     and for two rows of a virtual cluster that hold from the same moment.
     """
     load_zone(time_zone)
+    if is_slurm_node_file(path):
+        always = pa.nulls(0, TIMESTAMP).to_pandas()
+        nodes = read_slurm_node_file(path)
+        nodes.insert(1, "from_time", always.reindex(nodes.index))
+        return nodes
     daily = _is_daily(path)
     reader = NODES_READER if daily else _READER
     tables = [] if daily else [_SCHEMA.empty_table()]
@@ -79,14 +95,8 @@ def read_nodes_over_time(path: str, *, gpus_per_node: int = 8, time_zone: str = 
         days = pd.to_datetime(nodes.pop("date"))
         midnight = days.dt.tz_localize(time_zone, ambiguous=True, nonexistent="shift_forward")
         nodes.insert(1, "from_time", midnight.dt.tz_convert("UTC"))
-    twice = nodes[nodes.duplicated(["virtual_cluster", "from_time"])]
-    if len(twice):
-        name, since = twice["virtual_cluster"].iloc[0], twice["from_time"].iloc[0]
-        when = "twice" if pd.isna(since) else f"twice for {since}"
-        raise BadInputError(
-            f"{path} names virtual cluster {name!r} {when}.",
-            remedy="Keep one row.",
-        )
+    nodes = without_unknown_facts(nodes)
+    refuse_repeated(nodes, str(path))
     return nodes
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from cluster_logs.lake import Lake
+from cluster_logs.node_table import nodes_of_each
 from cluster_logs.readers.base import ReadOptions, StatedSize
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.sacct import EVERY_CLUSTER
@@ -71,7 +72,7 @@ def settle_nodes(
         return []
     seen = shown_sizes(lake.iter_jobs(cluster, columns=SIZE_COLUMNS))
     try:
-        with_nodes = set(lake.read_nodes(cluster)["virtual_cluster"])
+        with_nodes = set(nodes_of_each(lake.read_nodes(cluster)).index)
     except NotFoundError:
         stated = load_reader(source_format).stated_size(TextSource(input_uri))
         if stated is not None and len(seen) == 1:

@@ -18,6 +18,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.log_sources import SLURM
 from cluster_logs.metrics.node_counts import NodeCountQuery, parse_node_queries, read_node_counts
 from cluster_logs.metrics.series_queries import MeasuredRows
+from cluster_logs.node_table import counted
 from cluster_logs.quarantine import Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from cluster_logs.slurm_nodes import SINFO, read_slurm_nodes
@@ -160,11 +161,14 @@ def _slurm_rows(source: NodeStatesSource) -> pa.Table:
 def _sizes(lake: Lake, cluster: str) -> list[ClusterSizeFrom]:
     """Return the lake's node counts, by the day from which they hold (UTC)."""
     days: list[date | None] = [*lake.node_dates(cluster)] or [None]
+    tables = [
+        (day, counted(lake.read_nodes(cluster, day), "Deriving the nodes in use from jobs")) for day in days
+    ]
     return [
         ClusterSizeFrom(
             pd.Timestamp(datetime.combine(day, time(), UTC)).timestamp() if day else 0.0,
             dict(zip(nodes["virtual_cluster"].astype(str), nodes["nodes"].astype(int), strict=True)),
             dict(zip(nodes["virtual_cluster"].astype(str), nodes["gpus_per_node"].astype(int), strict=True)),
         )
-        for day, nodes in ((day, lake.read_nodes(cluster, day)) for day in days)
+        for day, nodes in tables
     ]

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
+from cluster_logs.node_table import owners_of_rows
 from foundation.errors import LucidError, NotFoundError
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
@@ -341,9 +342,10 @@ def _frame(jobs: list[LivedJob]) -> pd.DataFrame:
 
 def _nodes(lake_uri: str, cluster: str) -> list[tuple[str, int, list[str]]]:
     recorded = Lake(lake_uri).read_nodes(cluster)
+    rows = zip(owners_of_rows(recorded), recorded["nodes"], recorded["gpus_per_node"], strict=True)
     return [
-        (f"{name} {number}", int(gpus), [str(name)])
-        for name, nodes, gpus in recorded.itertuples(index=False, name=None)
+        (f"{'+'.join(owners)} {row} {number}", int(gpus), owners)
+        for row, (owners, nodes, gpus) in enumerate(rows)
         for number in range(int(nodes))
     ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from cluster_logs.lake import Lake
+from cluster_logs.node_table import owners_of_rows
 from cluster_logs.quarantine import REASONS
 from cluster_logs.removal import Holdings, holdings
 from foundation.errors import LucidError, NotFoundError
@@ -182,7 +183,10 @@ def _glance(
 
 def _read_tables(lake: Lake, cluster: str) -> _Tables:
     try:
-        nodes = lake.read_nodes(cluster).to_dict("records")
+        table = lake.read_nodes(cluster)
+        names = table.assign(virtual_cluster=[", ".join(owners) for owners in owners_of_rows(table)])
+        kinds = names.groupby(["virtual_cluster", "gpus_per_node"], sort=False)["nodes"].sum()
+        nodes = kinds.reset_index().to_dict("records")
     except NotFoundError:
         nodes = []
     return _Tables(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cluster_logs.lake import Lake
+from cluster_logs.node_table import nodes_of_each
 from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS
@@ -176,7 +177,7 @@ def data_at_a_glance(lake: Lake, cluster: str) -> DataAtAGlance | None:
     except NotFoundError:
         pass
     else:
-        nodes, virtual_clusters = int(table["nodes"].sum()), int((table["nodes"] > 0).sum())
+        nodes, virtual_clusters = int(table["nodes"].sum()), len(nodes_of_each(table))
         gpus = int((table["nodes"] * table["gpus_per_node"]).sum())
     origin = lake.writes.logs(cluster)
     age_days = max(0, (datetime.now(UTC).date() - days[-1]).days)

@@ -106,7 +106,8 @@ def _cluster(lake: Lake, name: str, tracking_uri: str) -> ClusterChoice:
     nodes = per_node = None
     try:
         table = lake.read_nodes(name)
-        nodes = dict(zip(table["virtual_cluster"], table["nodes"].tolist(), strict=True))
+        sums = table.groupby("virtual_cluster", sort=False)["nodes"].sum()
+        nodes = {str(own): int(count) for own, count in sums.items()}
         per_node = int(table["gpus_per_node"].max())
     except NotFoundError:
         pass

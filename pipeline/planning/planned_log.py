@@ -7,11 +7,13 @@ from math import ceil
 import numpy as np
 import pandas as pd
 
+from cluster_logs.node_table import counted
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
-from simulator.cluster import ClusterSpec
+from simulator.cluster import ClusterSpec, common_size
+from simulator.cluster_sizes import last_of_each
 from simulator.job import Job
 from simulator.scenario import Scenario
 
@@ -81,9 +83,10 @@ def read_planned_log(
     if one_pool:
         present = {EVERYONE: (size.gpus or gpus_per_node) // gpus_per_node}
     else:
+        newest = counted(newest, "The plan", by=["from_time"])
         counts = zip(newest["virtual_cluster"].astype(str), newest["nodes"], strict=True)
         present = {name: int(nodes) for name, nodes in counts}
-        gpus_per_node = ClusterSpec.from_nodes(newest).gpus_per_node
+        gpus_per_node = common_size(newest)
     logged = read_scenario(
         request,
         needs_estimates=needs_estimates,
@@ -109,9 +112,8 @@ def read_planned_log(
 
 
 def newest_sizes(sizes: pd.DataFrame) -> pd.DataFrame:
-    """Return the last row of each virtual cluster, without the time from which on it holds."""
-    by_time = sizes.sort_values("from_time", kind="stable", na_position="first")
-    last = by_time.drop_duplicates("virtual_cluster", keep="last").sort_index()
+    """Return the last rows of each virtual cluster, without the time from which on they hold."""
+    last = last_of_each(sizes)
     return last.assign(from_time=pd.Series(pd.NaT, index=last.index, dtype="datetime64[us, UTC]"))
 
 

@@ -98,17 +98,23 @@ def lake_sizes(lake_uri: str, cluster: str, first: datetime, zone: ZoneInfo) -> 
     day = first.astimezone(zone).date()
     if lake.read_nodes(cluster, day).empty and dates:
         day = dates[0]  # the counts begin after the log
-    sizes: list[tuple[str, int, int, datetime | None]] = []
+    tables: list[pd.DataFrame] = []
     per_node: dict[str, int] = {}
     for held in [day, *(date for date in dates if date > day)]:
         since = None if held == day else datetime.combine(held, time(), zone)
         nodes = lake.read_nodes(cluster, held)
-        counts = dict(zip(nodes["virtual_cluster"], nodes["nodes"], strict=True))
-        per_node |= dict(zip(nodes["virtual_cluster"], nodes["gpus_per_node"], strict=True))
         # A virtual cluster that the day's counts leave out has no nodes then.
-        sizes += [(name, int(counts.get(name, 0)), int(per_node[name]), since) for name in per_node]
-    frame = pd.DataFrame(sizes, columns=["virtual_cluster", "nodes", "gpus_per_node", "from_time"])
-    return frame.assign(from_time=pd.to_datetime(frame["from_time"], utc=True))
+        gone = [name for name in per_node if name not in set(nodes["virtual_cluster"])]
+        absent = {"virtual_cluster": gone, "nodes": 0, "gpus_per_node": [per_node[name] for name in gone]}
+        per_node |= dict(zip(nodes["virtual_cluster"], nodes["gpus_per_node"], strict=True))
+        rows = pd.concat([nodes, pd.DataFrame(absent)]) if gone else nodes
+        tables.append(rows.assign(from_time=since))
+    frame = pd.concat(tables, ignore_index=True)
+    return frame.assign(
+        nodes=frame["nodes"].astype("int64"),
+        gpus_per_node=frame["gpus_per_node"].astype("int64"),
+        from_time=pd.to_datetime(frame["from_time"], utc=True),
+    )
 
 
 def read_failures(

@@ -91,7 +91,7 @@ def subject_of(candidates: Candidates, inputs: ReplayInputs, cluster: str) -> di
         "jobs_judged": int(inputs.judged.sum()),
         "jobs_in_warm_up": int((~inputs.judged).sum()),
         "gpus": round(inputs.mean_gpus),
-        "virtual_clusters": len(inputs.scenario.cluster.virtual_clusters),
+        "virtual_clusters": len(inputs.scenario.cluster.names),
         "site_order": inputs.order.words,
     }
 

@@ -19,6 +19,7 @@ import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
+from cluster_logs.node_table import open_to_each
 from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from foundation.storage import read_bytes
@@ -142,8 +143,8 @@ def collect_from_lake(
     frame = as_known_at(lake.read_jobs(cluster, end=until), until)
     nodes = lake.read_nodes(cluster, until.date())
     if virtual_cluster is not None:
-        names = sorted(nodes["virtual_cluster"])
-        check_names("virtual cluster", [virtual_cluster], names)
+        nodes = open_to_each(nodes)
+        check_names("virtual cluster", [virtual_cluster], sorted(set(nodes["virtual_cluster"])))
         frame = frame[frame["virtual_cluster"] == virtual_cluster]
         nodes = nodes[nodes["virtual_cluster"] == virtual_cluster]
     total = gpus or int((nodes["nodes"] * nodes["gpus_per_node"]).sum())

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from cluster_logs.node_table import counted
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.planning.proportional_sizes import in_proportion
 
@@ -27,6 +28,7 @@ def with_added_nodes(
         raise BadInputError(
             "One pool of GPUs has no nodes to add or take away.", remedy="Give node_scales, or a nodes file."
         )
+    sizes = counted(sizes, "A change of the nodes", by=["from_time"])
     names = sorted(set(sizes["virtual_cluster"]))
     for name in added:
         if name != EVERYWHERE and name not in names:

@@ -52,7 +52,7 @@ JOB_COLUMNS = (
     "gpu_mem_mib",
 )
 EVENTS = ("cpu_cores_per_node", "failure_mtbf_hours", "failure_repair_hours")  # of ClusterEvents
-SIZE_COLUMNS = ("virtual_cluster", "from_time", "nodes", "gpus_per_node")
+SIZE_COLUMNS = ("virtual_cluster", "from_time", "nodes", "gpus_per_node", "node", "partitions")
 
 
 @dataclass(frozen=True)

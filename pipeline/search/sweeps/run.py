@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cluster_logs.node_table import counted
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
@@ -194,6 +195,8 @@ def scaled_sizes(sizes: pd.DataFrame, factor: float, *, one_pool: bool = False) 
 
     One pool of GPUs is one node: its GPUs are scaled.
     """
+    if factor != 1 and not one_pool:
+        sizes = counted(sizes, "Scaling the nodes", by=["from_time"])
     column = "gpus_per_node" if one_pool else "nodes"
     counts = sizes[column].to_numpy(dtype=np.int64)
     scaled = np.maximum(1, np.floor(counts * factor + 0.5).astype(np.int64))
