@@ -1,4 +1,6 @@
-"""`lucid site read`: the contract of its JSON, and what it refuses."""
+"""`lucid site`: the contract of its JSON, and what it refuses."""
+
+import pytest
 
 from cluster_logs.site.site_file import read_site
 
@@ -40,5 +42,49 @@ def test_what_a_site_cannot_be_read_from(lucid, tmp_path):
         (("--slurm-conf", "none.conf"), "none.conf"),
     ]:
         said = lucid("site", "read", *arguments, "--out", "site.toml")
+        assert said.code != 0
+        assert told in said.err
+
+
+@pytest.mark.slow
+def test_a_log_is_graded_under_its_sites_order(lucid, tmp_path):
+    made = lucid(
+        *("synthesize", "--like", "helios-venus", "--days", 2, "--seed", 3, "--lake", "lake"),
+        *("--out", "log.csv", "--format", "helios", "--json"),
+    )
+    assert made.code == 0, made.err
+    of_cluster = ("site", "grade", "--cluster", made.json["cluster"], "--lake", "lake", "--json")
+    said = lucid(*of_cluster)
+    assert said.code == 0, said.err
+    assert said.json["grade"] == "A"
+    assert {"grade", "rule", "waits", "within_x2_pct", "kendall_tau", "explains"} <= set(said.json)
+    assert {"mean", "p50", "p90"} <= set(said.json["waits"][0]["logged"]) & set(
+        said.json["waits"][0]["replayed"]
+    )
+
+    # A cluster is graded as what is kept of it says, or the file that is named.
+    (tmp_path / "other.toml").write_text('name = "other"\n[scheduler]\nbf_interval_s = 60\n')
+    other = lucid(*of_cluster, "--site", "other.toml").json
+    assert other["grade"] != "A"
+    kept = lucid("site", "keep", "--site", "other.toml", "--cluster", made.json["cluster"], "--lake", "lake")
+    assert kept.code == 0, kept.err
+    assert lucid(*of_cluster).json == other
+
+    plain = lucid("site", "grade", "--jobs", "log.csv", "--format", "helios", "--gpus", 800)
+    assert plain.code == 0, plain.err
+    assert "Grade " in plain.out
+
+
+def test_what_cannot_be_graded(lucid, tmp_path):
+    (tmp_path / "log.csv").write_text("job_id,virtual_cluster,gpus,submit_time,duration_s\n")
+    for arguments, told in [
+        ((), "--cluster"),
+        (("--cluster", "c", "--jobs", "log.csv"), "both"),
+        (("--jobs", "log.csv", "--format", "reference-csv"), "--gpus"),
+        (("--jobs", "log.csv", "--gpus", 8), "--format"),
+        (("--cluster", "c", "--gpus", 8), "--gpus"),
+        (("--cluster", "c", "--site", "none.toml"), "none.toml"),
+    ]:
+        said = lucid("site", "grade", *arguments)
         assert said.code != 0
         assert told in said.err
