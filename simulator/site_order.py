@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cluster_logs.site.rules import SiteRules
+from cluster_logs.site.site_file import site_data
 from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
+from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
 
 
@@ -23,6 +28,19 @@ class SiteOrder:
     believes_limits: bool = True
     not_modelled: tuple[str, ...] = ()  # what the site declares and the policy leaves out
 
+    def estimates_s(self, jobs: int) -> NDArray[np.float64] | None:
+        """What it is told of so many jobs' run times beside their limits; None: nothing.
+
+        A policy that goes by estimates gets endless ones, which `Workload.with_estimates` cuts to the limits.
+        """
+        return np.full(jobs, np.inf) if self.policy == "easy" else None
+
+    def knowing(self, workload: Workload) -> Workload:
+        """Return the workload as the site's scheduler knows it."""
+        limited, _ = with_limits_for_all(workload)
+        estimates_s = self.estimates_s(len(limited))
+        return limited if estimates_s is None else limited.with_estimates(estimates_s)
+
 
 def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrder:
     """Return the order of the site that a workload comes from; `declared`: what it says of itself."""
@@ -33,7 +51,7 @@ def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrd
 
         if "site" in BUILT_IN:
             ignored = tuple(f"{each.key} = {each.value}: {each.effect}" for each in declared.ignored)
-            return SiteOrder("site", "as declared", {"rules": declared}, not_modelled=ignored)
-    if any(getattr(job, "time_limit_s", None) is not None for job in workload.jobs):
+            return SiteOrder("site", "as declared", {"site": site_data(declared)}, not_modelled=ignored)
+    if any(job.time_limit_s is not None for job in workload.jobs):
         return SiteOrder("easy", "EASY backfilling by time limits")
     return SiteOrder("tsafrir_easy", "EASY backfilling by Tsafrir's estimates", believes_limits=False)

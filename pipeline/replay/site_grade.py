@@ -84,9 +84,9 @@ def grade_jobs(
     if workload.origin is None:
         raise BadInputError("The log has no GPU job that can be replayed.", remedy="Choose other days.")
     cluster, resized = changing_cluster(sizes, workload.origin)
-    workload = workload.that_fit(cluster, resized)
-    scenario = Scenario(workload, cluster, changes=with_room_for(workload.jobs, cluster, resized))
     order = site_order(workload, declared)
+    workload = order.knowing(workload.that_fit(cluster, resized))
+    scenario = Scenario(workload, cluster, changes=with_room_for(workload.jobs, cluster, resized))
     result = simulate(scenario, order.policy, settings=order.settings, progress=progress)
     rows = np.arange(len(workload)) if workload.rows is None else workload.rows
     return grade_of_replay(jobs, scenario, order, result, earlier=earlier, counted=counts[rows])

@@ -57,7 +57,9 @@ def rival_contenders(inputs: ReplayInputs) -> list[ReplayContender]:
     """
     order = inputs.order
     return [
-        ReplayContender(SITE_ORDER, order.policy, settings=order.settings),
+        ReplayContender(
+            SITE_ORDER, order.policy, order.estimates_s(len(inputs.replayed)), settings=order.settings
+        ),
         ReplayContender("fifo", "fifo"),
         ReplayContender("sjf", "sjf"),
         ReplayContender("qssf", "qssf", rolling_estimates_s(inputs)),
@@ -88,8 +90,8 @@ def release_contender(
     causal = release.duration.predict_causal(fresh, earlier=jobs[submit < begins])
     by_row = pd.Series(causal, index=_keys(fresh))
     estimates = rolling_s.copy()
-    judged = inputs.judged
-    estimates[judged] = by_row.loc[_keys(inputs.replayed[judged])].to_numpy(dtype=np.float64)
+    inside = inputs.in_window
+    estimates[inside] = by_row.loc[_keys(inputs.replayed[inside])].to_numpy(dtype=np.float64)
     settings = {key: value for key, value in release.manifest.settings.items() if key != ALLOW_SIMULATED}
     scores = sharing_scores(release.packing, inputs)
     pairs = believed_pairs(release.packing)
@@ -114,7 +116,8 @@ def user_name_estimates_s(inputs: ReplayInputs) -> Floats:
 def user_estimates_s(inputs: ReplayInputs) -> Floats:
     """Tsafrir's estimate of each replayed job."""
     workload = inputs.scenario.workload
-    ends_s = known_from_s(inputs.replayed) - inputs.origin.timestamp()
+    # A job that was withdrawn while it waited never ran: no run time is learnt from it.
+    ends_s = np.where(inputs.withdrawn, np.nan, known_from_s(inputs.replayed) - inputs.origin.timestamp())
     rows = np.arange(len(workload)) if workload.rows is None else workload.rows
     ended = pd.to_datetime(known_from_s(inputs.earlier), unit="s", utc=True)
     estimates = np.empty(len(inputs.replayed))

@@ -18,6 +18,7 @@ from simulator.colocation import MeasuredPairs
 from simulator.job import JobProfile
 from simulator.scenario import Scenario
 from simulator.site_order import SiteOrder, site_order
+from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
 
 JobTypes = Literal["drawn", "log"]
@@ -34,12 +35,18 @@ class ReplayInputs:
     window: HeldOutWindow
     earlier: pd.DataFrame
     replayed: pd.DataFrame
-    judged: NDArray[np.bool_]  # which rows of `replayed` lie in the window
+    in_window: NDArray[np.bool_]  # which rows of `replayed` lie in the window; the others are warm-up
+    withdrawn: NDArray[np.bool_]  # which of them left the log's queue without a run
     profiles: tuple[JobProfile | None, ...]  # one a row of `replayed`; not yet scored
     measured: ProfileSet  # alone, and how measured types slow each other down
     scenario: Scenario
     order: SiteOrder
     assumptions: tuple[str, ...]
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Which rows of `replayed` count: of the window, and with a run of their own to judge by."""
+        return self.in_window & ~self.withdrawn
 
     @property
     def in_workers(self) -> bool:
@@ -73,10 +80,18 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
     window, jobs = data.window, data.jobs
     submit = pd.to_datetime(jobs["submit_time"], utc=True)
     replayed = jobs[(submit >= window.warm_up_start) & (jobs["gpus"] >= 1)].reset_index(drop=True)
-    judged = (pd.to_datetime(replayed["submit_time"], utc=True) >= window.start).to_numpy(dtype=bool)
+    in_window = (pd.to_datetime(replayed["submit_time"], utc=True) >= window.start).to_numpy(dtype=bool)
     remarks: list[str] = []
-    replayed, judged = _that_fit(replayed, judged, data.sizes, remarks)
-    workload = _workload(replayed)
+    replayed, in_window = _that_fit(replayed, in_window, data.sizes, remarks)
+    workload, of_limits = with_limits_for_all(Workload.from_jobs(replayed))
+    remarks += of_limits
+    withdrawn = np.zeros(len(replayed), dtype=bool)
+    withdrawn[_rows(workload)] = [job.withdrawn for job in workload.jobs]
+    if withdrawn.any():
+        remarks.append(
+            f"{int(withdrawn.sum()):,} jobs left the log's queue without a run: they hold their place "
+            "until they left, and never a GPU; they are not counted."
+        )
     origin = workload.origin if workload.origin is not None else pd.Timestamp(window.start)
     cluster, resized = changing_cluster(data.sizes, origin)
     changes = with_room_for(workload.jobs, cluster, resized)
@@ -85,7 +100,7 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
             f"The virtual clusters change their size {len(changes):,} times, at midnight UTC of the days in "
             "the lake. Each keeps room for its largest job: none is left waiting for ever."
         )
-    warm_up = int((~judged).sum())
+    warm_up = int((~in_window).sum())
     if warm_up:
         remarks.append(
             f"{warm_up:,} jobs submitted from {time_text(window.warm_up_start)} on fill the cluster before "
@@ -93,7 +108,7 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
         )
     else:
         remarks.append("The log has no job before the window: the cluster starts empty.")
-    if not judged.any():
+    if not (in_window & ~withdrawn).any():
         raise BadInputError(
             f"No job of {data.cluster!r} that can be replayed was submitted from {time_text(window.start)} "
             f"to {time_text(window.end)}. {' '.join(remarks)}",
@@ -110,7 +125,16 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
     earlier = jobs[submit < window.warm_up_start].reset_index(drop=True)
     order = site_order(workload, data.site)
     return ReplayInputs(
-        window, earlier, replayed, judged, profiles, data.measured, scenario, order, tuple(remarks)
+        window,
+        earlier,
+        replayed,
+        in_window,
+        withdrawn,
+        profiles,
+        data.measured,
+        scenario,
+        order,
+        tuple(remarks),
     )
 
 
@@ -121,25 +145,24 @@ def with_profiles(workload: Workload, profiles: Sequence[JobProfile | None]) -> 
     return replace(workload, jobs=tuple(jobs))
 
 
-def _workload(replayed: pd.DataFrame) -> Workload:
-    """The jobs without those that were withdrawn: nothing completes them, there is no JCT to judge by."""
-    return Workload.from_jobs(replayed, withdrawn_jobs=False)
+def _rows(workload: Workload) -> NDArray[np.intp]:
+    return np.arange(len(workload)) if workload.rows is None else workload.rows
 
 
 def _that_fit(
-    replayed: pd.DataFrame, judged: NDArray[np.bool_], sizes: pd.DataFrame, remarks: list[str]
+    replayed: pd.DataFrame, in_window: NDArray[np.bool_], sizes: pd.DataFrame, remarks: list[str]
 ) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     """The rows that can be replayed at all; the others are counted by the simulator's rules."""
     if not len(replayed):
-        return replayed, judged
-    workload = _workload(replayed)
+        return replayed, in_window
+    workload = Workload.from_jobs(replayed)
     if workload.origin is not None:
         workload = workload.that_fit(*changing_cluster(sizes, workload.origin))
     for rule, count in workload.skipped.items():
         if count:
             remarks.append(f"{count:,} jobs are left out of the replay: {rule.replace('_', ' ')}.")
-    rows = np.sort(workload.rows) if workload.rows is not None else np.arange(0)
-    return replayed.iloc[rows].reset_index(drop=True), judged[rows]
+    rows = np.sort(_rows(workload))
+    return replayed.iloc[rows].reset_index(drop=True), in_window[rows]
 
 
 def profiles_of_jobs(

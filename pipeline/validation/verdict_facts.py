@@ -89,7 +89,7 @@ def subject_of(candidates: Candidates, inputs: ReplayInputs, cluster: str) -> di
         "window_end": _iso(window.end),
         "warm_up_start": _iso(window.warm_up_start),
         "jobs_judged": int(inputs.judged.sum()),
-        "jobs_in_warm_up": int((~inputs.judged).sum()),
+        "jobs_in_warm_up": int((~inputs.in_window).sum()),
         "gpus": round(inputs.mean_gpus),
         "virtual_clusters": len(inputs.scenario.cluster.names),
         "site_order": inputs.order.words,

@@ -122,6 +122,8 @@ def align(
             )
         # A requeued job may hold several rows of one id, so the submission belongs to the key.
         table = result.jobs.sort_values(["submit_time_s", "job_id"], kind="stable")
+        if "withdrawn" in table.columns:  # they left their log's queue without a run: nothing to judge by
+            table = table[~table["withdrawn"].astype(bool)]
         if window is not None:
             inside = (table["submit_time_s"] >= window.start_s) & (table["submit_time_s"] < window.end_s)
             table = table[inside]

@@ -508,3 +508,16 @@ def test_with_a_champion_the_first_change_told_is_that_against_the_sites_order()
     verdict = decide(four(waits(2_000), waits(2_000)), subject=named)
     assert (verdict.site_order or {})["reference_policy"] == "site_order"
     assert " under the site's order, EASY backfilling by time limits (-" in verdict.sentence.split(";")[0]
+
+
+def test_jobs_that_left_the_logs_queue_without_a_run_are_not_counted() -> None:
+    results = four(waits(2_000), waits(2_000))
+    for name, one in results.items():
+        gone = one.jobs.head(40).assign(
+            job_id=[f"w{i}" for i in range(40)], withdrawn=True, first_start_time_s=np.nan, jct_s=1e9
+        )
+        results[name] = Replay(pd.concat([one.jobs.assign(withdrawn=False), gone], ignore_index=True))
+    verdict = decide(results)
+    assert verdict.approved
+    assert all(row["jobs"] == 600 for row in verdict.policies)
+    assert verdict.to_dict() == decide(four(waits(2_000), waits(2_000))).to_dict()

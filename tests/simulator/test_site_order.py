@@ -14,5 +14,11 @@ def test_a_log_without_limits_is_backfilled_by_tsafrirs_estimates() -> None:
     assert order.words == "EASY backfilling by Tsafrir's estimates"
 
 
+def test_a_log_with_limits_is_backfilled_by_them() -> None:
+    limited = Workload((Job("a", "vc", None, 1, 0.0, 60.0, time_limit_s=90.0),), {})
+    assert site_order(limited).words == "EASY backfilling by time limits"
+    assert site_order(limited).policy == "easy"
+
+
 def test_first_in_first_out_is_the_sites_order_only_where_it_is_declared() -> None:
     assert site_order(WITHOUT_LIMITS, FIRST_IN_FIRST_OUT).words == "first in, first out, as declared"

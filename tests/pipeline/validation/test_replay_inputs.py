@@ -67,10 +67,14 @@ def test_sizes_follow_the_lake_and_no_job_is_left_behind(lake):
     said = " ".join(inputs.assumptions)
     assert "change their size 2 times" in said
     assert "1 jobs are left out of the replay: bigger than virtual cluster" in said
-    assert "1 jobs are left out of the replay: unknown duration" in said
     result = replay_contender(ReplayContender("fifo", "fifo"), inputs)
-    assert len(result.jobs) == len(inputs.replayed) == 29
+    assert len(result.jobs) == len(inputs.replayed) == 30
     assert result.jobs["end_time_s"].notna().all()
+    # One left the log's queue without a run: it is replayed as one that waits and leaves, and does not count.
+    assert "1 jobs left the log's queue without a run" in said
+    assert inputs.replayed.loc[inputs.withdrawn, "job_id"].tolist() == ["99"]
+    assert int(inputs.in_window.sum()) == int(inputs.judged.sum()) + 1
+    assert result.jobs.loc[result.jobs["job_id"] == "99", "first_start_time_s"].isna().all()
 
 
 @pytest.mark.slow
