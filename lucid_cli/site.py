@@ -170,6 +170,8 @@ def _check_one_log(cluster: str | None, jobs: Path | None, source_format: str | 
 
 
 def _print_grade(found: "WaitGrade") -> None:
+    from simulator.wait_fidelity.grade import RULE
+
     rows = [
         {
             "virtual_cluster": each.group,
@@ -191,3 +193,4 @@ def _print_grade(found: "WaitGrade") -> None:
         )
     if found.not_modelled:
         print_lines(["Read of the site, and not replayed:", *found.not_modelled])
+    print_lines([RULE])

@@ -30,7 +30,9 @@ def stored_site(lake_uri: str, cluster: str) -> SiteRules | None:
     try:
         document = tomllib.loads(payload.decode("utf-8"))
     except ValueError as error:
-        raise BadInputError(f"The site {uri} cannot be read: {error}.", remedy="Write it again.") from error
+        raise BadInputError(
+            f"The site {uri} cannot be read: {error}.", remedy="Declare it again: `lucid site keep`."
+        ) from error
     return site_from(document, uri)
 
 

@@ -93,7 +93,7 @@ def graded_waits(grade: WaitGrade | None, rules: GateRules) -> Constraint:
         ""
         if passed
         else (
-            " Declare the site's policy and its nodes, or let worse "
+            " Declare the site's policy (`lucid site read`, `lucid site keep`) and its nodes, or let worse "
             f"grades go live: the gate's rule worst_grade, now {rules.worst_grade}."
         )
     )
