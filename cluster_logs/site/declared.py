@@ -8,6 +8,7 @@ number is read as a float where the field is one.
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cache
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
@@ -53,8 +54,13 @@ class Declared:
         return cls(**{key: _tables_of(key, hints[key], value) for key, value in data.items()})
 
 
-def hints_of(kind: Any) -> dict[str, Any]:
+def hints_of(kind: Any) -> Mapping[str, Any]:
     """Return the types of a table's fields, by name, in their order."""
+    return _hints_of(kind)
+
+
+@cache  # a site has tens of thousands of users
+def _hints_of(kind: Any) -> Mapping[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {each.name: hints[each.name] for each in fields(kind)}
 

@@ -1,7 +1,8 @@
 """What a declaration says that the policy `site` does not replay, and what that does to waits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any
 
 from cluster_logs.site.declared import Declared, hints_of
@@ -14,18 +15,32 @@ def left_out(rules: SiteRules) -> tuple[Ignored, ...]:
     """Return what of a declaration is not replayed, a line a key: what differs from Slurm's default."""
     values: dict[tuple[str, str], dict[str, None]] = {}
     for table in _tables(rules):
-        for name, holds in slurm_keys(type(table)).items():
-            for key, effect, value in _said(holds, getattr(table, name), _default(table, name)):
+        kind: Any = type(table)
+        defaults = _defaults(kind)
+        for name, holds in slurm_keys(kind).items():
+            for key, effect, value in _said(holds, getattr(table, name), defaults[name]):
                 values.setdefault((key, effect), {})[f"{_of(table)}{value}"] = None
     return tuple(
-        Ignored(key=key, value=_listed(list(found)), effect=effect) for (key, effect), found in values.items()
+        Ignored(key=key, value=listed(found), effect=effect) for (key, effect), found in values.items()
     )
 
 
-def slurm_keys(kind: type[Declared]) -> dict[str, SlurmKey]:
+def slurm_keys(kind: Any) -> Mapping[str, SlurmKey]:
     """Return the key of Slurm's that each field of a table holds, by the field's name."""
+    return _slurm_keys(kind)
+
+
+@cache
+def _slurm_keys(kind: Any) -> Mapping[str, SlurmKey]:
     notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints_of(kind).items()}
     return {name: note for name, found in notes.items() for note in found if isinstance(note, SlurmKey)}
+
+
+def listed(values: Iterable[str]) -> str:
+    """Return the values of a key in one text, the first few of many."""
+    found = list(values)
+    more = f"; and {len(found) - _MOST_SHOWN:,} more" if len(found) > _MOST_SHOWN else ""
+    return "; ".join(found[:_MOST_SHOWN]) + more
 
 
 def _tables(rules: SiteRules) -> Iterator[Declared]:
@@ -50,11 +65,12 @@ def _said(holds: SlurmKey, value: Any, default: Any) -> Iterator[tuple[str, str,
                 yield f"{holds.key}: {name}", OTHER_TRES, f"{amount:g}"
 
 
-def _default(table: Declared, name: str) -> Any:
-    field = next(each for each in fields(table) if each.name == name)
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return None if field.default is MISSING else field.default
+@cache
+def _defaults(kind: Any) -> Mapping[str, Any]:
+    return {
+        each.name: each.default_factory() if each.default_factory is not MISSING else each.default
+        for each in fields(kind)
+    }
 
 
 def _of(table: Declared) -> str:
@@ -74,8 +90,3 @@ def _text(value: Any) -> str:
         if isinstance(value, float)
         else str(value)
     )
-
-
-def _listed(found: list[str]) -> str:
-    more = f"; and {len(found) - _MOST_SHOWN:,} more" if len(found) > _MOST_SHOWN else ""
-    return "; ".join(found[:_MOST_SHOWN]) + more

@@ -99,7 +99,7 @@ def read_associations(
     accounts = _accounts([row for row in rows if not row.text("user")], file, account)
     seen: set[tuple[str, str, str]] = set()
     of_user = Counter(row.text("user") for row in users_rows if not row.text("partition"))
-    users = []
+    users, names = [], set[str]()
     for row in users_rows:
         name, owner, partition = row.text("user"), row.text("account"), row.text("partition")
         if owner not in accounts:
@@ -109,11 +109,11 @@ def read_associations(
             )
         if (name, owner, partition) in seen:
             raise BadInputError(f"{row.place}: user {name!r} stands in account {owner!r} twice.")
-        is_first = not any(each[0] == name for each in seen)
         seen.add((name, owner, partition))
         fields = _fields(User, row, account, f"user {name} of {owner}")
         of_association = {"name": name, "account": owner, "partition": partition}
-        users.append(User(**(fields | of_association | {"default_account": is_first})))
+        users.append(User(**(fields | of_association | {"default_account": name not in names})))
+        names.add(name)
     if several := sorted(name for name, count in of_user.items() if count > 1):
         account.ignored(
             "DefaultAccount",

@@ -16,6 +16,7 @@ _LISTS = {
     "nodeset": "node_sets",
     "partitionname": "partitions",
     "downnodes": "down_nodes",
+    "frontendname": "front_ends",
 }
 # Keys with two names.
 _SAME = {
@@ -47,6 +48,7 @@ class Declarations:
     node_sets: list[ConfLine] = field(default_factory=list)
     partitions: list[ConfLine] = field(default_factory=list)
     down_nodes: list[ConfLine] = field(default_factory=list)
+    front_ends: list[ConfLine] = field(default_factory=list)
 
 
 def read_declarations(path: str) -> Declarations:

@@ -1,5 +1,6 @@
 """The account of what was read of Slurm: keys that a declaration holds, and keys that it leaves out."""
 
+from cluster_logs.site.left_out import listed
 from cluster_logs.site.rules import Ignored, SlurmKey
 
 
@@ -8,7 +9,7 @@ class KeyAccount:
 
     def __init__(self) -> None:
         self._modelled: dict[str, None] = {}
-        self._ignored: dict[str, tuple[list[str], str]] = {}
+        self._ignored: dict[str, tuple[dict[str, None], str]] = {}
 
     def modelled(self, *keys: str) -> None:
         """Keep the names of keys whose values a declaration holds."""
@@ -21,9 +22,8 @@ class KeyAccount:
 
     def ignored(self, key: str, value: str, effect: str) -> None:
         """Keep a key whose value is left out and what that does to waits; it may come with many values."""
-        values, _ = self._ignored.setdefault(key, ([], effect))
-        if value not in values:
-            values.append(value)
+        values, _ = self._ignored.setdefault(key, ({}, effect))
+        values[value] = None
 
     def modelled_keys(self) -> tuple[str, ...]:
         """Return the names of keys that a declaration holds."""
@@ -32,6 +32,6 @@ class KeyAccount:
     def ignored_keys(self) -> tuple[Ignored, ...]:
         """Return what is left out, a line a key."""
         return tuple(
-            Ignored(key=key, value="; ".join(values), effect=effect)
+            Ignored(key=key, value=listed(values), effect=effect)
             for key, (values, effect) in self._ignored.items()
         )

@@ -12,7 +12,7 @@ from cluster_logs.slurm_site.values import bad, whole_number, words
 
 # States of a NodeName or DownNodes line in which a node starts nothing until somebody changes that.
 _STARTS_NOTHING = frozenset({"down", "drain", "fail", "failing", "future"})
-_STATES = _STARTS_NOTHING | {"unknown", "cloud", "idle"}
+_STATES = _STARTS_NOTHING | {"unknown", "cloud", "idle", "external"}
 _COUNT = re.compile(r"([0-9]{1,15})([KkMmGgTtPp]?)")
 _ENTRY = re.compile(r"(?:[^,()]|\([^()]*\))+")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
