@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
 from cluster_logs.job_facts import JOB_FACTS
-from cluster_logs.job_table import describe
+from cluster_logs.job_table import NODES_SCHEMA, describe
 from cluster_logs.node_states import NODE_STATES_SCHEMA
 from cluster_logs.slurm_words import EXPORT_COMMAND
 from experiments.pages import written
@@ -123,6 +123,7 @@ def pages() -> dict[Path, str]:
         docs / "formats.md": {
             "sacct command": f"```sh\n{EXPORT_COMMAND}\n```",
             "job table": job_table(),
+            "nodes": lake_table(NODES_SCHEMA),
             "node states": lake_table(NODE_STATES_SCHEMA),
             "inference load": lake_table(INFERENCE_LOAD_SCHEMA),
         },

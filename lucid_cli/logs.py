@@ -61,7 +61,7 @@ def ingest(
     ] = None,
     nodes: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes: the cluster's size, kept in the lake."),
+        typer.Option(metavar="FILE", help="CSV virtual_cluster,nodes, or a row a node: kept in the lake."),
     ] = None,
     gpus_per_node: GpusPerNodeOption = 8,
     bin_s: Annotated[

@@ -105,7 +105,8 @@ NodesOption = Annotated[
     Path | None,
     file_option(
         "CSV virtual_cluster,nodes[,from]: with times or dates, or Helios's daily GPU numbers, the virtual "
-        "clusters grow and shrink."
+        "clusters grow and shrink. Or a row a node: node,gpus,gpu_type,cpus,memory_mib,partitions; or what "
+        "scontrol show node prints."
     ),
 ]
 OnePoolOption = Annotated[
