@@ -159,6 +159,11 @@ class ClusterSpec:
         if gpus_per_node is not None or "gpus_per_node" not in frame.columns:
             frame = frame.assign(gpus_per_node=gpus_per_node or DEFAULT_GPUS_PER_NODE)
         shapes = node_shapes(frame)
+        if all(shape.gpus == shapes[0].gpus and len(shape.owners) == 1 for shape in shapes):
+            totals: Counter[str] = Counter()
+            for shape in shapes:
+                totals[shape.owners[0]] += shape.nodes
+            return cls(dict(totals), shapes[0].gpus if shapes else DEFAULT_GPUS_PER_NODE)
         pools, shared = share_nodes(shapes)
         counts = {name: len(sizes) for name, sizes in pools.items()}
         largest = max((shape.gpus for shape in shapes if shape.nodes), default=DEFAULT_GPUS_PER_NODE)

@@ -42,10 +42,10 @@ def make_pools(cluster: ClusterSpec, cpu_cores_per_node: int, remainder: Remaind
 
     Cores are served like GPUs: a CPU job of at most a node's cores stays on one node.
     """
-    pools = {
-        name: NodePool(name, free_gpus(cluster.sizes(name), cluster.gpus_per_node, remainder))
-        for name in (*cluster.virtual_clusters, *cluster.partitions)
-    }
+    sizes = (*cluster.virtual_clusters.items(), *cluster.partitions.items())
+    pools = {name: NodePool(name, FreeGpus(nodes, cluster.gpus_per_node, remainder)) for name, nodes in sizes}
+    for name, gpus in cluster.node_gpus.items():
+        pools[name] = NodePool(name, free_gpus(gpus, cluster.gpus_per_node, remainder))
     if cpu_cores_per_node:
         for name, nodes in cluster.virtual_clusters.items():
             pools[cpu_pool(name)] = NodePool(cpu_pool(name), FreeGpus(nodes, cpu_cores_per_node, remainder))

@@ -27,12 +27,18 @@ class LargestSizes:
     def __init__(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> None:
         self.gpus_per_node = cluster.gpus_per_node
         self.cores_per_node = cluster.cpu_cores_per_node
-        open_sizes = {name: cluster.open_sizes(name) for name in cluster.names}
+        others = {
+            name: cluster.open_sizes(name)
+            for name in cluster.names
+            if name in cluster.shared or name in cluster.node_gpus
+        }
         # The GPUs of a node, and of those whose nodes differ in size, which stay as they are, all GPUs.
-        self._gpus_each = {name: max(sizes, default=self.gpus_per_node) for name, sizes in open_sizes.items()}
-        self._gpus = {name: sum(sizes) for name, sizes in open_sizes.items() if len(set(sizes)) > 1}
+        self._gpus_each = dict.fromkeys(cluster.names, self.gpus_per_node)
+        self._gpus_each |= {name: max(sizes, default=0) for name, sizes in others.items()}
+        self._gpus = {name: sum(sizes) for name, sizes in others.items() if len(set(sizes)) > 1}
+        nodes = {**cluster.virtual_clusters, **{name: len(sizes) for name, sizes in others.items()}}
         # (from when, nodes) of each virtual cluster, in the order of time
-        self._sizes = {name: [(-float("inf"), len(sizes))] for name, sizes in open_sizes.items()}
+        self._sizes = {name: [(-float("inf"), nodes[name])] for name in cluster.names}
         for change in sorted(changes, key=lambda change: change.at_s):
             if isinstance(change, SizeChange) and change.virtual_cluster in self._sizes:
                 self._sizes[change.virtual_cluster].append((change.at_s, change.nodes))

@@ -202,8 +202,15 @@ class Commands:
         text = StringIO()
         # Names as they are: it is read back by the product, which takes a text as it stands.
         rows = writer(text, lineterminator="\n")
-        rows.writerow(("virtual_cluster", "nodes"))
-        rows.writerows(nodes.items())
+        homes = self.log.homes
+        if all(name == pool for name, pool in homes.items()):
+            rows.writerow(("virtual_cluster", "nodes"))
+            rows.writerows(nodes.items())
+        else:
+            rows.writerow(("node", "gpus", "partitions"))
+            for pool, count in nodes.items():
+                owners = ",".join(name for name, home in homes.items() if home == pool)
+                rows.writerows((f"{pool} {number}", per_node, owners) for number in range(count))
         digest = sha256(text.getvalue().encode()).hexdigest()[:8]
         path = self.out_dir.absolute() / "nodes" / f"{sum(nodes.values())}-{digest}.csv"
         path.parent.mkdir(parents=True, exist_ok=True)

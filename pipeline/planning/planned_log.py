@@ -7,15 +7,16 @@ from math import ceil
 import numpy as np
 import pandas as pd
 
-from cluster_logs.node_table import counted
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
+from pipeline.planning.equal_nodes import as_equal_nodes
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
-from simulator.cluster import ClusterSpec, common_size
+from simulator.cluster import ClusterSpec
 from simulator.cluster_sizes import last_of_each
 from simulator.job import Job
 from simulator.scenario import Scenario
+from simulator.shared_nodes import SharedNodes
 
 DAY_S = 86_400.0
 _ROOM_NODES = 1_000_000  # room for any job, so that none is left out before it is known what is planned
@@ -28,6 +29,8 @@ class PlannedLog:
     - `scenario`: what every replay starts from; its cluster has room for any job.
     - `least`: nodes that a virtual cluster's largest job needs; fewer would leave it out. `most`: nodes that
       all its jobs would take if none ever waited and none shared a node: with so many, no job waits for GPUs.
+    - `homes`: the pool of each virtual cluster: itself, or one of several that share nodes, which `present`,
+      `least` and `most` then count once.
     - `one_pool`: all nodes are one pool of GPUs without borders, as of `lucid simulate --gpus`.
     - `days`: from second 0 to the last submission.
     - `command`: options of `lucid simulate` that name the log.
@@ -38,6 +41,7 @@ class PlannedLog:
     present: Mapping[str, int]
     least: Mapping[str, int]
     most: Mapping[str, int]
+    homes: Mapping[str, str]
     gpus_per_node: int
     one_pool: bool
     days: float
@@ -48,13 +52,18 @@ class PlannedLog:
         """Return the cluster with so many nodes in each virtual cluster."""
         if self.one_pool:
             return ClusterSpec.of_gpus(nodes[EVERYONE] * self.gpus_per_node, virtual_cluster=EVERYONE)
-        return ClusterSpec(dict(nodes), self.gpus_per_node)
+        shared = {
+            name: SharedNodes(pool, (1 << nodes[pool]) - 1)
+            for name, pool in self.homes.items()
+            if name != pool
+        }
+        return ClusterSpec(dict(nodes), self.gpus_per_node, shared=shared)
 
     def jobs_left_out(self, nodes: Mapping[str, int]) -> int:
         """Count the jobs that could never start on so many nodes."""
         size = self.gpus_per_node
         jobs = self.scenario.workload.jobs
-        return sum(_least_gpus(job) > nodes[job.virtual_cluster] * size for job in jobs)
+        return sum(_least_gpus(job) > nodes[self.homes[job.virtual_cluster]] * size for job in jobs)
 
 
 def read_planned_log(
@@ -80,20 +89,25 @@ def read_planned_log(
     sizes_over_time = size.read(zone) if sizes is None else sizes
     newest = newest_sizes(sizes_over_time)
     one_pool = sizes is None and size.nodes is None
+    equal_remarks: tuple[str, ...] = ()
     if one_pool:
         present = {EVERYONE: (size.gpus or gpus_per_node) // gpus_per_node}
+        homes: Mapping[str, str] = {EVERYONE: EVERYONE}
+        room = newest.assign(nodes=_ROOM_NODES)
     else:
-        newest = counted(newest, "The plan", by=["from_time"])
-        counts = zip(newest["virtual_cluster"].astype(str), newest["nodes"], strict=True)
-        present = {name: int(nodes) for name, nodes in counts}
-        gpus_per_node = common_size(newest)
+        equal = as_equal_nodes(ClusterSpec.from_nodes(newest))
+        present, homes, gpus_per_node = dict(equal.nodes), equal.homes, equal.gpus_per_node
+        equal_remarks = equal.remarks
+        room = pd.DataFrame(
+            {"virtual_cluster": list(homes), "nodes": _ROOM_NODES, "gpus_per_node": gpus_per_node}
+        ).assign(from_time=pd.Series(pd.NaT, index=range(len(homes)), dtype="datetime64[us, UTC]"))
     logged = read_scenario(
         request,
         needs_estimates=needs_estimates,
-        sizes=newest.assign(nodes=_ROOM_NODES),
+        sizes=room,
         progress=progress,
     )
-    remarks = list(logged.remarks)
+    remarks = [*logged.remarks, *equal_remarks]
     if len(sizes_over_time) > len(newest):
         remarks.append("The nodes change with time: the plan is for the cluster as it is last.")
     jobs = logged.scenario.workload.jobs
@@ -101,8 +115,9 @@ def read_planned_log(
         logged.scenario,
         logged.origin,
         present,
-        least=_by_virtual_cluster(jobs, present, lambda own: _largest(own, gpus_per_node)),
-        most=_by_virtual_cluster(jobs, present, lambda own: _unshared_peak(own, gpus_per_node)),
+        least=_by_pool(jobs, homes, lambda own: _largest(own, gpus_per_node)),
+        most=_by_pool(jobs, homes, lambda own: _unshared_peak(own, gpus_per_node)),
+        homes=homes,
         gpus_per_node=gpus_per_node,
         one_pool=one_pool,
         days=max(job.submit_time_s for job in jobs) / DAY_S,
@@ -117,12 +132,12 @@ def newest_sizes(sizes: pd.DataFrame) -> pd.DataFrame:
     return last.assign(from_time=pd.Series(pd.NaT, index=last.index, dtype="datetime64[us, UTC]"))
 
 
-def _by_virtual_cluster(
-    jobs: Iterable[Job], present: Mapping[str, int], measure: Callable[[Sequence[Job]], int]
+def _by_pool(
+    jobs: Iterable[Job], homes: Mapping[str, str], measure: Callable[[Sequence[Job]], int]
 ) -> dict[str, int]:
-    own: dict[str, list[Job]] = {name: [] for name in present}
+    own: dict[str, list[Job]] = {pool: [] for pool in homes.values()}
     for job in jobs:
-        own[job.virtual_cluster].append(job)
+        own[homes[job.virtual_cluster]].append(job)
     return {name: measure(its_jobs) for name, its_jobs in own.items()}
 
 

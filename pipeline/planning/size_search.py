@@ -63,12 +63,14 @@ class SizeSearch:
         return self.target.of(replayed.waits_s[self.jobs_of(name)])
 
     def jobs_of(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        """Return which jobs are of a virtual cluster, shape (jobs,)."""
-        jobs = self.replays.log.scenario.workload.jobs
-        return np.array([job.virtual_cluster == name for job in jobs], dtype=bool)
+        """Return which jobs are of a virtual cluster (or pool of several), shape (jobs,)."""
+        log = self.replays.log
+        return np.array(
+            [log.homes[job.virtual_cluster] == name for job in log.scenario.workload.jobs], dtype=bool
+        )
 
     def with_jobs(self) -> list[str]:
-        """Return the virtual clusters that have jobs, by name."""
+        """Return the virtual clusters (or pools of several) that have jobs, by name."""
         return sorted(name for name, least in self.replays.log.least.items() if least)
 
     def are_independent(self, run: PlannedRun) -> bool:
