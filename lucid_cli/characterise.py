@@ -70,6 +70,7 @@ def characterise(
     """
     from pipeline.characterisation.inputs import LogFiles, View, read_lake_log, read_log_files
     from pipeline.characterisation.records import log_report, write_report
+    from pipeline.characterisation.replayed import grade_of_cluster, grade_of_files
     from pipeline.characterisation.report import report_on
 
     if cluster is not None and any((jobs, source_format, nodes, sequence, waiting_sequence)):
@@ -81,6 +82,7 @@ def characterise(
     with progress_reporter() as progress:
         if cluster is not None:
             log = read_lake_log(lake_or_default(lake), cluster, view, progress)
+            grade = grade_of_cluster(lake_or_default(lake), cluster, log, progress)
         else:
             files = LogFiles(
                 jobs,
@@ -91,7 +93,8 @@ def characterise(
                 gpus_per_node=gpus_per_node,
             )
             log = read_log_files(files, view, progress)
-        report = report_on(log, progress)
+            grade = grade_of_files(files, view, log, progress)
+        report = report_on(log, progress, grade)
         progress(0, None, "pictures and page")
         page = write_report(report, out)
         if cluster is not None or tracking_uri is not None:
@@ -101,12 +104,16 @@ def characterise(
 
 
 def _print(report: "ClusterReport", page: Path) -> None:
+    from simulator.wait_fidelity.grade import RULE
+
     rows: list[dict[str, Any]] = [
         {"number": each.number, "implication": each.statement, "value": each.value, "holds": each.holds}
         for each in report.measured.implications
     ]
     print_table(rows, title=f"Cluster {report.cluster}")
     print_lines([sentence.text for sentence in report.summary])
+    if report.grade is not None:
+        print_lines([report.grade.sentence, RULE])
     reasons = sorted({each.reason for each in report.measured.dropped})
     print_facts(
         {"page": str(page), "dropped": len(report.measured.dropped), "because": "; ".join(reasons) or None}

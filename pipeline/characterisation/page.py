@@ -11,6 +11,7 @@ from foundation.html_pages import render_page
 from foundation.themed_pictures import DARK, LIGHT
 from pipeline.characterisation.cells import cell, heading
 from pipeline.characterisation.report import TITLES, ClusterReport
+from simulator.wait_fidelity.tables import grade_parts
 
 _PACKAGE = "pipeline.characterisation"
 _SHOWN_ROWS = 24
@@ -41,6 +42,7 @@ def characterisation_page(report: ClusterReport, pictures: Mapping[str, Markup])
         figures=[(key, TITLES[key], pictures[key]) for key in measured.figures if pictures.get(key)],
         tables=[_table(key, frame) for key, frame in measured.tables.items()],
         dropped=_by_reason(report),
+        grade=None if report.grade is None else grade_parts(report.grade.to_data()),
     )
 
 

@@ -19,6 +19,7 @@ from lucid_models.registry import Registry
 from pipeline.characterisation.inputs import View, read_lake_log
 from pipeline.characterisation.page import REPORT_FILE, characterisation_page, index_page
 from pipeline.characterisation.pictures import draw
+from pipeline.characterisation.replayed import grade_of_cluster
 from pipeline.characterisation.report import ClusterReport, report_on
 from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index, write_report_files
 
@@ -41,7 +42,8 @@ def characterise_cluster(
     answer.
     """
     name = check_cluster_name(cluster)
-    report = report_on(read_lake_log(lake_uri, name, view or View(), progress), progress)
+    log = read_lake_log(lake_uri, name, view or View(), progress)
+    report = report_on(log, progress, grade_of_cluster(lake_uri, name, log, progress))
     folder = pages_dir / name / f"{report.start:%Y-%m-%d}-to-{report.end:%Y-%m-%d}"
     write_report(report, folder)
     write_index(pages_dir, REPORT_FILE, _line_of, index_page)

@@ -12,13 +12,14 @@ from cluster_logs.characterisation.observed_log import ObservedLog
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.characterisation.summary import Sentence, summarise
+from simulator.wait_fidelity.grade import WaitGrade
 
 TITLES = {item.key: item.title for item in (*FIGURES, *TABLES)}
 
 
 @dataclass(frozen=True)
 class ClusterReport:
-    """What was looked at, what was measured, and the ten sentences."""
+    """What was looked at, what was measured, the ten sentences; and of a replay of it, its grade."""
 
     cluster: str
     start: datetime
@@ -29,6 +30,7 @@ class ClusterReport:
     measured: Characterisation
     summary: tuple[Sentence, ...]
     notes: tuple[str, ...]
+    grade: WaitGrade | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON takes it; `figures` and `tables` hold their rows."""
@@ -49,11 +51,12 @@ class ClusterReport:
             "implications": to_jsonable(measured.implications),
             "dropped": to_jsonable(measured.dropped),
             "notes": list(self.notes),
+            "grade": None if self.grade is None else to_jsonable(self.grade.to_data()),
         }
 
 
-def report_on(log: ObservedLog, progress: Progress = silent) -> ClusterReport:
-    """Measure a log and put it into words."""
+def report_on(log: ObservedLog, progress: Progress = silent, grade: WaitGrade | None = None) -> ClusterReport:
+    """Measure a log and put it into words; `grade`: of a replay of it."""
     measured = characterise(log, progress)
     window = log.window
     zone = window.zone
@@ -67,6 +70,7 @@ def report_on(log: ObservedLog, progress: Progress = silent) -> ClusterReport:
         measured,
         tuple(summarise(measured.numbers)),
         log.notes,
+        grade,
     )
 
 

@@ -7,14 +7,21 @@ from foundation.human_times import human_duration
 from foundation.markdown import markdown_table, markdown_text
 
 FIGURES = {"mean": "mean", "p50": "P50", "p90": "P90", "p999": "P99.9", "sum": "sum"}
+HEAD = (
+    "virtual cluster",
+    "jobs",
+    *(f"{title}: log, replay" for title in FIGURES.values()),
+    "within a factor of 2 (%)",
+)
 
 
-def waits_table(grade: Mapping[str, Any]) -> str:
-    """Waits of the log and of the replay in Markdown, all jobs first; of `WaitGrade.to_data`."""
-    heading = ["virtual cluster", "jobs", *(f"{title}: log, replay" for title in FIGURES.values())]
+def grade_parts(grade: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the texts of a grade (`WaitGrade.to_data`): `sentence`, a table of `head` and `rows` (all jobs
+    first, maybe none), `remarks` on what explains the difference and what is left out, and its `rule`.
+    """
     rows = [
         [
-            markdown_text(str(group["group"])),
+            str(group["group"]),
             f"{group['jobs']:,}",
             *(
                 f"{human_duration(group['logged'][name])}, {human_duration(group['replayed'][name])}"
@@ -24,20 +31,27 @@ def waits_table(grade: Mapping[str, Any]) -> str:
         ]
         for group in grade["waits"]
     ]
-    return markdown_table([*heading, "within a factor of 2 (%)"], rows, align_numbers=False)
+    remarks = [cause["sentence"] for cause in grade["explains"]]
+    if grade["jobs_without_start"]:
+        without = f"{grade['jobs_without_start']:,} jobs have no start in the log and are not compared."
+        remarks.append(without)
+    remarks += [f"Declared, and not replayed: {each}" for each in grade["not_modelled"]]
+    return {
+        "sentence": grade["sentence"],
+        "head": list(HEAD),
+        "rows": rows,
+        "remarks": remarks,
+        "rule": grade["rule"],
+    }
 
 
 def grade_page(grade: Mapping[str, Any]) -> str:
     """All of a grade in Markdown, its rule once."""
-    parts = [markdown_text(grade["sentence"])]
-    if grade["waits"]:
-        parts.append(waits_table(grade))
-    if grade["explains"]:
-        causes = "\n".join(f"- {markdown_text(cause['sentence'])}" for cause in grade["explains"])
-        parts.append(f"What explains the difference (shares overlap):\n\n{causes}")
-    if grade["jobs_without_start"]:
-        parts.append(f"{grade['jobs_without_start']:,} jobs have no start in the log and are not compared.")
-    if grade["not_modelled"]:
-        left_out = "\n".join(f"- {markdown_text(each)}" for each in grade["not_modelled"])
-        parts.append(f"What the site declares and the replay leaves out:\n\n{left_out}")
-    return "\n\n".join([*parts, grade["rule"]])
+    texts = grade_parts(grade)
+    parts = [markdown_text(texts["sentence"])]
+    if texts["rows"]:
+        rows = [[markdown_text(name), *cells] for name, *cells in texts["rows"]]
+        parts.append(markdown_table(texts["head"], rows, align_numbers=False))
+    if texts["remarks"]:
+        parts.append("\n".join(f"- {markdown_text(remark)}" for remark in texts["remarks"]))
+    return "\n\n".join([*parts, texts["rule"]])
