@@ -188,8 +188,8 @@ def refuse_unequal_nodes(scenario: Scenario, policy: Policy, name: str) -> None:
     if not policy.unequal_nodes:
         raise BadInputError(
             f"{name} knows equal nodes only, of one virtual cluster each; these differ or are shared.",
-            remedy="Use another policy (fifo, sjf, qssf, easy, tsafrir_easy, fair_share, clarity, lucid), or "
-            "treat all alike: virtual_cluster,nodes and --gpus-per-node.",
+            remedy="Use another policy (EASY, fair share, Clarity, Lucid, those that serve in order or "
+            "preempt), or treat all alike: virtual_cluster,nodes and --gpus-per-node.",
         )
     for what, there in (("Sleeping nodes", scenario.node_sleep), ("Servers on loan", scenario.inference)):
         if there is not None:

@@ -13,7 +13,7 @@ from foundation.checked_settings import CheckedSettings
 from simulator.actions import Action, Preempt, Start
 from simulator.job_queue import Entry, QueueWalk
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus, Placement
+from simulator.placement import Demand, FreeGpus, Placement
 from simulator.policy import RunCosts
 from simulator.running_order import RunningOrder
 from simulator.snapshot import NodePool
@@ -60,6 +60,8 @@ def preempt_to_fit(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any])
     """
     order = _order(pool)
     order.at(now_s)
+    if pool.masks or not pool.free.has_equal_nodes:
+        return _fit_on_own_nodes(pool, now_s, limit_of)
     newcomers = pool.queue.take_newcomers()
     if order.settled == pool.free.gains:
         # Nothing became free since no job could start, and what runs only gains in rank: jobs that waited
@@ -123,6 +125,63 @@ def _fit(pool: NodePool, walk: QueueWalk, now_s: float, limit_of: Callable[[Any]
         plan.take(placement)
         actions.append(Start(job, placement))
     return actions
+
+
+def _fit_on_own_nodes(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any]) -> list[Action]:
+    """Do so where nodes differ in size or are shared: a larger job may fit, and another's nodes be free.
+
+    Each demand is looked at until a job of it finds no room: later ones have no higher priority.
+    """
+    order = _order(pool)
+    plan = pool.plan()
+    actions: list[Action] = []
+    victims: list[Entry] | None = None
+    refused: set[Demand] = set()
+    for priority, _, job in pool.queue.entries():
+        demand = (job.gpus, job.nodes)
+        if demand in refused:
+            continue
+        placement = plan.find(*demand)
+        if placement is None:
+            limit = limit_of(priority)
+            if victims is None:
+                victims = order.after(limit, now_s)
+            needed, placement = _make_room_among(plan, demand, limit, victims)
+            if placement is None:
+                refused.add(demand)
+                continue
+            for i in needed:
+                victim = victims[i][2]
+                actions.append(Preempt(victim))
+                plan.give(_placement(victim))
+            for i in sorted(needed, reverse=True):
+                del victims[i]
+        plan.take(placement)
+        actions.append(Start(job, placement))
+    return actions
+
+
+def _make_room_among(
+    plan: FreeGpus, demand: Demand, limit: Any, victims: Sequence[Entry]
+) -> tuple[list[int], Placement | None]:
+    """Choose victims, from the end of the list, until a gang fits on the nodes that it may use."""
+    trial: FreeGpus | None = None
+    for i in range(len(victims) - 1, -1, -1):
+        key, _, job = victims[i]
+        if not key > limit:
+            break
+        trial = plan.copy() if trial is None else trial
+        trial.give(_placement(job))
+        placement = trial.find(*demand)
+        if placement is not None:
+            nodes = {node for node, _ in placement}
+            needed = [
+                at
+                for at in range(len(victims) - 1, i - 1, -1)
+                if not nodes.isdisjoint([node for node, _ in _placement(victims[at][2])])
+            ]
+            return needed, placement
+    return [], None
 
 
 def _make_room(
@@ -246,7 +305,7 @@ def quota_walk(
             actions.append(Preempt(job))
             plan.give(_placement(job))
     for job in with_share:
-        placement = plan.find(job.gpus)
+        placement = plan.find(job.gpus, job.nodes)
         if placement is not None:
             if plan is pool.free:
                 plan = pool.plan()

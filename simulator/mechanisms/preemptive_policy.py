@@ -15,6 +15,7 @@ class PreemptivePolicy(Policy):
     `waiting_first`: of equal ranks waiting jobs go first when GPUs are handed out by quotas.
     """
 
+    unequal_nodes = True
     Settings: type[PreemptionSettings] = PreemptionSettings
     waiting_first: ClassVar[bool] = False
 

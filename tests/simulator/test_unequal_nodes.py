@@ -2,6 +2,7 @@
 as before.
 """
 
+from dataclasses import replace
 from itertools import combinations
 
 import pandas as pd
@@ -198,10 +199,21 @@ def test_a_job_larger_than_its_partition_is_left_out_though_its_pool_could_hold_
     assert kept.skipped == {"bigger_than_virtual_cluster": 1, "unknown_virtual_cluster": 1}
 
 
-@pytest.mark.parametrize("policy", ["tiresias", "srtf", "horus", "afs", "gandiva"])
+@pytest.mark.parametrize("policy", ["horus", "afs", "gandiva", "pcs"])
 def test_a_policy_that_knows_equal_nodes_only_says_so(policy):
     with pytest.raises(BadInputError, match="knows equal nodes only"):
         starts(jobs(("a", "gpu", 1, 0)), ClusterSpec.from_nodes(NODES), policy)
+
+
+def test_a_job_preempts_on_its_own_nodes_only():
+    long_s = {"c": 1_000.0, "d": 900.0}  # on n1 and n2, and on n3
+    workload = jobs(("c", "gpu", 12, 0), ("d", "long", 4, 1), ("e", "gpu", 4, 2), ("f", "long", 4, 3))
+    workload = replace(
+        workload, jobs=tuple(job.lasting(long_s.get(job.job_id, 100.0)) for job in workload.jobs)
+    )
+    began_s = starts(workload, ClusterSpec.from_nodes(NODES), "srtf")
+    # e may not have n3, so it preempts c; f finds what c left.
+    assert began_s == {"c": 0, "d": 1, "e": 2, "f": 3}
 
 
 def test_nodes_of_one_size_without_names_are_named_once():
