@@ -21,6 +21,12 @@ from cluster_logs.slurm_site.values import bad, plugin
 from foundation.errors import BadInputError
 from foundation.input_files import read_input, shown
 
+# Options whose values stand under other keys.
+_UNDER_OTHER_NAMES = {
+    "priority": ("PriorityTier", "PriorityJobFactor"),
+    **dict.fromkeys(("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"), ("CPUs",)),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class SiteReading:
@@ -174,8 +180,8 @@ def _tell_lines(declared: Declarations, nodes: NodeTable, account: KeyAccount, *
                 account.holds(held[key])
             for ignored in ignored_options(line, kind, held, known_only=tells_all):
                 account.ignored(*ignored)
-            if "priority" in line.options:  # the older name of both
-                account.modelled("PriorityTier", "PriorityJobFactor")
+            for key in filter(_UNDER_OTHER_NAMES.__contains__, line.options):
+                account.modelled(*_UNDER_OTHER_NAMES[key])
     for name, pair in nodes.uncounted_gres.items():
         account.ignored(
             f"Gres: {name}",
