@@ -119,6 +119,7 @@ with DAG(
                     "By the live release's models",
                     "Its settings, its estimates and its packing; for a cluster of the lake.",
                 ),
+                **form_fields.cold_start(),
                 "keep_jobs": form_fields.switch(
                     "Keep each job's wait", "As the page What if has it done; of 64 runs at most."
                 ),
@@ -144,6 +145,7 @@ with DAG(
                 "added_nodes",
                 "live_release",
                 "keep_jobs",
+                "cold",
                 "estimate_noises",
                 "failure_mtbf_hours",
                 "node_sleep",

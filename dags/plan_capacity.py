@@ -44,7 +44,7 @@ with DAG(
             "Off: of the cluster as a whole alone, which is faster.",
             default=True,
         ),
-        **form_fields.folded("Which days", form_fields.days_of_log()),
+        **form_fields.folded("Which days", {**form_fields.days_of_log(), **form_fields.cold_start()}),
         **form_fields.folded(
             "Nodes that sleep, energy and money",
             {
@@ -126,7 +126,7 @@ with DAG(
             "jobs": dag.param("input_uri"),
             "source_format": dag.param("source_format"),
             "nodes": dag.param("nodes_uri"),
-            **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "rules"),
+            **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "cold", "rules"),
             "inference": dag.param("inference_uri"),
             "inference_servers": dag.param("inference_servers"),
         },

@@ -128,6 +128,13 @@ AllCoresOption = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes; default: one a core that we may use.")
 ]
 # The window of a log that a replay takes.
+ColdOption = Annotated[
+    bool,
+    typer.Option(
+        "--cold",
+        help="Start with an empty cluster. Default: jobs from before --start fill it and are not counted.",
+    ),
+]
 StartOption = Annotated[
     str | None, typer.Option("--start", metavar="TIME", help="First submission; naive: the log's zone.")
 ]

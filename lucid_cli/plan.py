@@ -10,6 +10,7 @@ from lucid_cli.loan_options import LentServers, TrainingServersOption
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AllCoresOption,
+    ColdOption,
     EndOption,
     GpusPerNodeOption,
     LakeOption,
@@ -64,6 +65,7 @@ def plan(
     start: StartOption = None,
     end: EndOption = None,
     time_zone: TimeZoneOption = None,
+    cold: ColdOption = False,
     rules: Annotated[
         str | None, typer.Option(help="A rule set, as of `lucid simulate`; default: that of the format.")
     ] = None,
@@ -129,6 +131,7 @@ def plan(
         start=start,
         end=end,
         time_zone=time_zone,
+        cold=cold,
         rules=rules,
         cluster=cluster,
         lake_uri=lake_or_default(lake) if cluster else None,

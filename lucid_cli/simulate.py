@@ -18,6 +18,7 @@ from lucid_cli.loan_options import (
 )
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
+    ColdOption,
     EndOption,
     GpusPerNodeOption,
     LakeOption,
@@ -122,6 +123,7 @@ def simulate(
     start: StartOption = None,
     end: EndOption = None,
     time_zone: TimeZoneOption = None,
+    cold: ColdOption = False,
     rules: Annotated[
         str | None,
         typer.Option(
@@ -238,6 +240,7 @@ def simulate(
     from pipeline.replay.recordings import Watching
     from pipeline.replay.run_time_estimates import EstimateSource
     from pipeline.replay.simulation import simulate_log
+    from pipeline.replay.warm_up import warm_up_days_of
     from simulator.prediction import PREDICT_BY
     from simulator.recorders.waiting_text import in_words_by_cause
     from simulator.rule_sets import load_rules
@@ -273,6 +276,7 @@ def simulate(
                     parse_time(start, "--start"),
                     parse_time(end, "--end"),
                     time_zone,
+                    warm_up_days_of(load_rules(rule_set), cold=cold),
                 ),
                 ClusterSize(
                     text_of(nodes),

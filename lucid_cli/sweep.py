@@ -9,6 +9,7 @@ from foundation.errors import BadInputError
 from foundation.usable_cores import usable_cores
 from lucid_cli.options import (
     AllCoresOption,
+    ColdOption,
     EndOption,
     LakeOption,
     LogFormatOption,
@@ -63,6 +64,7 @@ def sweep(
     start: StartOption = None,
     end: EndOption = None,
     time_zone: TimeZoneOption = None,
+    cold: ColdOption = False,
     rules: Annotated[str | None, typer.Option(help="A rule set by name; default: default.")] = None,
     policy: Annotated[
         list[str] | None, typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
@@ -156,6 +158,7 @@ def sweep(
         "added_nodes": read_added_nodes(added_nodes) if added_nodes else None,
         "live_release": live_release or None,
         "keep_jobs": keep_jobs or None,
+        "cold": cold or None,
         "estimate_noises": numbers(estimate_noise, "--estimate-noise") if estimate_noise else None,
         "job_types": job_types,
         "singles": text_of(singles),

@@ -43,6 +43,7 @@ def tune(
     ] = 7.0,
     blocks: Annotated[int, typer.Option(min=1, help="Blocks of the days to search on.")] = 3,
     warm_up_days: Annotated[float, typer.Option(min=0, help="Uncounted days before each block.")] = 1.0,
+    cold: Annotated[bool, typer.Option("--cold", help="Start each block with an empty cluster.")] = False,
     objective: Annotated[str, typer.Option(help="As in the gate.")] = "mean_jct_s",
     search: Annotated[
         list[str] | None,
@@ -71,7 +72,7 @@ def tune(
         search_days=search_days,
         validation_days=validation_days,
         blocks=blocks,
-        warm_up_days=warm_up_days,
+        warm_up_days=0.0 if cold else warm_up_days,
         objective=objective,
         round_size=round_size,
         search=value_lists(search, "--search", "profiling_limit_s=60,100,200"),

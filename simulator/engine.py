@@ -6,6 +6,7 @@ order of `EventKind`, and then asks the policy once. A running job costs nothing
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from heapq import heappop
 from math import inf
 from operator import attrgetter
@@ -68,6 +69,7 @@ class Simulation:
         began = process_time()
         cluster, changes, initial = scenario.cluster, scenario.changes, scenario.initial
         self.rules, self.inference = scenario.rules, scenario.inference
+        self._counted_from_s = scenario.counted_from_s
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
         self.workload = scenario.workload.that_fit(cluster, changes).capped(cluster, changes)
@@ -389,6 +391,18 @@ class Simulation:
         self._held_to_the_end()
         return self.jobs
 
+    def _warm_up(self, jobs: int) -> dict[str, Any]:
+        """Return what a summary says of the warm-up; nothing without one."""
+        if self._counted_from_s is None:
+            return {}
+        return {"warm_up_jobs": jobs, "counted_from_s": self._counted_from_s}
+
+    def counted_jobs(self) -> list[JobView]:
+        """Return the jobs that are no warm-up, in the workload's order."""
+        if self._counted_from_s is None:
+            return self.jobs
+        return [view for view in self.jobs if view.submit_time_s >= self._counted_from_s]
+
     def _held_to_the_end(self) -> set[JobView]:
         """Return what its virtual cluster has outgrown; raises PolicyError when another job never ended."""
         unplaceable = self._unplaceable.jobs() if self._unplaceable is not None else []
@@ -406,10 +420,12 @@ class Simulation:
     def result(self) -> SimulationResult:
         """Return the schedule; raises PolicyError when a job never completed."""
         held = self._held_to_the_end()
-        own_gpus = self._nodes.mean_gpus
+        counted = self.counted_jobs()
+        warm_up_jobs = len(self.jobs) - len(counted)
+        own_gpus = partial(self._nodes.mean_gpus, from_s=self._counted_from_s or 0.0)
         jobs, figures = schedule_of(
-            self.jobs,
-            held=held,
+            counted,
+            held=held.intersection(counted) if warm_up_jobs else held,
             ended_in_profiling=frozenset(self._lifecycle.ended_in_profiling),
             mean_gpus=own_gpus if self._loans is None else self._loans.with_lent(own_gpus),
         )
@@ -418,6 +434,7 @@ class Simulation:
             "rules": self.rules.name,
             "oracle": self.policy.oracle,
             **figures,
+            **self._warm_up(warm_up_jobs),
             "profiling_nodes": sum(self.cluster.partitions.values()),
             "skipped": {rule: count for rule, count in self.workload.skipped.items() if count},
             "decisions": self.decisions,
@@ -425,7 +442,7 @@ class Simulation:
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
         if self._loans is not None:
-            summary |= self._loans.summary(self.now_s, own_gpus(self.now_s), self.jobs)
+            summary |= self._loans.summary(self.now_s, own_gpus(self.now_s), counted)
         if self._fleet is not None:
             summary |= self._fleet.summary()
         return SimulationResult(
@@ -434,4 +451,6 @@ class Simulation:
             self.workload.origin,
             node_states=None if self._fleet is None else self._fleet.states(),
             servers_on_loan=() if self._loans is None else tuple(self._loans.totals().loans),
+            warm_up_jobs=warm_up_jobs,
+            counted_from_s=self._counted_from_s,
         )

@@ -39,12 +39,14 @@ def draw_figures(
     waits: Mapping[str, Mapping[str, float]] | None = None,
     cluster: ClusterSpec | None = None,
     changes: Sequence[ClusterChange] = (),
+    from_s: float = 0.0,
 ) -> list[Path]:
     """Write the plots as PNG into DIR and return the files; no file for results without a job.
 
     With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
     line of all GPUs. With `waits` (`simulator.recorders.waiting.mean_waits` by policy) also what jobs waited
-    for. Results with predictions have their error drawn, too, and those of nodes that sleep the nodes.
+    for. Results with predictions have their error drawn, too, and those of nodes that sleep the nodes. What
+    is drawn over time begins at `from_s`, where warm-up is over.
     """
     if not any(len(result.jobs) for result in results.values()):
         return []
@@ -59,10 +61,10 @@ def draw_figures(
         drawn[PREDICTION_FILE] = pred_err_cdf(predicted)
         drawn[TRADE_OFF_FILE] = jct_against_pred_err(predicted)
     if usage:
-        drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes)
+        drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes, from_s=from_s)
     states = {name: result.node_states for name, result in results.items() if result.node_states is not None}
     if states:
-        drawn[NODES_FILE] = nodes_over_time(states)
+        drawn[NODES_FILE] = nodes_over_time(states, from_s=from_s)
     if waits:
         drawn[WAITS_FILE] = waits_by_cause(waits)
     for name, figure in drawn.items():
@@ -164,24 +166,34 @@ def waits_by_cause(waits: Mapping[str, Mapping[str, float]]) -> Figure:
 
 
 def usage_over_time(
-    usage: Mapping[str, Usage], cluster: ClusterSpec | None = None, changes: Sequence[ClusterChange] = ()
+    usage: Mapping[str, Usage],
+    cluster: ClusterSpec | None = None,
+    changes: Sequence[ClusterChange] = (),
+    *,
+    from_s: float = 0.0,
 ) -> Figure:
     """Draw GPUs in use and waiting jobs over time (days), a line a policy; means over equal bins.
 
-    The picture ends when no policy has more than 1 % of its work left: what remains is a few long jobs.
+    The picture begins at `from_s`, where warm-up is over, and ends when no policy has more than 1 % of its
+    work left: what remains is a few long jobs.
     """
     figure = Figure(figsize=(9, 5), layout="constrained")
     busy, queue = figure.subplots(2, 1, sharex=True)
     end_s = max((_most_done_s(each.at_s, each.gpus_in_use) for each in usage.values()), default=0.0) or 1.0
-    edges = np.linspace(0.0, end_s, POINTS // 2)
+    edges = np.linspace(from_s, max(end_s, from_s + 1.0), POINTS // 2)
     for name, each in usage.items():
         for axes, values in ((busy, each.gpus_in_use), (queue, each.waiting_jobs)):
             axes.stairs(
-                binned(each.at_s, values, edges), edges / DAY_S, baseline=None, label=name, linewidth=1
+                binned(each.at_s, values, edges),
+                (edges - from_s) / DAY_S,
+                baseline=None,
+                label=name,
+                linewidth=1,
             )
     if cluster is not None:
         at_s, gpus = _size_over_time(cluster, changes, end_s)
-        busy.step(np.array(at_s) / DAY_S, gpus, where="post", color="0.4", linestyle=":", label="cluster")
+        at_days = np.maximum(0.0, np.array(at_s) - from_s) / DAY_S
+        busy.step(at_days, gpus, where="post", color="0.4", linestyle=":", label="cluster")
     busy.set_ylabel("GPUs in use")
     busy.set_ylim(bottom=0)
     queue.set_ylabel("waiting jobs")
@@ -193,7 +205,7 @@ def usage_over_time(
     return figure
 
 
-def nodes_over_time(states: Mapping[str, NodeStates]) -> Figure:
+def nodes_over_time(states: Mapping[str, NodeStates], *, from_s: float = 0.0) -> Figure:
     """Draw busy, awake and all nodes over time (days), one plot a policy (Helios, figure 14).
 
     Means over equal bins; nodes that boot are drawn with those awake. The picture ends as `usage_over_time`.
@@ -201,7 +213,7 @@ def nodes_over_time(states: Mapping[str, NodeStates]) -> Figure:
     figure = Figure(figsize=(9, 1.0 + 2.2 * len(states)), layout="constrained")
     plots = figure.subplots(len(states), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     end_s = max(_most_done_s(each.at_s, each.busy) for each in states.values()) or 1.0
-    edges = np.linspace(0.0, end_s, POINTS // 2)
+    edges = np.linspace(from_s, max(end_s, from_s + 1.0), POINTS // 2)
     for axes, (name, each) in zip(plots, states.items(), strict=True):
         powered = each.awake + each.booting
         for values, label in (
@@ -210,7 +222,7 @@ def nodes_over_time(states: Mapping[str, NodeStates]) -> Figure:
             (each.busy, "busy"),
         ):
             means = binned(each.at_s, values, edges)
-            axes.stairs(means, edges / DAY_S, baseline=None, label=label, linewidth=1)
+            axes.stairs(means, (edges - from_s) / DAY_S, baseline=None, label=label, linewidth=1)
         axes.set_title(name, fontsize="medium")
         axes.set_ylabel("nodes")
         axes.set_ylim(bottom=0)

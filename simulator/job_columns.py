@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# When a job comes to a replay, where that is not at its submission; no value: then.
+ARRIVAL = "arrival_time"
+
+
 def require(frame: "pd.DataFrame", columns: Sequence[str]) -> None:
     """Raise BadInputError when a column is missing."""
     missing = [column for column in columns if column not in frame.columns]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
@@ -81,18 +82,16 @@ class NodeInventory:
             name: nodes - prepared.virtual_clusters[name] for name, nodes in given.virtual_clusters.items()
         }
         self.failures = 0  # so far
-        self._gpus = prepared.total_gpus
-        self._changed_s = 0.0
-        self._gpu_s = 0.0
+        self._gpus = [(0.0, prepared.total_gpus)]  # (s, GPUs), each until the next
 
-    def mean_gpus(self, until_s: float) -> float:
-        """Return how many GPUs the cluster has offered on average from second 0 to `until_s`."""
-        if not self._changed_s:
-            return self._gpus
-        return self._gpu_s_until(until_s) / until_s
-
-    def _gpu_s_until(self, now_s: float) -> float:
-        return self._gpu_s + self._gpus * (now_s - self._changed_s)
+    def mean_gpus(self, until_s: float, from_s: float = 0.0) -> float:
+        """Return how many GPUs the cluster has offered on average from `from_s` to `until_s`."""
+        if len(self._gpus) == 1 or until_s <= from_s:
+            return self._gpus[-1][1]
+        gpu_s = 0.0
+        for (begin_s, gpus), (end_s, _) in pairwise([*self._gpus, (until_s, 0)]):
+            gpu_s += gpus * max(0.0, min(end_s, until_s) - max(begin_s, from_s))
+        return gpu_s / (until_s - from_s)
 
     def apply(self, change: ClusterChange | Repair, now_s: float) -> Affected:
         """Apply a change; raises UnknownNameError for a virtual cluster that does not exist."""
@@ -132,9 +131,10 @@ class NodeInventory:
             self._count(pool.total_gpus - before, now_s)
 
     def _count(self, gpus: int, now_s: float) -> None:
-        self._gpu_s = self._gpu_s_until(now_s)
-        self._gpus += gpus
-        self._changed_s = now_s
+        changed_s, present = self._gpus[-1]
+        if changed_s == now_s:
+            self._gpus.pop()
+        self._gpus.append((now_s, present + gpus))
 
     def _fail(self, failure: NodeFailure, pool: NodePool, now_s: float) -> Affected:
         own = pool.own_nodes()

@@ -116,12 +116,12 @@ class PredictingSimulation(Simulation):
         if self._is_the_play:
             for view in self._asked_for(self.jobs):
                 view.predicted_end_time_s = view.end_time_s
-        predicted = [view.predicted_end_time_s for view in self.jobs]
+        predicted = [view.predicted_end_time_s for view in self.counted_jobs()]
         cluster = self.cluster
         gpus = {name: sum(cluster.open_sizes(name)) for name in cluster.names}
         jobs = schedule.jobs.assign(
             predicted_end_time_s=np.array(predicted, dtype=np.float64),
-            fair_time_s=fair_times_s(self.jobs, gpus),
+            fair_time_s=fair_times_s(self.jobs, gpus)[schedule.warm_up_jobs :],
         )
         predicted_by = {"predict_by": self._by, **prediction_summary(jobs)}
         return replace(schedule, jobs=jobs, summary={**schedule.summary, **predicted_by})

@@ -24,6 +24,8 @@ class SimulationResult:
     node_states: NodeStates | None = None  # of a cluster whose nodes sleep
     # (s, servers on loan), each until the next, where an inference service lends.
     servers_on_loan: tuple[tuple[float, int], ...] = ()
+    warm_up_jobs: int = 0  # that come before those of the table in the workload
+    counted_from_s: float | None = None  # as in the scenario
 
     @property
     def counted(self) -> "pd.DataFrame":
@@ -85,7 +87,7 @@ def schedule_of(
     """Return the table of all jobs, and the figures of merit of the schedule.
 
     `held` are jobs that their virtual cluster has outgrown: they never ended. `mean_gpus` tells how many GPUs
-    the cluster has had on average until a moment (s).
+    the cluster has had on average until a moment (s). All are of the jobs that count.
     """
     table = job_rows(jobs, ended_in_profiling)
     # Colocated jobs hold their GPUs together: each second of the pair counts once.

@@ -1,13 +1,16 @@
 """Everything that a replay starts from, the policy aside."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import attrgetter
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.colocation import BelievedPairs, ColocationModel
 from simulator.forecast import ThroughputForecast
 from simulator.initial_state import InitialState
+from simulator.job import Job
 from simulator.loaning.inference_service import InferenceService
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.rules import DEFAULT, Rules
@@ -20,6 +23,9 @@ class Scenario:
 
     All times are seconds on one clock, whose second 0 is `workload.origin` where the log says when that was.
     What jobs are believed to be (estimated run times, sharing scores, profiles) is part of `workload`.
+
+    Jobs submitted before `counted_from_s` are warm-up: they fill the cluster, and are in no table and no
+    figure of the result; what is measured over time is measured from then on. None: all jobs count.
     """
 
     workload: Workload
@@ -33,3 +39,12 @@ class Scenario:
     initial: InitialState | None = None  # jobs that wait and run at its start; they are not in `workload`
     node_sleep: NodeSleep | None = None  # which nodes sleep; None: all are always awake
     inference: InferenceService | None = None  # servers beside the cluster's, which may be lent to it
+    counted_from_s: float | None = None
+
+    @property
+    def counted_jobs(self) -> tuple[Job, ...]:
+        """The jobs that are no warm-up, in the workload's order."""
+        jobs = self.workload.jobs
+        if self.counted_from_s is None:
+            return jobs
+        return jobs[bisect_left(jobs, self.counted_from_s, key=attrgetter("submit_time_s")) :]

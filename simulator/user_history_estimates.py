@@ -1,5 +1,7 @@
 """What each job of a workload is estimated to run, by its user's history (`user_history.py`)."""
 
+from datetime import datetime
+
 import numpy as np
 import pandas as pd
 
@@ -12,13 +14,17 @@ _Ended = tuple[tuple[float, int, int], tuple[str | None, str, int, float]]
 
 
 def user_history_estimates(
-    workload: Workload, *, history: pd.DataFrame | None = None, ends_s: np.ndarray | None = None
+    workload: Workload,
+    *,
+    history: pd.DataFrame | None = None,
+    history_until: datetime | None = None,
+    ends_s: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return one estimated duration (s) a job of the workload, from what had ended by its submission.
 
     `history` is a job table (JOB_SCHEMA) of earlier jobs, with their recorded end times; a row without a
-    duration or an end, and a row from the workload's own time (submitted at or after its origin), are not
-    used. `ends_s` holds when each job of the workload ended according to the log, in seconds from the
+    duration or an end, and a row submitted at or after `history_until` (default: the workload's origin), are
+    not used. `ends_s` holds when each job of the workload ended according to the log, in seconds from the
     workload's origin; without it a job counts as ended at submission + duration, as if it had never waited.
     Nothing that ends after a job's submission touches its estimate.
     """
@@ -26,7 +32,7 @@ def user_history_estimates(
         raise BadInputError(f"ends_s holds {len(ends_s)} values for {len(workload)} jobs.")
     ended: list[_Ended] = []
     if history is not None and workload.origin is not None:
-        ended += _ended_before(history, workload.origin)
+        ended += _ended_before(history, workload.origin, pd.Timestamp(history_until or workload.origin))
     for i, job in enumerate(workload.jobs):
         if job.withdrawn:
             continue  # it never ran in the log: there is no run time to learn
@@ -46,12 +52,12 @@ def user_history_estimates(
     return estimates
 
 
-def _ended_before(history: pd.DataFrame, origin: pd.Timestamp) -> list[_Ended]:
-    """Rows of the history from before the workload's time; ends in seconds from its origin."""
+def _ended_before(history: pd.DataFrame, origin: pd.Timestamp, until: pd.Timestamp) -> list[_Ended]:
+    """Rows of the history submitted before a moment; ends in seconds from the workload's origin."""
     submit = pd.to_datetime(history["submit_time"], utc=True)
     end = pd.to_datetime(history["end_time"], utc=True)
     duration = pd.to_numeric(history["duration_s"], errors="coerce")
-    usable = ((submit < origin) & end.notna() & duration.notna() & (history["gpus"] > 0)).to_numpy()
+    usable = ((submit < until) & end.notna() & duration.notna() & (history["gpus"] > 0)).to_numpy()
     users = history["user"] if "user" in history.columns else pd.Series([None] * len(history))
     seconds = (end - origin).dt.total_seconds().to_numpy()
     return [

@@ -21,6 +21,7 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.job import Job, JobProfile
 from simulator.job_columns import (
+    ARRIVAL,
     aware,
     estimates_of,
     flags,
@@ -117,7 +118,8 @@ class Workload:
           their time limit, else how long they waited, else nothing.
 
         A row with a `single_gpu_s` is an elastic job; `speed_ups` has the curve of its `name` (default:
-        those of `simulator.speed_up_table`). `origin` is second 0; default: the first submission.
+        those of `simulator.speed_up_table`). `origin` is second 0; default: the first submission. A row with
+        an `arrival_time` is submitted then.
         """
         import pandas as pd
 
@@ -128,6 +130,8 @@ class Workload:
             raise BadInputError(f"{len(estimated_duration_s)} estimates for {len(frame)} rows.")
         start, end = window
         submit = instants_of(frame["submit_time"])
+        if ARRIVAL in frame.columns:
+            submit = instants_of(frame[ARRIVAL]).fillna(submit)
         inside = np.ones(len(frame), dtype=bool)
         if start is not None:
             inside &= (submit >= pd.Timestamp(aware(start))).to_numpy()

@@ -75,7 +75,7 @@ def read_pictures(pages_dir: Path, run_id: str, part: SeenPart) -> dict[str, Any
     document = read_kept(pages_dir, run_id)
     numbers = _replayed(document)
     edges = np.linspace(
-        part.from_s or 0.0,
+        part.from_s or float(document.get("from_s", 0.0)),
         part.until_s or max(float(document["until_s"]), 1.0),
         min(part.points, MOST_NUMBERS // max(len(numbers), 1)) + 1,
     )

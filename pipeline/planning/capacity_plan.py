@@ -154,7 +154,7 @@ def make_plan(
 
 def _sizes(search: SizeSearch, points: int, answer: int, present: int) -> list[int]:
     """Return sizes to replay, evenly spaced in ratio, from the smallest of use to present and answer."""
-    busy_gpu_s = sum(job.gpus * job.duration_s for job in search.replays.log.scenario.workload.jobs)
+    busy_gpu_s = sum(job.gpus * job.duration_s for job in search.replays.log.jobs)
     log = search.replays.log
     mean_nodes = busy_gpu_s / max(log.days * 86_400, 1.0) / log.gpus_per_node * 100 / BUSIEST_PCT
     smallest = min(max(search.least_nodes, round(mean_nodes), 1), answer)

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from csv import writer
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
@@ -24,7 +25,9 @@ from pipeline.replay.cluster_events import ClusterSize, lake_sizes
 from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.log_scenario import LogToReplay
+from pipeline.replay.warm_up import warm_up_days_of
 from pipeline.training.windows import read_time, submission_span
+from simulator.job_columns import ARRIVAL
 from simulator.loaning.jobs_in_workers import JobMix
 from simulator.policies.registry import policy_class
 from simulator.rule_sets import load_rules
@@ -39,7 +42,8 @@ class LogRequest:
 
     A file's `end` is included and its naive times are on the log's clock, as of `lucid simulate`; the lake's
     `end` is not, and its clock is UTC. `inference` is the load of servers that may be lent; `lake_load`:
-    where it is not given, the lake's of this cluster, if there is one of a known number of servers.
+    where it is not given, the lake's of this cluster, if there is one of a known number of servers. The jobs
+    before `start` fill the cluster, unless it is to start `cold`, or as another simulator (`rules`) does.
     """
 
     jobs: str | None = None
@@ -59,6 +63,7 @@ class LogRequest:
     scenario: str = "basic"
     loaned_workers: int | None = None
     lake_load: bool = True
+    cold: bool = False
 
     def __post_init__(self) -> None:
         if self.cluster is not None and self.jobs is None:
@@ -101,16 +106,19 @@ class LogRequest:
         """
         rules = load_rules(self.rule_set)
         needs_estimates = policy_class(policy, rules).needs_estimates
+        warm_up_days = warm_up_days_of(rules, cold=self.cold)
+        start, end = read_time(self.start), read_time(self.end)
         if self.cluster is not None and self.jobs is None:
-            path, source_format, sizes = *self._frozen_jobs(self.cluster, replays_uri), self._lake_sizes()
-            log = LogFile(path, source_format)
+            sizes = self._lake_sizes()
+            path, source_format = self._frozen_jobs(self.cluster, replays_uri, start, end, warm_up_days)
+            log = LogFile(path, source_format, start, warm_up_days=warm_up_days)
         else:
             assert self.jobs is not None  # noqa: S101 - checked when it was made
             assert self.source_format is not None  # noqa: S101
             path, source_format, sizes = str(Path(self.jobs).absolute()), self.source_format, None
             if "://" in self.jobs:
                 path = self.jobs
-            log = LogFile(path, source_format, read_time(self.start), read_time(self.end), self.time_zone)
+            log = LogFile(path, source_format, start, end, self.time_zone, warm_up_days)
         inference = self.inference
         if inference is None and self.lake_load and self.cluster is not None and self.jobs is None:
             inference = self._frozen_load(self.cluster, replays_uri)
@@ -133,6 +141,7 @@ class LogRequest:
             ("--time-zone", log.time_zone),
         ):
             words += [option, value] if value else []
+        words += ["--cold"] if log.start and self.cold else []
         words += ["--rules", self.rules] if self.rules else []
         if inference is not None:
             words += ["--inference", inference if "://" in inference else str(Path(inference).absolute())]
@@ -151,8 +160,17 @@ class LogRequest:
             self.loaned_workers,
         )
 
-    def _frozen_jobs(self, cluster: str, replays_uri: str) -> tuple[str, str]:
-        jobs = read_lake_jobs(self._lake_uri, cluster, read_time(self.start), read_time(self.end))
+    def _frozen_jobs(
+        self,
+        cluster: str,
+        replays_uri: str,
+        start: datetime | None,
+        end: datetime | None,
+        warm_up_days: float,
+    ) -> tuple[str, str]:
+        """Write the jobs that count, and those that fill the cluster before them, to a file to replay."""
+        warm = read_lake_jobs(self._lake_uri, cluster, start, end, warm_up_days=warm_up_days)
+        jobs = warm.jobs.drop(columns=ARRIVAL, errors="ignore")
         uri = f"{replays_uri.rstrip('/')}/jobs-{frame_sha256(jobs)[:12]}.parquet"
         write_frame(uri, jobs)
         return uri, "lake"

@@ -41,8 +41,7 @@ def plan_page(report: CapacityReport, pictures: Mapping[str, Markup]) -> str:
         about={
             "asked": f"{target.words} at most {duration_text(target.limit_s)} ({target.limit_s:,.0f} s)",
             "policy": report.settings.run.policy,
-            "jobs": f"{len(log.scenario.workload):,} in {log.days:,.1f} days "
-            f"from {log.origin:%Y-%m-%d %H:%M} UTC",
+            "jobs": f"{len(log.jobs):,} in {log.days:,.1f} days from {log.origin:%Y-%m-%d %H:%M} UTC",
             "at present": f"{sum(log.present.values()):,} nodes of {log.gpus_per_node} GPUs in "
             f"{len(log.present):,} virtual cluster{'' if len(log.present) == 1 else 's'}",
             "intervals": f"{resampling.confidence_pct:g} %, blocks of {resampling.block_days:g} days and one "

@@ -46,7 +46,7 @@ class CapacityReport:
             "limit_s": settings.target.limit_s,
             "from": log.origin.isoformat(),
             "days": log.days,
-            "jobs": len(log.scenario.workload),
+            "jobs": len(log.jobs),
             "present_nodes": sum(log.present.values()),
             "gpus_per_node": log.gpus_per_node,
             "confidence_pct": settings.resampling.confidence_pct,

@@ -27,6 +27,8 @@ OWN_FIGURES = (
     *("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "jobs_that_waited_for_boots"),
     *("servers_on_loan_mean", "on_loan_usage_pct", "inference_short_pct", "reclaims", "preemptions"),
 )
+# Of jobs that figures are of, and of those that are told apart.
+JOB_COUNTS = ("jobs", "left_waiting", "would_have_started", "warm_up_jobs")
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class PlanTable:
     @cached_property
     def blocks(self) -> NDArray[np.int64]:
         """Number the block that each job belongs to."""
-        jobs = self.log.scenario.workload.jobs
+        jobs = self.log.jobs
         submitted_s = np.array([job.submit_time_s for job in jobs], dtype=np.float64)
         names = np.array([job.virtual_cluster for job in jobs], dtype=object)
         return self.resampling.blocks(submitted_s, names)
@@ -98,7 +100,7 @@ class PlanTable:
             "cost": self.cost(replayed),
             "utilisation_pct": replayed.figures["utilisation_pct"],
             **{name: replayed.figures[name] for name in OWN_FIGURES if name in replayed.figures},
-            "jobs": replayed.figures["jobs"],
+            **{name: replayed.figures[name] for name in JOB_COUNTS if name in replayed.figures},
             "virtual_clusters": dict(run.nodes),
             "command": self.command_of(run),
         }

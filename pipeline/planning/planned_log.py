@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -32,7 +33,7 @@ class PlannedLog:
     - `homes`: the pool of each virtual cluster: itself, or one of several that share nodes, which `present`,
       `least` and `most` then count once.
     - `one_pool`: all nodes are one pool of GPUs without borders, as of `lucid simulate --gpus`.
-    - `days`: from second 0 to the last submission.
+    - `days`: from second 0, or the end of warm-up, to the last submission.
     - `command`: options of `lucid simulate` that name the log.
     """
 
@@ -48,6 +49,11 @@ class PlannedLog:
     command: tuple[str, ...]
     remarks: tuple[str, ...] = ()
 
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """The jobs that waits and figures are of: neither warm-up nor withdrawn."""
+        return [job for job in self.scenario.counted_jobs if not job.withdrawn]
+
     def cluster_of(self, nodes: Mapping[str, int]) -> ClusterSpec:
         """Return the cluster with so many nodes in each virtual cluster."""
         if self.one_pool:
@@ -62,8 +68,7 @@ class PlannedLog:
     def jobs_left_out(self, nodes: Mapping[str, int]) -> int:
         """Count the jobs that could never start on so many nodes."""
         size = self.gpus_per_node
-        jobs = self.scenario.workload.jobs
-        return sum(_least_gpus(job) > nodes[self.homes[job.virtual_cluster]] * size for job in jobs)
+        return sum(_least_gpus(job) > nodes[self.homes[job.virtual_cluster]] * size for job in self.jobs)
 
 
 def read_planned_log(
@@ -110,7 +115,14 @@ def read_planned_log(
     remarks = [*logged.remarks, *equal_remarks]
     if len(sizes_over_time) > len(newest):
         remarks.append("The nodes change with time: the plan is for the cluster as it is last.")
-    jobs = logged.scenario.workload.jobs
+    # A withdrawn job holds no GPU: no node is needed for it.
+    jobs = [job for job in logged.scenario.workload.jobs if not job.withdrawn]
+    if not jobs:
+        raise BadInputError(
+            "Every job of the log was withdrawn while it waited: none needs a node.",
+            remedy="Choose other days.",
+        )
+    counted_from_s = logged.scenario.counted_from_s or 0.0
     return PlannedLog(
         logged.scenario,
         logged.origin,
@@ -120,7 +132,7 @@ def read_planned_log(
         homes=homes,
         gpus_per_node=gpus_per_node,
         one_pool=one_pool,
-        days=max(job.submit_time_s for job in jobs) / DAY_S,
+        days=(max(job.submit_time_s for job in jobs) - counted_from_s) / DAY_S,
         command=tuple(command),
         remarks=tuple(remarks),
     )

@@ -11,7 +11,7 @@ from pipeline.planning.planned_log import PlannedLog
 from pipeline.search.experiment_store.documents import digest
 
 # Part of every replay's identity. Raise it when the same replay gives other figures than before.
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ def inputs_digest(log: PlannedLog) -> str:
     scenario = log.scenario
     hashed = hashlib.sha256()
     shared = (log.gpus_per_node, log.one_pool, log.origin, scenario.rules, scenario.colocation)
-    for each in (*shared, scenario.inference):
+    counted = () if scenario.counted_from_s is None else (scenario.counted_from_s,)
+    for each in (*shared, scenario.inference, *counted):
         hashed.update(f"{each!r}\n".encode())
     for job in scenario.workload.jobs:
         hashed.update(f"{job!r}\n".encode())

@@ -50,7 +50,7 @@ def log_report(report: CapacityReport, folder: Path, tracking_uri: str) -> str:
                 "metric": target.metric,
                 "limit_s": target.limit_s,
                 "days": report.log.days,
-                "jobs": len(report.log.scenario.workload),
+                "jobs": len(report.log.jobs),
                 "replays": report.replays,
             }
         )

@@ -22,6 +22,9 @@ from simulator.replay import simulate
 
 KEPT_FIGURES = (
     "jobs",
+    "left_waiting",
+    "would_have_started",
+    "warm_up_jobs",
     "mean_jct_s",
     "makespan_s",
     "utilisation_pct",

@@ -65,9 +65,7 @@ class SizeSearch:
     def jobs_of(self, name: str) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
         """Return which jobs are of a virtual cluster (or pool of several), shape (jobs,)."""
         log = self.replays.log
-        return np.array(
-            [log.homes[job.virtual_cluster] == name for job in log.scenario.workload.jobs], dtype=bool
-        )
+        return np.array([log.homes[job.virtual_cluster] == name for job in log.jobs], dtype=bool)
 
     def with_jobs(self) -> list[str]:
         """Return the virtual clusters (or pools of several) that have jobs, by name."""

@@ -9,6 +9,7 @@ from foundation.errors import BadInputError, NotFoundError, check_names
 from live_scheduler.waits.settings import WaitAnswerSettings
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.replay.warm_up import WARM_UP_DAYS, check_warm_up_days
 from pipeline.validation.replay_inputs import JobTypes
 from simulator.elastic.configurations import FIELDS, configuration_to_json
 from simulator.elastic.elastic_policy import ElasticPolicy
@@ -40,14 +41,13 @@ class GateSettings:
     """
 
     rules: GateRules = field(default_factory=GateRules)
-    warm_up_days: float = 2.0
+    warm_up_days: float = WARM_UP_DAYS
     job_types: JobTypes = "drawn"
     seed: int = 0
     stated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.warm_up_days <= 365:
-            raise BadInputError(f"warm_up_days is {self.warm_up_days!r}.", remedy="Use 0 to 365.")
+        check_warm_up_days(self.warm_up_days)
 
     def preferring(self, choice: Mapping[str, Any] | None) -> "GateSettings":
         """Return the settings with the objective and the price that a release was chosen for."""

@@ -1,9 +1,10 @@
 """Which jobs of which log are replayed."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
@@ -11,7 +12,10 @@ from cluster_logs.lake import Lake
 from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from pipeline.training.windows import submission_span
+from pipeline.replay.warm_up import WarmJobs, check_warm_up_days, warm_jobs, warm_up_start
+from pipeline.training.windows import busy_days, submission_span
+
+TICK = timedelta(microseconds=1)  # a job table's resolution: `end` is included
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class LogFile:
     """A log in one of the formats, and the part of it that counts.
 
     `start` and `end` keep the jobs submitted between them, both included; naive times are on the log's own
-    clock, which is that of `time_zone` where the format does not say.
+    clock, which is that of `time_zone` where the format does not say. The jobs of `warm_up_days` before
+    `start` fill the cluster (`pipeline.replay.warm_up`); 0: it starts empty.
     """
 
     path: str
@@ -27,6 +32,7 @@ class LogFile:
     start: datetime | None = None
     end: datetime | None = None
     time_zone: str | None = None
+    warm_up_days: float = 0.0
 
     @property
     def zone(self) -> ZoneInfo:
@@ -44,37 +50,62 @@ class LogFile:
             return frame, []
         return frame, [f"Rows of the log that are not replayed: {account.left_out}."]
 
-    def part(self, jobs: pd.DataFrame) -> pd.DataFrame:
-        """Return the jobs that count. Raises BadInputError when there are none."""
-        return within(jobs, self.start, self.end, self.zone)
+    def part(self, jobs: pd.DataFrame) -> WarmJobs:
+        """Return the jobs that count, with those that fill the cluster before them. Raises BadInputError when
+        none count.
+        """
+        zone = self.zone
+        counted = within(jobs, self.start, self.end, zone)
+        if self.start is None or not self.warm_up_days:
+            everything = np.ones(len(counted), dtype=bool)
+            earlier = jobs[jobs["submit_time"] < counted["submit_time"].min()]
+            begins = counted["submit_time"].min().to_pydatetime()
+            return WarmJobs(counted.reset_index(drop=True), everything, earlier, begins, None, None)
+        start = in_zone(self.start, zone).to_pydatetime()
+        end = None if self.end is None else in_zone(self.end, zone).to_pydatetime() + TICK
+        since = warm_up_start(jobs, start, self.warm_up_days)
+        return warm_jobs(jobs, start, end, warm_up_from=since)
 
 
-def read_lake_jobs(lake_uri: str, cluster: str, start: datetime | None, end: datetime | None) -> pd.DataFrame:
-    """Return a cluster's jobs submitted in [start, end). Raises BadInputError when there are none."""
-    jobs = Lake(lake_uri).read_jobs(cluster, start, end)
-    if jobs.empty:
+def read_lake_jobs(
+    lake_uri: str, cluster: str, start: datetime | None, end: datetime | None, *, warm_up_days: float
+) -> WarmJobs:
+    """Return a cluster's jobs submitted in [start, end), with those that fill the cluster before them.
+
+    Naive times are UTC. Raises BadInputError when none count.
+    """
+    zone = ZoneInfo("UTC")
+    until = None if end is None else in_zone(end, zone).to_pydatetime()
+    jobs = Lake(lake_uri).read_jobs(cluster, None, until)
+    begins = jobs["submit_time"].min() if start is None else in_zone(start, zone)
+    since = begins
+    if warm_up_days and not jobs.empty:
+        since = busy_days(lake_uri, cluster).before(begins.to_pydatetime(), check_warm_up_days(warm_up_days))
+    warm = warm_jobs(jobs, begins, until, warm_up_from=since)
+    if not warm.counted.any():
         first, last = submission_span(lake_uri, cluster)
         raise BadInputError(
             f"No job of {cluster!r} was submitted from {start or 'the start'} to {end or 'the end'}: the "
             f"lake has {first} to {last}.",
             remedy="Choose a window inside it.",
         )
-    return jobs
+    return warm
+
+
+def in_zone(bound: datetime, zone: ZoneInfo) -> pd.Timestamp:
+    """Return a bound as an instant (UTC); a naive one is in `zone`."""
+    return pd.Timestamp(bound if bound.tzinfo else bound.replace(tzinfo=zone)).tz_convert("UTC")
 
 
 def within(jobs: pd.DataFrame, start: datetime | None, end: datetime | None, zone: ZoneInfo) -> pd.DataFrame:
     """Return the jobs submitted from `start` to `end`, both included; naive bounds are in `zone`."""
-
-    def in_utc(bound: datetime) -> pd.Timestamp:
-        return pd.Timestamp(bound if bound.tzinfo else bound.replace(tzinfo=zone)).tz_convert("UTC")
-
-    if start is not None and end is not None and in_utc(end) < in_utc(start):
+    if start is not None and end is not None and in_zone(end, zone) < in_zone(start, zone):
         raise BadInputError(f"--end {end} lies before --start {start}.", remedy="Swap them.")
     part = jobs
     if start is not None:
-        part = part[part["submit_time"] >= in_utc(start)]
+        part = part[part["submit_time"] >= in_zone(start, zone)]
     if end is not None:
-        part = part[part["submit_time"] <= in_utc(end)]
+        part = part[part["submit_time"] <= in_zone(end, zone)]
     if part.empty:
         raise BadInputError(
             f"No job was submitted from {start or 'the start'} to {end or 'the end'}: the log covers "

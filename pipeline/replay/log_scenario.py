@@ -96,7 +96,9 @@ def read_scenario(
     speed_ups = read_speed_ups(request.speed_ups_path) if request.speed_ups_path is not None else None
     sizes = request.size.read(zone) if sizes is None else sizes
     frame, remarks = log.read(progress)
-    jobs = log.part(frame).reset_index(drop=True)
+    warm = log.part(frame)
+    jobs = warm.jobs
+    remarks += [] if warm.remark is None else [warm.remark]
     singles_path, pairs_path = request.singles_path, request.pairs_path
     if singles_path is None and jobs["job_type"].notna().any():
         singles_path, pairs_path, remark = reference_measurements()
@@ -147,12 +149,15 @@ def read_scenario(
     )
     if larger:
         remarks.append(f"Elastic jobs that ask for more GPUs than there are get all of them: {larger:,}.")
-    if not len(workload):
+    counted_from_s = None
+    if warm.counted_from is not None:
+        counted_from_s = (pd.Timestamp(warm.counted_from) - origin).total_seconds()
+    if not any(job.submit_time_s >= (counted_from_s or 0.0) for job in workload.jobs):
         raise BadInputError(
             f"{log.path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
-    earlier = frame[frame["submit_time"] < jobs["submit_time"].min()].sort_values("submit_time")
+    earlier = warm.earlier.sort_values("submit_time")
     estimates = None
     if not gangs:  # jobs in workers have estimates of their own
         workload, estimates, beliefs = _with_beliefs(
@@ -169,6 +174,7 @@ def read_scenario(
         believed_pairs=learned_pairs(singles_path, pairs_path, request.seed) if needs_pairs else None,
         node_sleep=request.node_sleep,
         inference=inference,
+        counted_from_s=counted_from_s,
     )
     return LogScenario(scenario, origin, frame["job_id"], len(sizes), estimates, tuple(remarks))
 

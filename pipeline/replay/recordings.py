@@ -117,7 +117,7 @@ class RunWatch:
     ) -> None:
         """Write what has been seen, now that the run is over; `about` goes into the timeline."""
         if self._usage is not None:
-            self.usage = self._usage.usage()
+            self.usage = self._usage.usage().since(result.counted_from_s)
         if self._timeline is not None:
             self._timeline.close({"policy": self.policy, **(about or {})}, changes, result.node_states)
             if self._timeline.ended_s is not None:

@@ -103,7 +103,15 @@ def simulate_log(
 
         usage = {name: watch.usage for name, watch in watches.items() if watch.usage is not None}
         waits = {name: watch.mean_waits_s for name, watch in watches.items() if watch.mean_waits_s}
-        draw_figures(results, out_dir, usage=usage, waits=waits, cluster=scenario.cluster, changes=changes)
+        draw_figures(
+            results,
+            out_dir,
+            usage=usage,
+            waits=waits,
+            cluster=scenario.cluster,
+            changes=changes,
+            from_s=scenario.counted_from_s or 0.0,
+        )
     return SimulationReport(
         tuple({**result.summary, **watches[name].facts()} for name, result in results.items()),
         tuple(remarks),

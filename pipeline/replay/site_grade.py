@@ -1,6 +1,6 @@
 """How far a replay of a site's order is like its log: of a cluster in the lake, or of a log file."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -14,14 +14,13 @@ from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.wait_grade import grade_of_replay
+from pipeline.replay.warm_up import WARM_UP_DAYS
 from simulator.cluster_sizes import changing_cluster, with_room_for
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.site_order import site_order
 from simulator.wait_fidelity.grade import WaitGrade, not_graded
 from simulator.workload import Workload
-
-WARM_UP_DAYS = 2.0  # as the gate's
 
 
 def grade_cluster(
@@ -35,16 +34,14 @@ def grade_cluster(
 ) -> WaitGrade:
     """Grade the days of a cluster in the lake: its jobs submitted in [start, end).
 
-    Two days of jobs before them fill the cluster and are not counted. `declared`: what its site says, by
+    The jobs before them fill the cluster (`pipeline.replay.warm_up`). `declared`: what its site says, by
     default what the lake keeps. Raises NotFoundError where the lake has no nodes of the cluster,
     BadInputError where it has no such jobs.
     """
-    begins = None if start is None else _aware(start) - timedelta(days=WARM_UP_DAYS)
-    jobs = read_lake_jobs(lake_uri, cluster, begins, end)
-    sizes = lake_sizes(lake_uri, cluster, jobs["submit_time"].min().to_pydatetime(), ZoneInfo("UTC"))
-    counted = None if start is None else (jobs["submit_time"] >= _aware(start)).to_numpy(dtype=bool)
+    warm = read_lake_jobs(lake_uri, cluster, start, end, warm_up_days=WARM_UP_DAYS)
+    sizes = lake_sizes(lake_uri, cluster, warm.since, ZoneInfo("UTC"))
     site = stored_site(lake_uri, cluster) if declared is None else declared
-    return grade_jobs(jobs, sizes, site, counted=counted, progress=progress)
+    return grade_jobs(warm.jobs, sizes, site, counted=warm.counted, earlier=warm.earlier, progress=progress)
 
 
 def grade_log(
@@ -52,10 +49,9 @@ def grade_log(
 ) -> WaitGrade:
     """Grade a log file. Raises BadInputError for an input that cannot be used."""
     frame, _ = log.read(progress)
-    jobs = log.part(frame)
-    earlier = frame[frame["submit_time"] < jobs["submit_time"].min()]
+    warm, sizes = log.part(frame), size.read(log.zone)
     return grade_jobs(
-        jobs.reset_index(drop=True), size.read(log.zone), declared, earlier=earlier, progress=progress
+        warm.jobs, sizes, declared, counted=warm.counted, earlier=warm.earlier, progress=progress
     )
 
 
@@ -90,7 +86,3 @@ def grade_jobs(
     result = simulate(scenario, order.policy, settings=order.settings, progress=progress)
     rows = np.arange(len(workload)) if workload.rows is None else workload.rows
     return grade_of_replay(jobs, scenario, order, result, earlier=earlier, counted=counts[rows])
-
-
-def _aware(instant: datetime) -> datetime:
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

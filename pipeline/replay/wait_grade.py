@@ -42,7 +42,8 @@ def grade_of_replay(
         withdrawn=withdrawn,
         believes_limits=order.believes_limits,
     )
-    starts_s = result.jobs["first_start_time_s"].to_numpy(dtype=np.float64)
+    starts_s = np.full(len(workload), np.nan)  # those of the warm-up are not told, and do not count
+    starts_s[result.warm_up_jobs :] = result.jobs["first_start_time_s"]
     return grade_waits(
         logged_jobs(frame, workload), starts_s, site, counted=chosen, not_modelled=order.not_modelled
     )

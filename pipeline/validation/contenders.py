@@ -122,7 +122,10 @@ def user_estimates_s(inputs: ReplayInputs) -> Floats:
     ended = pd.to_datetime(known_from_s(inputs.earlier), unit="s", utc=True)
     estimates = np.empty(len(inputs.replayed))
     estimates[rows] = user_history_estimates(
-        workload, history=inputs.earlier.assign(end_time=ended), ends_s=ends_s[rows]
+        workload,
+        history=inputs.earlier.assign(end_time=ended),
+        history_until=inputs.window.start,
+        ends_s=ends_s[rows],
     )
     return estimates
 

@@ -1,7 +1,7 @@
 """What the lake holds of a cluster until a held-out window ends, each table read once."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pandas as pd
@@ -13,6 +13,7 @@ from foundation.errors import BadInputError, NotFoundError
 from lucid_models.known_profiles import with_known_profiles
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import lake_sizes
+from pipeline.replay.warm_up import time_text
 from pipeline.training.windows import busy_days, submission_span
 from pipeline.validation.forecast_beliefs import read_window_throughput
 from profiler_jobs.profile_table import ProfileSet
@@ -115,8 +116,3 @@ def _sizes(lake: Lake, cluster: str, at: datetime) -> pd.DataFrame:
             f"The size of cluster {cluster!r} is not in the lake {lake.uri}: nothing can be replayed.",
             remedy="Give a CSV of virtual_cluster,nodes: `lucid ingest ... --nodes FILE`.",
         ) from error
-
-
-def time_text(instant: datetime) -> str:
-    """Return an instant as people read it."""
-    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cluster_logs.metrics.job_metrics import PROFILE, RUNNING
 from foundation.errors import BadInputError, check_names
 from lucid_models.known_profiles import LOG, profiles_known_at, with_own_metrics
-from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, time_text
+from pipeline.replay.warm_up import time_text, warm_jobs
+from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow
 from profiler_jobs.profile_table import ProfileSet
 from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
 from simulator.colocation import MeasuredPairs
@@ -26,7 +27,7 @@ JobTypes = Literal["drawn", "log"]
 
 @dataclass(frozen=True)
 class ReplayInputs:
-    """`replayed` holds the GPU jobs of warm-up and window by submission, `earlier` those before them.
+    """`replayed` holds the GPU jobs of warm-up and window, `earlier` those before them.
 
     `scenario` has the replayed jobs as the log and the measurements say they are: nothing is predicted yet.
     `order` is what the site follows today.
@@ -55,8 +56,10 @@ class ReplayInputs:
 
     @property
     def origin(self) -> pd.Timestamp:
-        """Second 0 of the replay's clock: the first replayed submission."""
-        return pd.Timestamp(self.replayed["submit_time"].iloc[0])
+        """Second 0 of the replay's clock: the first replayed job comes."""
+        origin = self.scenario.workload.origin
+        assert origin is not None  # noqa: S101 - some job is replayed
+        return origin
 
     @property
     def start_s(self) -> float:
@@ -78,10 +81,9 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
     """Make what is replayed of what the lake holds. Raises BadInputError when nothing is left to judge."""
     check_names("way to find job types", [job_types], get_args(JobTypes))
     window, jobs = data.window, data.jobs
-    submit = pd.to_datetime(jobs["submit_time"], utc=True)
-    replayed = jobs[(submit >= window.warm_up_start) & (jobs["gpus"] >= 1)].reset_index(drop=True)
-    in_window = (pd.to_datetime(replayed["submit_time"], utc=True) >= window.start).to_numpy(dtype=bool)
-    remarks: list[str] = []
+    warm = warm_jobs(jobs[jobs["gpus"] >= 1], window.start, window.end, warm_up_from=window.warm_up_start)
+    replayed, in_window = warm.jobs, warm.counted
+    remarks = [] if warm.remark is None else [warm.remark]
     replayed, in_window = _that_fit(replayed, in_window, data.sizes, remarks)
     workload, of_limits = with_limits_for_all(Workload.from_jobs(replayed))
     remarks += of_limits
@@ -100,14 +102,6 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
             f"The virtual clusters change their size {len(changes):,} times, at midnight UTC of the days in "
             "the lake. Each keeps room for its largest job: none is left waiting for ever."
         )
-    warm_up = int((~in_window).sum())
-    if warm_up:
-        remarks.append(
-            f"{warm_up:,} jobs submitted from {time_text(window.warm_up_start)} on fill the cluster before "
-            "the window; they are not counted. Jobs submitted before that are taken to have ended."
-        )
-    else:
-        remarks.append("The log has no job before the window: the cluster starts empty.")
     if not (in_window & ~withdrawn).any():
         raise BadInputError(
             f"No job of {data.cluster!r} that can be replayed was submitted from {time_text(window.start)} "
@@ -121,12 +115,12 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
         cluster,
         colocation=MeasuredPairs(data.measured.pairs),
         changes=changes,
+        counted_from_s=None if in_window.all() else (pd.Timestamp(window.start) - origin).total_seconds(),
     )
-    earlier = jobs[submit < window.warm_up_start].reset_index(drop=True)
     order = site_order(workload, data.site)
     return ReplayInputs(
         window,
-        earlier,
+        warm.earlier,
         replayed,
         in_window,
         withdrawn,

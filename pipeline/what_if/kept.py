@@ -36,9 +36,6 @@ from pipeline.what_if.figures import (
 
 REPORT_FILE = "what_if.json"
 MOST_KEPT = 100
-EMPTY_AT_FIRST = (
-    "The cluster is empty when the first of these jobs is submitted; jobs from before that are left out."
-)
 _MODE = 0o644  # the API server may be another user
 
 
@@ -133,6 +130,10 @@ def _document(plan: SweepPlan, asked: AskedWhatIf, folder: Path) -> dict[str, An
         moment for table in tables.values() for moment in (table[SUBMIT_TIME].min(), table[SUBMIT_TIME].max())
     ]
     ends_s = [float(table["end_time_s"].max()) for table in tables.values() if len(table)]
+    # The clock's second 0 is the first replayed job's; the warm-up, if any, is not shown.
+    begins_s = [
+        float((record.get("figures") or {}).get("counted_from_s", 0.0)) for record in records.values()
+    ]
     by_name = {names[number]: table for number, table in tables.items()}
     return dict(
         to_jsonable(
@@ -142,11 +143,12 @@ def _document(plan: SweepPlan, asked: AskedWhatIf, folder: Path) -> dict[str, An
                 "sweep_uri": plan.uri,
                 "first_submission": min(span, default=None),
                 "last_submission": max(span, default=None),
+                "from_s": max(begins_s, default=0.0),
                 "until_s": max(ends_s, default=0.0),
                 "reference": None if reference is None else names[reference],
                 "variants": variants,
                 "virtual_clusters": virtual_cluster_figures(by_name) if by_name else [],
-                "remarks": [*plan.remarks, EMPTY_AT_FIRST],
+                "remarks": list(plan.remarks),
             }
         )
     )

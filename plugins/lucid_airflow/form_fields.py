@@ -219,6 +219,16 @@ def days_of_log() -> dict[str, Param]:
     }
 
 
+def cold_start() -> dict[str, Param]:
+    """Whether a replay of days begins with an empty cluster."""
+    return {
+        "cold": switch(
+            "Start with an empty cluster",
+            "Off: the jobs from before these days fill the cluster and are not counted.",
+        )
+    }
+
+
 def time_zone(description: str) -> Param:
     """The clock of times that name none; may be left empty."""
     return text("Time zone", description, TIME_ZONE, examples=TIME_ZONES)

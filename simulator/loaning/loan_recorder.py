@@ -58,7 +58,8 @@ class LoanRecorder(Recorder):
         judged_until_s: float,
         totals: LoanTotals | None = None,
     ) -> None:
-        """`judged_until_s` is the last submission; one that is not later than `begun_s` bounds nothing.
+        """What comes before `begun_s` is not counted. `judged_until_s` is the last submission; one that is
+        not later than `begun_s` bounds nothing.
 
         `totals` are those of the simulation that this one goes on from.
         """
@@ -66,7 +67,7 @@ class LoanRecorder(Recorder):
         self._pools = [pool for name, pool in pools.items() if name != service.name]
         self._size = pools[service.name].free.gpus_per_node
         self._until_s = judged_until_s if judged_until_s > begun_s else inf
-        self._now_s = begun_s
+        self._now_s = self._begun_s = begun_s
         self._totals = LoanTotals() if totals is None else totals.copy()
         self._guests = {pool: pool.lent_by(service.name) for pool in self._pools}
         self._own_gpus = self._loaned_gpus = 0  # in use now
@@ -92,7 +93,7 @@ class LoanRecorder(Recorder):
             return
         if self._use(pool, job.placement or (), 0 if job.partner is not None else 1):
             self._totals.jobs_on_loan.add(job.index)
-        if job.flexible:
+        if job.flexible and now_s >= self._begun_s:
             self._totals.scaling_operations += 1
 
     def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
@@ -100,7 +101,7 @@ class LoanRecorder(Recorder):
         self._use(pool, before, -1)
         if self._use(pool, job.placement or (), 1):
             self._totals.jobs_on_loan.add(job.index)
-        if sum(gpus for _, gpus in before) != job.held_gpus:
+        if sum(gpus for _, gpus in before) != job.held_gpus and now_s >= self._begun_s:
             self._totals.scaling_operations += 1
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
@@ -132,6 +133,9 @@ class LoanRecorder(Recorder):
             return
         totals = self._totals
         on_loan = sum(map(len, self._guests.values()))
+        if now_s < self._begun_s:
+            totals.loans[-1] = (self._begun_s, on_loan)
+            return
         if on_loan != totals.loans[-1][1]:
             totals.loans.append((now_s, on_loan))
         servers = sum(map(len, taken_back.values()))
@@ -188,7 +192,7 @@ class LoanRecorder(Recorder):
             "servers_reclaimed": totals.servers_reclaimed,
             "collateral_damage_pct": _pct(totals.collateral_gpus, totals.servers_reclaimed * self._size),
             "scaling_operations": totals.scaling_operations,
-            "jobs_on_loan": len(totals.jobs_on_loan),
+            "jobs_on_loan": sum(job.index in totals.jobs_on_loan for job in jobs),
         }
 
     def with_lent(self, own_gpus: Callable[[float], float]) -> Callable[[float], float]:
@@ -244,7 +248,7 @@ def loan_recorder_of(
     return LoanRecorder(
         scenario.inference,
         pools,
-        begun_s=now_s,
+        begun_s=max(now_s, scenario.counted_from_s or now_s),
         judged_until_s=jobs[-1].submit_time_s if jobs else now_s,
         totals=None if scenario.initial is None else scenario.initial.loans,
     )

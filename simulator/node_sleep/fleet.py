@@ -66,6 +66,7 @@ class SleepingFleet(Recorder):
         agenda: Agenda,
         now_s: float,
         memory: FleetMemory,
+        counted_from_s: float = 0.0,
     ) -> None:
         """Every virtual cluster has its nodes; `begin` when the agenda has all that is foreseen."""
         self._sleep = sleep
@@ -80,6 +81,8 @@ class SleepingFleet(Recorder):
         self._check: SleepCheck | None = None  # that is due at this moment
         self._touched: dict[VirtualClusterNodes, None] = {}
         self.history = PowerHistory(now_s, memory.totals)
+        self._counted_from_s = counted_from_s
+        self._warming_up = counted_from_s > now_s
 
     def begin(self) -> None:
         """Foresee the first check, and the boots of nodes whose end is not foreseen."""
@@ -100,7 +103,12 @@ class SleepingFleet(Recorder):
         """Return what another fleet goes on with."""
         self.history.pass_time(self._now_s)
         quiet_until_s = getattr(self._control, "quiet_until_s", float("-inf"))
-        return replace(self._memory.copy(), busy=self._bins.values.copy(), quiet_until_s=quiet_until_s)
+        return replace(
+            self._memory.copy(),
+            totals=self.history.totals.copy(),
+            busy=self._bins.values.copy(),
+            quiet_until_s=quiet_until_s,
+        )
 
     # -- what the simulation tells ---------------------------------------------------------------------------
 
@@ -173,6 +181,9 @@ class SleepingFleet(Recorder):
         check.
         """
         self._now_s = now_s
+        if self._warming_up and now_s >= self._counted_from_s:
+            self._warming_up = False
+            self.history.count_from(self._counted_from_s)
         if more_jobs:
             self._memory.judged = None
         elif self._memory.judged is None:
@@ -283,16 +294,17 @@ class SleepingFleet(Recorder):
         return self.history.states()
 
     def summary(self) -> dict[str, Any]:
-        """Return figures of the time in which jobs were submitted, from second 0 on.
+        """Return figures of the time in which jobs were submitted, from second 0 or the end of warm-up on.
 
         What follows the last submission is no cluster's life: it would count as sleep. If all jobs came at
         second 0, it is all the time until now.
         """
         memory = self._memory
-        if memory.judged is not None and memory.judged_until_s > 0:
-            return power_figures(memory.judged, memory.judged_until_s)
+        from_s = self._counted_from_s
+        if memory.judged is not None and memory.judged_until_s > from_s:
+            return power_figures(memory.judged, memory.judged_until_s - from_s)
         self.history.pass_time(self._now_s)
-        return power_figures(self.history.totals, self._now_s)
+        return power_figures(self.history.totals, self._now_s - from_s)
 
 
 class _Bins:
@@ -351,4 +363,4 @@ def fleet_of(
     if memory is None:
         memory = FleetMemory(0.0 if origin is None else origin.timestamp())
     now_s = 0.0 if initial is None else initial.at_s
-    return SleepingFleet(scenario.node_sleep, clusters, agenda, now_s, memory)
+    return SleepingFleet(scenario.node_sleep, clusters, agenda, now_s, memory, scenario.counted_from_s or 0.0)

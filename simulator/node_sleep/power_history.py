@@ -32,7 +32,7 @@ class NodeStates:
 
 @dataclass
 class PowerTotals:
-    """Node-seconds of each state, and boots, from second 0 on."""
+    """Node-seconds of each state, and boots, from second 0 on, or since warm-up was over."""
 
     total_node_s: float = 0.0
     asleep_node_s: float = 0.0
@@ -80,32 +80,38 @@ class PowerHistory:
         self._now = values
         self._log.note(now_s, values)
 
+    def count_from(self, at_s: float) -> None:
+        """Forget what was added up and written down until then; the nodes are as they are."""
+        self.totals, self._since_s = PowerTotals(), at_s
+        self._log = StepLog(len(self._now))
+        self._log.note(at_s, self._now)
+
     def states(self) -> NodeStates:
         """Return what has been written down."""
         return NodeStates(*self._log.steps())
 
 
-def power_figures(totals: PowerTotals, until_s: float) -> dict[str, float]:
-    """Return means over time from second 0 until `until_s`, and counts, for a summary.
+def power_figures(totals: PowerTotals, counted_s: float) -> dict[str, float]:
+    """Return means over the time of the totals, of `counted_s` seconds, and counts, for a summary.
 
     Node utilisation is busy over all nodes, and over those that do not sleep (Helios, table 5): a node that
     boots is one, and draws as much as an idle one.
     """
-    until_s = max(until_s, 1.0)
-    asleep_mean = totals.asleep_node_s / until_s
+    counted_s = max(counted_s, 1.0)
+    asleep_mean = totals.asleep_node_s / counted_s
     on_node_s = totals.total_node_s - totals.asleep_node_s
     return {
         "nodes_asleep_mean": asleep_mean,
-        "nodes_booting_mean": totals.booting_node_s / until_s,
+        "nodes_booting_mean": totals.booting_node_s / counted_s,
         "wake_ups": totals.wake_ups,
-        "wake_ups_per_day": totals.wake_ups / until_s * DAY_S,
+        "wake_ups_per_day": totals.wake_ups / counted_s * DAY_S,
         "nodes_per_wake_up": totals.woken_nodes / totals.wake_ups if totals.wake_ups else 0.0,
         "boots_failed": totals.boots_failed,
         "node_minutes_short": totals.short_node_s / MINUTE_S,
         "jobs_that_waited_for_boots": len(totals.waiting_jobs),
         "node_utilisation_pct": _percent(totals.busy_node_s, totals.total_node_s),
         "node_utilisation_awake_pct": _percent(totals.busy_node_s, on_node_s),
-        "kwh_saved": energy_saved(asleep_mean, until_s / DAY_S, EnergySettings()).kwh,
+        "kwh_saved": energy_saved(asleep_mean, counted_s / DAY_S, EnergySettings()).kwh,
     }
 
 

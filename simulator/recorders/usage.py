@@ -24,6 +24,14 @@ class Usage:
     waiting_jobs: NDArray[np.float64]
     waiting_gpus: NDArray[np.float64]
 
+    def since(self, from_s: float | None) -> "Usage":
+        """Return the steps from a moment on (s; None: all), of which the first is what held then."""
+        if from_s is None or not len(self.at_s):
+            return self
+        first = max(0, int(np.searchsorted(self.at_s, from_s, side="right")) - 1)
+        at_s, *values = (steps[first:] for steps in vars(self).values())
+        return Usage(np.maximum(at_s, from_s), *values)
+
 
 def binned(
     at_s: NDArray[np.float64], values: NDArray[np.float64], edges_s: NDArray[np.float64]

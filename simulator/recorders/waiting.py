@@ -176,7 +176,8 @@ class WaitRecorder(Recorder):
         `released_by`, the job whose end (`released_reason`: why it ended) let it start after its last wait.
         """
         jobs = result.jobs
-        records = [self._records.get(index) or WaitRecord() for index in range(len(jobs))]
+        first = result.warm_up_jobs
+        records = [self._records.get(first + row) or WaitRecord() for row in range(len(jobs))]
         causes = np.array([record.causes for record in records], dtype=np.float64).reshape(
             len(jobs), len(WaitCause)
         )

@@ -25,8 +25,10 @@ from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.log_scenario import read_measurements
+from pipeline.replay.warm_up import WARM_UP_DAYS
 from pipeline.search.experiment_store.documents import digest, read_json, write_json
 from pipeline.validation.replay_inputs import JobTypes
+from simulator.job_columns import ARRIVAL
 from simulator.rule_sets import load_rules
 
 INPUTS_FILE = "inputs.json"
@@ -50,6 +52,7 @@ JOB_COLUMNS = (
     "gpu_util_pct",
     "gpu_mem_util_pct",
     "gpu_mem_mib",
+    ARRIVAL,
 )
 EVENTS = ("cpu_cores_per_node", "failure_mtbf_hours", "failure_repair_hours")  # of ClusterEvents
 SIZE_COLUMNS = ("virtual_cluster", "from_time", "nodes", "gpus_per_node", "node", "partitions")
@@ -68,6 +71,7 @@ class SweepInputs:
       both tables.
     - `events`: the cluster's cores and failures (the fields named in `EVENTS`); failures are drawn with the
       run's seed.
+    - `counted_from`: jobs submitted earlier fill the cluster and are not counted; None: all are counted.
     - `remarks`: what the log did not say, for people.
     """
 
@@ -79,6 +83,7 @@ class SweepInputs:
     pairs: pd.DataFrame | None = None
     events: ClusterEvents = field(default_factory=ClusterEvents)
     packing_model: Mapping[str, Any] | None = None
+    counted_from: datetime | None = None
     remarks: tuple[str, ...] = ()
     sha256: str = field(default="", compare=False)
 
@@ -106,11 +111,13 @@ class SweepInputs:
     def choices(self) -> dict[str, Any]:
         """Return what is not a table and changes results, by name."""
         packing = {} if self.packing_model is None else {"packing_model": dict(self.packing_model)}
+        counted = {} if self.counted_from is None else {"counted_from": self.counted_from.isoformat()}
         return {
             "rules": self.rules,
             "job_types": self.job_types,
             **{name: getattr(self.events, name) for name in EVENTS},
             **packing,
+            **counted,
         }
 
     def _digest(self) -> str:
@@ -136,14 +143,17 @@ def read_log(
     sizes = size.read(log.zone)
     frame, remarks = log.read(progress)
     solo, pairs = (None, None) if measured is None else read_measurements(*measured, load_rules(rules))
+    warm = log.part(frame)
+    remarks += [] if warm.remark is None else [warm.remark]
     return SweepInputs(
-        jobs=_columns(log.part(frame), JOB_COLUMNS),
+        jobs=_columns(warm.jobs, JOB_COLUMNS),
         sizes=_columns(sizes, SIZE_COLUMNS),
         rules=rules,
         job_types=job_types,
         solo=solo,
         pairs=pairs,
         events=events,
+        counted_from=warm.counted_from,
         remarks=tuple(remarks),
     )
 
@@ -157,15 +167,18 @@ def read_lake(
     events: ClusterEvents,
     rules: str = "default",
     job_types: JobTypes = "drawn",
+    warm_up_days: float = WARM_UP_DAYS,
 ) -> SweepInputs:
     """Read a cluster's jobs submitted in [start, end), its nodes and its profiles from the lake.
+
+    The jobs of `warm_up_days` before them fill the cluster; 0: it starts empty.
 
     Without stored profiles the zoo is measured on the simulated GPU, and a remark says so. Raises
     NotFoundError when the lake has no jobs or no nodes of the cluster.
     """
-    jobs = read_lake_jobs(lake_uri, cluster, start, end)
-    jobs = with_own_metrics(jobs, Lake(lake_uri).read_job_metrics(cluster))
-    sizes = lake_sizes(lake_uri, cluster, jobs["submit_time"].min().to_pydatetime(), ZoneInfo("UTC"))
+    warm = read_lake_jobs(lake_uri, cluster, start, end, warm_up_days=warm_up_days)
+    jobs = with_own_metrics(warm.jobs, Lake(lake_uri).read_job_metrics(cluster))
+    sizes = lake_sizes(lake_uri, cluster, warm.since, ZoneInfo("UTC"))
     profiles, remarks = measured_or_simulated(lake_uri, cluster)
     return SweepInputs(
         jobs=_columns(jobs, JOB_COLUMNS),
@@ -175,7 +188,8 @@ def read_lake(
         solo=profiles.solo,
         pairs=profiles.pairs,
         events=events,
-        remarks=tuple(remarks),
+        counted_from=warm.counted_from,
+        remarks=(*remarks, *([] if warm.remark is None else [warm.remark])),
     )
 
 
@@ -215,4 +229,9 @@ def load_inputs(uri: str) -> SweepInputs:
         with fs.open_input_file(f"{folder}/{name}.parquet") as source:
             frames[name] = pq.read_table(source).to_pandas()
     events = ClusterEvents(**{name: document.pop(name) for name in EVENTS})
-    return SweepInputs(**frames, **{**document, "events": events, "remarks": tuple(document["remarks"])})
+    since = document.pop("counted_from", None)
+    return SweepInputs(
+        **frames,
+        **{**document, "events": events, "remarks": tuple(document["remarks"])},
+        counted_from=None if since is None else datetime.fromisoformat(since),
+    )

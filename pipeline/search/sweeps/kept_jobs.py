@@ -1,6 +1,6 @@
 """What is kept of every job of a run of a sweep: why it waited, and how busy each virtual cluster was.
 
-URI/ID-waits.parquet   a row a job, in the workload's order
+URI/ID-waits.parquet   a row a job that counts, in the workload's order
 URI/ID-usage.parquet   a row a change: virtual_cluster, at_s, gpus_in_use, waiting_jobs, waiting_gpus
 """
 
@@ -17,6 +17,7 @@ from simulator.recorders.recorder_group import RecorderGroup
 from simulator.recorders.usage import Usage, UsageRecorder
 from simulator.recorders.waiting import WaitRecorder
 from simulator.result import SimulationResult
+from simulator.scenario import Scenario
 from simulator.snapshot import NodePool
 from simulator.workload import Workload
 
@@ -77,15 +78,19 @@ class JobKeeper:
         self._waits, self._usage = WaitRecorder(), UsageOfVirtualClusters()
         self.recorder: Recorder = RecorderGroup((self._waits, self._usage))
 
-    def write(self, result: SimulationResult, workload: Workload, uri: str) -> None:
+    def write(self, result: SimulationResult, scenario: Scenario, uri: str) -> None:
         """Write both tables, whose names begin with `uri`."""
+        workload = scenario.workload
         rows = np.arange(len(workload)) if workload.rows is None else workload.rows
         waits = self._waits.table(result).assign(
             **{name: result.jobs[name] for name in RESULT_COLUMNS},
-            **{ROW: rows, SUBMIT_TIME: _instants(workload, result.jobs["submit_time_s"])},
+            **{
+                ROW: rows[result.warm_up_jobs :],
+                SUBMIT_TIME: _instants(workload, result.jobs["submit_time_s"]),
+            },
         )
         usage = [
-            pd.DataFrame({"virtual_cluster": name, **vars(steps)})
+            pd.DataFrame({"virtual_cluster": name, **vars(steps.since(scenario.counted_from_s))})
             for name, steps in self._usage.usage().items()
         ]
         # Waits last: a run that has them has both.

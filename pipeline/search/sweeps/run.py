@@ -98,7 +98,7 @@ class RunReplayer:
             progress=progress,
         )
         if keeper is not None and kept_uri is not None:
-            keeper.write(result, scenario.workload, f"{kept_uri}/{run_id(run, self.inputs.sha256)}")
+            keeper.write(result, scenario, f"{kept_uri}/{run_id(run, self.inputs.sha256)}")
         return {"total_gpus": scenario.cluster.total_gpus, **result.summary}
 
     def scenario(self, run: SweepRun) -> Scenario:
@@ -109,7 +109,9 @@ class RunReplayer:
         sizes = scaled_sizes(sizes, run.node_scale, one_pool=inputs.one_pool)
         cluster, changes = inputs.events.cluster(sizes, workload, origin, ZoneInfo("UTC"), run.seed)
         workload = workload.that_fit(cluster, changes)
-        if not len(workload):
+        since = inputs.counted_from
+        counted_from_s = None if since is None else (pd.Timestamp(since) - origin).total_seconds()
+        if not any(job.submit_time_s >= (counted_from_s or 0.0) for job in workload.jobs):
             skipped = ", ".join(f"{count:,} {rule}" for rule, count in workload.skipped.items() if count)
             raise BadInputError(
                 f"No job can be replayed: {skipped}.",
@@ -125,6 +127,7 @@ class RunReplayer:
             changes=changes,
             node_sleep=sleep,
             believed_pairs=None if inputs.packing_model is None else believed_pairs(self._packing_model()),
+            counted_from_s=counted_from_s,
         )
 
     def workload(self, run: SweepRun) -> Workload:

@@ -24,7 +24,7 @@ from simulator.rules import DEFAULT, Rules
 
 # Part of every run's identity. Raise it when the same run gives other figures than before (a change of the
 # engine, of a policy or of a metric): stored results are then computed again.
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 
 ADDED_NODES = "added_nodes"  # the column of runs with more or fewer nodes
 NODE_SLEEP = "node_sleep"  # begins the columns of settings of nodes that sleep

@@ -32,6 +32,7 @@ from pipeline import settings as places
 from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import reference_measurements
+from pipeline.replay.warm_up import warm_up_days_of
 from pipeline.search.sweeps.added_nodes import MOST_NODES
 from pipeline.search.sweeps.inputs import EVENTS, SweepInputs, read_lake, read_log
 from pipeline.search.sweeps.release_models import settings_of_live, with_live_beliefs
@@ -52,6 +53,9 @@ class SweepSpec:
     alone. `node_sleep` are values of settings of nodes that sleep, combined with all runs. `added_nodes` are
     nodes more or fewer by virtual cluster, beside the present ones; `*` is all of them in proportion. With
     `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
+
+    The jobs before `start` fill the cluster (`pipeline.replay.warm_up`), unless it is to start `cold`, or as
+    another simulator, whose `rules` say so.
 
     `live_release`: by the models of the release that is live, of the registry `tracking`. `keep_jobs`: each
     job's wait with its causes is kept of every run.
@@ -85,6 +89,7 @@ class SweepSpec:
     failure_mtbf_hours: float | None = None
     failure_repair_hours: float = DEFAULT_REPAIR_HOURS
     node_sleep: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    cold: bool = False
 
     @classmethod
     def from_toml(cls, path: Path) -> "SweepSpec":
@@ -180,7 +185,14 @@ class SweepSpec:
             )
             remarks = (remark,)
         inputs = read_log(
-            LogFile(self.jobs, self.format, read_time(self.start), read_time(self.end), self.time_zone),
+            LogFile(
+                self.jobs,
+                self.format,
+                read_time(self.start),
+                read_time(self.end),
+                self.time_zone,
+                warm_up_days_of(load_rules(self.rules), cold=self.cold),
+            ),
             ClusterSize(self.nodes, self.gpus, self.gpus_per_node),
             events=self._events(),
             rules=self.rules,
@@ -209,6 +221,7 @@ class SweepSpec:
             events=self._events(),
             rules=self.rules,
             job_types=self.job_types or "drawn",
+            warm_up_days=warm_up_days_of(load_rules(self.rules), cold=self.cold),
         )
         if not self.live_release:
             return inputs
@@ -319,6 +332,7 @@ _KEYS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "live_release": (_flag, "Write true or false."),
     "tracking": (_text, "Give MLflow's address."),
     "keep_jobs": (_flag, "Write true or false."),
+    "cold": (_flag, "Write true or false."),
     "seeds": (_list_of(int), "List whole numbers."),
     "node_scales": (_list_of(int | float), "List numbers above 0."),
     "estimate_noises": (_list_of(int | float), "List numbers of 0 or more."),

@@ -34,6 +34,7 @@ from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
+from pipeline.replay.warm_up import there_at
 from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.tuning.frozen_load import read_known_load_rows, store_load
 from pipeline.search.tuning.windows import TuningWindows
@@ -46,7 +47,7 @@ Floats = NDArray[np.float64]
 
 INPUTS_FILE, FORECAST_FILE = "inputs.json", "forecast.parquet"
 # Raise it when the same lake gives other inputs, or the same trial other figures.
-INPUTS_VERSION = 1
+INPUTS_VERSION = 2
 HISTORY_JOBS = 500_000  # as in training: older jobs add little
 
 
@@ -153,7 +154,8 @@ def freeze(
     estimates, estimate_remarks = _estimates_s(snapshot, windows, duration, progress)
     jobs = _with_running_jobs(snapshot).assign(estimated_duration_s=estimates)
     submit = pd.to_datetime(jobs["submit_time"], utc=True)
-    replayed = jobs[(submit >= windows.warm_up_start) & (jobs["gpus"] >= 1)]
+    in_windows = (submit >= windows.warm_up_start) | there_at(jobs, windows.warm_up_start)
+    replayed = jobs[in_windows & (jobs["gpus"] >= 1)]
     lake = Lake(folder_uri)
     lake.write_jobs(snapshot.cluster, replayed.drop(columns="cluster").reset_index(drop=True))
     lake.write_nodes(snapshot.cluster, snapshot.nodes)

@@ -42,7 +42,17 @@ def started(lucid, tmp_path):
     def run(*more: str):
         done = lucid(
             *("simulate", "--jobs", "log.csv", "--format", "helios", "--gpus", "8", "--time-zone", "UTC"),
-            *("--start", "2020-09-01 02:00", "--policy", "qssf", "--out", "out", "--no-plot", *more),
+            *(
+                "--start",
+                "2020-09-01 02:00",
+                "--cold",
+                "--policy",
+                "qssf",
+                "--out",
+                "out",
+                "--no-plot",
+                *more,
+            ),
         )
         if done.code:
             return done.err
