@@ -1,6 +1,6 @@
-"""Generated lists of docs/: modules by folder, the job table's columns, services, decisions by number.
+"""Generated lists of docs/: modules by folder, the job table's columns, a site's keys, services, decisions.
 
-    python -m experiments.docs_index    # docs/modules.md, docs/formats.md, docs/services.md, docs/decisions/
+    python -m experiments.docs_index    # docs/modules.md, formats.md, site_policy.md, services.md, decisions/
 
 Every sentence is the first of a docstring, or the title of a record.
 """
@@ -15,6 +15,9 @@ from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.job_table import NODES_SCHEMA, describe
 from cluster_logs.node_states import NODE_STATES_SCHEMA
+from cluster_logs.site.declared import Declared, hints_of, plain, table_of
+from cluster_logs.site.left_out import slurm_keys
+from cluster_logs.site.rules import Ignored, SiteRules
 from cluster_logs.slurm_words import EXPORT_COMMAND
 from experiments.pages import written
 from foundation.markdown import markdown_table
@@ -90,6 +93,20 @@ def lake_table(schema: pa.Schema) -> str:
     return markdown_table(("column", "type", "", "meaning"), rows, align_numbers=False)
 
 
+def site_table() -> str:
+    """Return the keys of a site.toml: Slurm's key, and what a replay leaves out of it."""
+    kinds: dict[str, type[Declared]] = {}
+    for name, hint in hints_of(SiteRules).items():
+        if (kind := table_of(hint)) is not None and kind is not Ignored:
+            kinds[f"[{name}]" if isinstance(plain(hint), type) else f"[[{name}]]"] = kind
+    rows = [
+        (f"`{table}` `{name}`", f"`{key.key}`", key.left_out or "replayed")
+        for table, kind in kinds.items()
+        for name, key in slurm_keys(kind).items()
+    ]
+    return markdown_table(("key", "Slurm's key", "in a replay"), rows, align_numbers=False)
+
+
 def decision_list() -> str:
     """Return the decision records, by number."""
     records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
@@ -127,6 +144,7 @@ def pages() -> dict[Path, str]:
             "node states": lake_table(NODE_STATES_SCHEMA),
             "inference load": lake_table(INFERENCE_LOAD_SCHEMA),
         },
+        docs / "site_policy.md": {"keys": site_table()},
         docs / "services.md": {"services": service_table()},
         docs / "decisions" / "README.md": {"decisions": decision_list()},
     }

@@ -183,7 +183,7 @@ class Account(Limits):
     max_submit_jobs: Annotated[int | None, SlurmKey("MaxSubmit", _TAKEN)] = None
     qos: Annotated[tuple[str, ...], SlurmKey("QOS")] = ()
     default_qos: Annotated[str, SlurmKey("Def QOS")] = ""
-    priority: Annotated[int, Between(0), SlurmKey("Priority")] = 0
+    priority: Annotated[int, Between(0), SlurmKey("Priority", _NO_FACTOR)] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +203,7 @@ class User(Limits):
     max_submit_jobs: Annotated[int | None, SlurmKey("MaxSubmit", _TAKEN)] = None
     qos: Annotated[tuple[str, ...], SlurmKey("QOS")] = ()
     default_qos: Annotated[str, SlurmKey("Def QOS")] = ""
-    priority: Annotated[int, Between(0), SlurmKey("Priority")] = 0
+    priority: Annotated[int, Between(0), SlurmKey("Priority", _NO_FACTOR)] = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,11 +269,11 @@ class NodeReservation(Declared):
     title = "Reservation"
 
     name: str
-    start: Annotated[datetime, SlurmKey("StartTime")]
-    end: Annotated[datetime, SlurmKey("EndTime")]
+    start: Annotated[datetime, SlurmKey("StartTime", _NOT_KEPT)]
+    end: Annotated[datetime, SlurmKey("EndTime", _NOT_KEPT)]
     nodes: Annotated[tuple[str, ...], SlurmKey("Nodes", _NOT_KEPT)] = ()
-    users: Annotated[tuple[str, ...], SlurmKey("Users")] = ()
-    accounts: Annotated[tuple[str, ...], SlurmKey("Accounts")] = ()
+    users: Annotated[tuple[str, ...], SlurmKey("Users", _NOT_KEPT)] = ()
+    accounts: Annotated[tuple[str, ...], SlurmKey("Accounts", _NOT_KEPT)] = ()
     flags: Annotated[tuple[str, ...], SlurmKey("Flags", _NOT_KEPT)] = ()
 
 

@@ -42,6 +42,8 @@ def test_a_line_a_key_names_the_tables_that_say_it() -> None:
         "OverSubscribe": "Partition b: exclusive",
         "Gres: type": "Nodes n1,n[3-4]: gpu:a100=4",
         "Features": "Nodes n1,n[3-4]: x,y",
+        "StartTime": "Reservation r: 2030-01-01 00:00:00+00:00",
+        "EndTime": "Reservation r: 2030-01-01 00:00:00+00:00",
         "Nodes": "Reservation r: n1",
     }
     assert all(each.effect for each in left_out(site))
