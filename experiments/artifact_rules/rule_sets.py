@@ -76,6 +76,7 @@ LUCID_SIMULATOR = Artifact(
                 "gpu_memory_mib": 24_576.0,
                 "partner_min_remaining_s": 0.0,
                 "priority_ratio_max": 2.0,
+                "overtaking_bound_s": 0.0,
             },
         },
     ),
@@ -131,7 +132,7 @@ HELIOS_SIMULATOR = Artifact(
         "helios-artifact",
         ends_on_s=1.0,
         policies={"qssf": FreshQueueQssf},
-        policy_settings={"srtf": _HELIOS_PREEMPTION},
+        policy_settings={"srtf": _HELIOS_PREEMPTION, "lucid": {"overtaking_bound_s": 0.0}},
     ),
     (
         FRESH_QUEUE_BY_GPUS,

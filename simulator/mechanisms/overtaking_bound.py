@@ -17,17 +17,34 @@ ran by then: its wait is at most the bound, the promises to jobs that were overd
 what runs on its nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from math import inf
 
+from foundation.checked_settings import CheckedSettings
 from simulator.actions import Start
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.backfill import Run, Runs, doubled
 from simulator.mechanisms.node_holds import MARGIN, expected_remaining_s
 from simulator.placement import FreeGpus, Placement
 from simulator.snapshot import NodePool
+
+# For how long a job may be overtaken where nobody has seen what the site's own order makes jobs wait (s).
+DEFAULT_BOUND_S = 43_200.0
+
+
+# Of a pool's nodes, at most, are promised to more than one job.
+PROMISED_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class OvertakingSettings(CheckedSettings):
+    """`overtaking_bound_s`: a job that has waited for so long has nodes promised, and is overtaken only where
+    that does not delay it; 0: it may be overtaken for ever.
+    """
+
+    overtaking_bound_s: float = DEFAULT_BOUND_S
 
 
 @dataclass(slots=True)
@@ -79,23 +96,35 @@ class Promise:
 
 @dataclass(slots=True)
 class OverdueFirst:
-    """What the bound demands of one decision; the policy plans all else on what is left of its plan."""
+    """What the bound demands of one decision. The policy plans all else on `plan`: on what is left."""
 
-    starts: list[Start]
-    promise: Promise | None = None
-    _withheld: dict[int, int] = field(default_factory=dict)  # promised node -> free GPUs that are kept back
+    plan: FreeGpus
+    starts: list[Start] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)  # on nodes of their own, the longest wait first
+    _kept_back: dict[int, int] = field(default_factory=dict)  # promised node -> free GPUs that others leave
 
     @property
     def until_s(self) -> Mapping[int, float]:
-        """The promised nodes, and when the promise is due."""
-        promise = self.promise
-        return {} if promise is None else {node: promise.at_s for node, _ in promise.placement}
+        """The promised nodes, and when they are due."""
+        return {node: promise.at_s for promise in self.promises for node, _ in promise.placement}
 
-    def withhold(self, plan: FreeGpus) -> None:
-        """Take out of the plan what the promise needs of the GPUs that are free."""
-        promise = self.promise
-        if promise is None:
-            return
+    @property
+    def keeps_back(self) -> bool:
+        """Whether GPUs are free that only jobs may use that are gone in time."""
+        return bool(self._kept_back)
+
+    def start(self, job: JobView) -> bool:
+        """Start an overdue job if it fits."""
+        placement = self.plan.place(job.gpus, job.nodes)
+        if placement is None:
+            return False
+        self.starts.append(Start(job, placement))
+        return True
+
+    def keep(self, promise: Promise) -> None:
+        """Take out of the plan what a promise needs of the GPUs that are free."""
+        plan = self.plan
+        self.promises.append(promise)
         leaving = dict.fromkeys((node for node, _ in promise.placement), 0)
         for job, run in promise.leaving.items():
             for node, gpus in run.placement if job.counts_for_pair else ():
@@ -105,100 +134,115 @@ class OverdueFirst:
             free = plan.on_node(node)
             spare = free + leaving[node] - needed
             if spare < free:
-                kept_back = free - max(0, spare)
-                plan.take(((node, kept_back),))
-                self._withheld[node] = kept_back
+                self._kept_back[node] = free - max(0, spare)
+                plan.take(((node, self._kept_back[node]),))
 
-    def place_beside(self, job: JobView, plan: FreeGpus, now_s: float) -> Placement | None:
-        """Place a job on what is kept back, too, if it is believed to be gone by the promised moment.
+    def place_beside(self, job: JobView, now_s: float) -> Placement | None:
+        """Place a job on what is kept back, too, where it is believed to be gone by the promised moment.
 
         Takes the GPUs from the plan; the job is one of those in the way from then on.
         """
-        promise = self.promise
-        if promise is None or job is promise.job or not self._withheld:
+        if not self._kept_back:
             return None
+        plan = self.plan
         end_s = now_s + MARGIN * job.estimate_s
-        if end_s > promise.at_s:
+        late = [promise for promise in self.promises if end_s <= promise.at_s and promise.job is not job]
+        offered = {
+            node: self._kept_back[node]
+            for promise in late
+            for node, _ in promise.placement
+            if node in self._kept_back
+        }
+        if job.gpus > plan.total + sum(offered.values()):
             return None
-        if job.gpus > plan.total + sum(self._withheld.values()):
-            return None
-        plan.give(tuple(self._withheld.items()))
+        plan.give(tuple(offered.items()))
         placement = plan.find(job.gpus, job.nodes)
-        if placement is None:
-            plan.take(tuple(self._withheld.items()))
-            return None
-        plan.take(placement)
-        promise.leaving[job] = Leaving(now_s, placement, end_s, began_before=False)
-        # It is one of those that leave: what others may use of these nodes stays the same.
-        taken = dict(placement)
-        kept_back = {node: gpus - taken.get(node, 0) for node, gpus in self._withheld.items()}
-        self._withheld = {node: gpus for node, gpus in kept_back.items() if gpus > 0}
-        plan.take(tuple(self._withheld.items()))
+        taken = dict(placement or ())
+        plan.take(placement or ())
+        for promise in late:
+            if any(node in taken for node, _ in promise.placement):
+                promise.leaving[job] = Leaving(now_s, placement or (), end_s, began_before=False)
+        for node, gpus in offered.items():
+            # The job is one of those that leave: what others may use of these nodes stays the same.
+            rest = max(0, gpus - taken.get(node, 0))
+            plan.take(((node, rest),) if rest else ())
+            if rest:
+                self._kept_back[node] = rest
+            else:
+                del self._kept_back[node]
         return placement
 
     def is_delayed_by(self, job: JobView, partner: JobView, now_s: float) -> bool:
-        """Whether a job that shares the GPUs of another could be in the way of the promise."""
-        promise = self.promise
-        if promise is None or partner not in promise.leaving:
-            return False
-        return now_s + MARGIN * job.estimate_s > promise.at_s
+        """Whether a job that shares the GPUs of another could be in the way of a promise."""
+        end_s = now_s + MARGIN * job.estimate_s
+        return any(end_s > promise.at_s and partner in promise.leaving for promise in self.promises)
 
 
 class OvertakingBound:
-    """Finds who is overdue in each pool, and keeps the promises. One job a pool has one at a time."""
+    """Finds who is overdue in each pool, and keeps the promises.
+
+    The longest wait always has one; those that are overdue behind it have one too as long as no more than
+    `PROMISED_SHARE` of the pool's nodes are promised.
+    """
 
     def __init__(self, bound_s: float) -> None:
         """`bound_s`: for how long a job may be overtaken (s); 0: for ever."""
         self.bound_s = bound_s or inf
-        self.promises: dict[str, Promise] = {}  # by pool
+        self.promises: dict[str, list[Promise]] = {}  # by pool, in the order in which they were made
 
-    def begin(self, pool: NodePool, plan: FreeGpus, now_s: float) -> OverdueFirst | None:
-        """Begin a decision in a pool: start whoever is overdue and fits, and keep the promise.
-
-        Takes what both need from the plan. None: nobody is overdue.
-        """
+    def overdue(self, pool: NodePool, now_s: float) -> JobView | None:
+        """Return the job that has waited longest in a pool, if that was too long."""
         if self.bound_s == inf:
             return None
         longest = pool.queue.longest_waiting()
-        if longest is None or now_s - longest.pending_since_s < self.bound_s:
-            if self.promises:
-                self.promises.pop(pool.name, None)
+        return None if longest is None or now_s - longest.pending_since_s < self.bound_s else longest
+
+    def begin(self, pool: NodePool, now_s: float) -> OverdueFirst | None:
+        """Begin a decision in a pool: start whoever is overdue and fits, and keep the promises.
+
+        None: nobody is overdue.
+        """
+        kept = self.promises.pop(pool.name, ()) if self.promises else ()
+        if self.overdue(pool, now_s) is None:
             return None
-        turn = OverdueFirst([])
-        promise = self.promises.pop(pool.name, None)
-        if promise is not None and waits(promise.job, pool):
-            if _start(promise.job, plan, turn):
-                promise = None
-            elif all(plan.is_present(node) for node, _ in promise.placement):
-                promise.follow(now_s)
-                turn.promise = self.promises[pool.name] = promise
-                turn.withhold(plan)
-                return turn
+        plan = pool.plan()
+        first = OverdueFirst(plan)
+        served = set()
+        for promise in kept:
+            if waits(promise.job, pool):
+                if first.start(promise.job):
+                    served.add(promise.job)
+                elif all(plan.is_present(node) for node, _ in promise.placement):
+                    promise.follow(now_s)
+                    first.keep(promise)
+                    served.add(promise.job)
+        self.promises[pool.name] = first.promises
+        most = PROMISED_SHARE * plan.nodes
         with closing(pool.queue.by_wait()) as longest_first:
             for job in longest_first:
-                if now_s - job.pending_since_s < self.bound_s:
+                promised = first.until_s
+                if now_s - job.pending_since_s < self.bound_s or (promised and len(promised) >= most):
                     break
-                if (turn.starts and job is turn.starts[0].job) or _start(job, plan, turn):
+                if job in served or first.start(job):
                     continue
-                promise = _promised(job, pool, plan, turn.starts, now_s)
-                if promise is not None:
-                    turn.promise = self.promises[pool.name] = promise
-                    turn.withhold(plan)
-                    break
-        return turn
+                made = _promised(job, pool, _without(plan, promised), first.starts, now_s)
+                if made is not None:
+                    if promised and len(promised) + len(made.placement) > most:
+                        break
+                    first.keep(made)
+        return first
+
+
+def _without(plan: FreeGpus, nodes: Collection[int]) -> FreeGpus:
+    others = plan.copy()
+    for node in nodes:
+        others.withdraw(node)
+    return others
 
 
 def waits(job: JobView, pool: NodePool) -> bool:
     """Whether a job waits in this pool."""
     return job.state is RunState.PENDING and job.pool == pool.name
-
-
-def _start(job: JobView, plan: FreeGpus, turn: OverdueFirst) -> bool:
-    placement = plan.place(job.gpus, job.nodes)
-    if placement is None:
-        return False
-    turn.starts.append(Start(job, placement))
-    return True
 
 
 def _promised(

@@ -27,7 +27,7 @@ from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import ColocationModel
 from simulator.job_view import JobView
 from simulator.mechanisms.node_holds import NodeHolds
-from simulator.mechanisms.overtaking_bound import OvertakingBound
+from simulator.mechanisms.overtaking_bound import OvertakingBound, OvertakingSettings
 from simulator.mechanisms.pair_gain import PairGain
 from simulator.mechanisms.partner_search import MeasuredTemplates, PartnerSearch, PartnerSettings
 from simulator.mechanisms.preemption import PREEMPTION_OVERHEAD_S
@@ -36,7 +36,7 @@ from simulator.snapshot import NodePool, Snapshot
 
 
 @dataclass(frozen=True)
-class ClaritySettings(PartnerSettings):
+class ClaritySettings(PartnerSettings, OvertakingSettings):
     """Settings of Clarity. Prices are job-seconds lost per GPU-second saved.
 
     - `price_short`: the price when a job finds no idle GPUs; 0: only what costs nothing is packed.
@@ -47,8 +47,6 @@ class ClaritySettings(PartnerSettings):
       they are gone before the next burst.
     - `lookahead`: how many waiting jobs of each size are considered for sharing, in the order of the queue.
     - `holds`: for how many waiting gangs nodes are held back, in the order of the queue.
-    - `overtaking_bound_s`: a job that has waited for so long has nodes promised, and is overtaken only where
-      that does not delay it (`simulator.mechanisms.overtaking_bound`); 0: for ever.
     - `preemption`: when jobs are in need and nothing else helps, two running jobs are moved onto the GPUs of
       one of them; the one that moves is checkpointed, which costs it 62 s.
     - `price_move`: the price for that; `move_remaining_min_s`: both are expected to run on for so long.
@@ -63,7 +61,6 @@ class ClaritySettings(PartnerSettings):
     idle_service_min_gpu_s: float = 28_800.0
     lookahead: int = 16
     holds: int = 1
-    overtaking_bound_s: float = 43_200.0
     preemption: bool = False
     price_move: float = 0.05
     move_remaining_min_s: float = 7_200.0
@@ -138,7 +135,8 @@ class Clarity(Policy):
         """Start or pack the waiting jobs, in their order; go on past those for which there is nothing."""
         settings = self.settings
         actions: list[Action] = []
-        plan = pool.plan()
+        turn = self.overtaking.begin(pool, now_s)
+        plan = pool.plan() if turn is None else turn.plan
         # What does not fit leaves no room for larger jobs, if these may use the same nodes.
         all_alike = plan.has_equal_nodes and not pool.masks
         size = plan.gpus_per_node
@@ -153,7 +151,6 @@ class Clarity(Policy):
             search = self._search[pool.name] = PartnerSearch(settings, self.pairs, self.measured)
         search.due_s = inf
         looked_around = is_short = False
-        turn = self.overtaking.begin(pool, plan, now_s)
         overdue: Collection[JobView] = ()
         if turn is not None:
             actions += turn.starts
@@ -168,7 +165,7 @@ class Clarity(Policy):
             placement = plan.find(gpus, job.nodes) if gpus < too_large else None
             if placement is None:
                 if turn is not None:
-                    beside = turn.place_beside(job, plan, now_s)
+                    beside = turn.place_beside(job, now_s)
                     if beside is not None:
                         search.started(job)
                         actions.append(Start(job, beside))

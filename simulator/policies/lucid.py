@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.actions import Action
+from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
+from simulator.mechanisms.overtaking_bound import OvertakingBound, OvertakingSettings, Promise
 from simulator.policy import Policy, RankByColumns, RunCosts
 from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.indolent_packing import IndolentPacking
@@ -22,8 +23,11 @@ from simulator.stages.strategy import SharingStrategy, StrategySettings
 
 
 @dataclass(frozen=True)
-class LucidSettings(StrategySettings, IndolentSettings, OrchestratorSettings, ProfilerSettings):
-    """All settings of Lucid: those of its profiler, orchestrator, binder and sharing strategy.
+class LucidSettings(
+    StrategySettings, IndolentSettings, OrchestratorSettings, ProfilerSettings, OvertakingSettings
+):
+    """All settings of Lucid: those of its profiler, orchestrator, binder and sharing strategy, and the bound
+    on overtaking, which the paper has not.
 
     `completion_s`: jobs hold their GPUs for so long after the end of their work.
     """
@@ -50,6 +54,8 @@ class Lucid(Policy):
             knows_run_times=self.settings.order == "service",
         )
         self.strategy = SharingStrategy(self.settings)
+        self.overtaking = OvertakingBound(self.settings.overtaking_bound_s)
+        self.overtaking_bound_s = self.overtaking.bound_s
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Set the profiler's nodes aside."""
@@ -65,14 +71,20 @@ class Lucid(Policy):
             settings["sharing"] = "none"
         return settings
 
-    def history(self) -> Mapping[str, PoolMemory]:
-        """Return which partners were refused, and when it will look again."""
-        return self.packing.memories
+    def history(self) -> tuple[Mapping[str, PoolMemory], Mapping[str, list[Promise]]]:
+        """Return which partners were refused, when it looks again, and what overdue jobs were promised."""
+        return self.packing.memories, self.overtaking.promises
 
-    def resume(self, pools: Mapping[str, NodePool], history: Mapping[str, PoolMemory] | None) -> None:
+    def resume(
+        self,
+        pools: Mapping[str, NodePool],
+        history: tuple[Mapping[str, PoolMemory], Mapping[str, list[Promise]]] | None,
+    ) -> None:
         """Know the pools from the first job on."""
         self.profiler.watch(pools)
-        self.packing.memories.update(history or {})
+        memories, promises = history or ({}, {})
+        self.packing.memories.update(memories)
+        self.overtaking.promises.update(promises)
 
     def pool_of(self, job: JobView) -> str:
         """Send jobs that are small enough to the profiler first."""
@@ -102,7 +114,11 @@ class Lucid(Policy):
                     actions += now
                     served[pool.name] = len(now)
         if profiler is not None:
-            actions += self.profiler.decide(profiler, snapshot, served)
+            for name in self.overtaking.promises:
+                served.setdefault(name, 0)  # its idle GPUs are for others than those that are profiled
+            actions += self.profiler.decide(
+                profiler, snapshot, served, self.overtaking.overdue(profiler, snapshot.now_s)
+            )
         return actions
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
@@ -124,5 +140,15 @@ class Lucid(Policy):
         evictions = self.packing.evictions(pool, now_s)
         if evictions:
             return evictions  # evicted jobs queue again, and this is asked once more
-        starts = self.orchestrator.start_what_fits(pool) if len(pool.queue) else []
-        return [*starts, *self.packing.pack(pool, capacity, now_s, starts, snapshot.believed_pairs)]
+        starts: list[Start] = []
+        overdue = None
+        if len(pool.queue):
+            overdue = self.overtaking.begin(pool, now_s)
+            if overdue is None:
+                starts = self.orchestrator.start_what_fits(pool)
+            else:
+                starts = self.orchestrator.start_around(pool, overdue, now_s)
+        return [
+            *starts,
+            *self.packing.pack(pool, capacity, now_s, starts, snapshot.believed_pairs, overdue),
+        ]

@@ -19,6 +19,7 @@ from math import inf
 from simulator.actions import Colocate, Preempt, Start
 from simulator.colocation import BelievedPairs
 from simulator.job_view import JobView, RunState
+from simulator.mechanisms.overtaking_bound import OverdueFirst
 from simulator.placement import Placement, lies_within
 from simulator.snapshot import NodePool
 from simulator.stages.indolent_settings import IndolentSettings
@@ -117,15 +118,20 @@ class IndolentPacking:
         now_s: float,
         starts: Collection[Start] = (),
         believed: BelievedPairs | None = None,
+        overdue: OverdueFirst | None = None,
     ) -> list[Colocate]:
         """Return pairs of waiting and running jobs; `starts` are the jobs that get GPUs of their own now.
 
         To be called after `evictions`, for each decision. `capacity` is G_SS; None: no jobs share.
-        `believed` are the predicted speeds that the packing rule "pairs" goes by.
+        `believed` are the predicted speeds that the packing rule "pairs" goes by. No pair may delay an
+        `overdue` job.
         """
         if self._by_pairs and (self._rule is None or self._rule.believed is not believed):
             self._rule = PairRule(self.settings, believed)
         memory = self._memory_of(pool)
+        if memory.overdue is not None and overdue is None:
+            memory.refresh()  # who was kept out of the way of an overdue job is tried again
+        memory.overdue = overdue
         new = self._take_newcomers(memory, starts)
         actions: list[Colocate] = []
         if capacity is None:
@@ -349,7 +355,7 @@ class IndolentPacking:
         self, memory: PoolMemory, equal: EqualDemand, job: JobView, capacity: int, now_s: float
     ) -> JobView | None:
         """Take the partner whose end is closest to the job's out of those that no rule forbids."""
-        settings, rule = self.settings, self._rule
+        settings, rule, overdue = self.settings, self._rule, memory.overdue
         limit_mib = settings.gpu_memory_mib - memory_mib(job)
         wanted_s = earliest_s = -inf
         needed_estimate_s = 0.0
@@ -388,6 +394,7 @@ class IndolentPacking:
                         and (job.nodes is None or lies_within(other.placement or (), job.nodes))
                         and (not needed_estimate_s or other.estimate_s >= needed_estimate_s)
                         and (rule is None or rule.allows(job, other, apathetic=capacity < DEFAULT_CAPACITY))
+                        and (overdue is None or not overdue.is_delayed_by(job, other, now_s))
                     ):
                         best, best_gap_s, best_entries = entry, gap_s, entries
                         break

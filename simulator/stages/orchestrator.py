@@ -10,6 +10,7 @@ import numpy as np
 from foundation.checked_settings import CheckedSettings
 from simulator.actions import Start
 from simulator.job_view import JobView
+from simulator.mechanisms.overtaking_bound import OverdueFirst
 from simulator.placement import FreeGpus
 from simulator.policy import RankByColumns
 from simulator.snapshot import NodePool
@@ -122,6 +123,33 @@ class ResourceOrchestrator:
                 heappop(heads)
             else:
                 heapreplace(heads, (following.queue_entry, jobs))
+        return actions
+
+    def start_around(self, pool: NodePool, overdue: OverdueFirst, now_s: float) -> list[Start]:
+        """Start queued jobs likewise where that does not delay an overdue one, after those that it starts."""
+        plan = overdue.plan
+        actions = list(overdue.starts)
+        served = {start.job for start in actions}
+        parts: list[tuple[Any, Any]] = []
+        for part in pool.queue.by_gpus().values():
+            jobs = (job for job in part if job not in served)
+            first = next(jobs, None)
+            if first is not None:
+                parts.append((first.queue_entry, jobs))
+        heapify(parts)
+        while parts and (plan.total or overdue.keeps_back):
+            entry, jobs = parts[0]
+            job = entry[2]
+            placement = plan.place(job.gpus, job.nodes) or overdue.place_beside(job, now_s)
+            following = None
+            if placement is not None:
+                actions.append(Start(job, placement))
+            if placement is not None or pool.masks:  # what does not fit for one may fit for another there
+                following = next(jobs, None)
+            if following is None:
+                heappop(parts)
+            else:
+                heapreplace(parts, (following.queue_entry, jobs))
         return actions
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import inf
 
 from simulator.job_view import JobView, RunState
+from simulator.mechanisms.overtaking_bound import OverdueFirst
 from simulator.snapshot import NodePool
 
 SCORES = 3  # Tiny, Medium, Jumbo
@@ -54,6 +55,7 @@ class PoolMemory:
         "looked_s",
         "newcomers",
         "offered",
+        "overdue",
         "pairs",
         "parted",
         "pool",
@@ -69,6 +71,7 @@ class PoolMemory:
         self.newcomers: list[JobView] = []  # to the queue
         self.pairs: dict[JobView, JobView] = {}  # later-placed -> earlier-placed
         self.offered: dict[JobView, float] = {}  # partners, now or soon -> the start of the run that is meant
+        self.overdue: OverdueFirst | None = None  # whom no pair may delay, at the last decision
         self.unmeasured: list[Entry] = []  # heap by the time from which on their metrics are known
         self.later_of: dict[JobView, JobView] = {}  # the same, the other way round
         self.parted: list[JobView] = []  # later-placed of pairs of which one has completed

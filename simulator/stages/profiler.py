@@ -16,7 +16,7 @@ use, unless the job is believed to end on the profiler.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -147,10 +147,12 @@ class SpaceAwareProfiler:
         """Order by fewest GPUs, then by submission."""
         return (job.gpus if self.settings.profiling_order == "gpus" else 0, job.submit_time_s)
 
-    def decide(self, pool: NodePool, snapshot: Snapshot, served: Mapping[str, int]) -> list[Action]:
+    def decide(
+        self, pool: NodePool, snapshot: Snapshot, served: Mapping[str, int], overdue: JobView | None = None
+    ) -> list[Action]:
         """Algorithm 1: consolidated, exclusive, stop at the first that does not fit; and C_prof.
 
-        `served` is how many queued jobs other pools start in this very decision.
+        `served` is how many queued jobs other pools start in this very decision. `overdue` goes first.
         """
         actions: list[Action] = []
         if pool.guests:
@@ -165,7 +167,7 @@ class SpaceAwareProfiler:
             if room:
                 actions += _cut_short(pool, room)
         if len(queue):
-            starts = self._start(pool, served, snapshot.throughput)
+            starts = self._start(pool, served, snapshot.throughput, overdue)
             if len(starts) < len(queue) and not actions:
                 actions += self._borrow(pool, snapshot, queue.gpus - sum(start.job.gpus for start in starts))
             actions += starts
@@ -191,11 +193,19 @@ class SpaceAwareProfiler:
         self._sent[name] = sent + job.gpus
         return True
 
-    def _start(self, pool: NodePool, served: Mapping[str, int], throughput: Throughput | None) -> list[Start]:
+    def _start(
+        self,
+        pool: NodePool,
+        served: Mapping[str, int],
+        throughput: Throughput | None,
+        overdue: JobView | None,
+    ) -> list[Start]:
         free = pool.free
-        queue = pool.queue
-        if free.find(queue.first.gpus) is None:
+        queue: Iterable[JobView] = pool.queue
+        if free.find((overdue or pool.queue.first).gpus) is None:
             return []
+        if overdue is not None:  # runs here are short, so the others can wait until it fits
+            queue = (overdue, *(job for job in queue if job is not overdue))
         plan = free.copy()
         for node, (home, _) in pool.guests.items():
             if self._wanted(home, served):
