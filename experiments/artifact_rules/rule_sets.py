@@ -132,7 +132,7 @@ HELIOS_SIMULATOR = Artifact(
         "helios-artifact",
         ends_on_s=1.0,
         policies={"qssf": FreshQueueQssf},
-        policy_settings={"srtf": _HELIOS_PREEMPTION, "lucid": {"overtaking_bound_s": 0.0}},
+        policy_settings={"srtf": _HELIOS_PREEMPTION},
     ),
     (
         FRESH_QUEUE_BY_GPUS,
