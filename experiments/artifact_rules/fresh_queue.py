@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from foundation.errors import BadInputError
 from simulator.actions import Start
-from simulator.policies.qssf import Qssf
+from simulator.policies.qssf import Qssf, QssfSettings
 from simulator.policy import start_from_front
 from simulator.snapshot import NodePool, Snapshot
 
-FRESH_QUEUE_ORDERS = ("service", "gpus")
-
 
 @dataclass(frozen=True)
-class FreshQueueSettings:
+class FreshQueueSettings(QssfSettings):
     """Settings of QSSF under the authors' rules.
 
     `fresh_queue` is the order of a queue in which every job arrived at this very moment: "service" as always,
@@ -21,13 +18,6 @@ class FreshQueueSettings:
     """
 
     fresh_queue: Literal["service", "gpus"] = "service"
-
-    def __post_init__(self) -> None:
-        if self.fresh_queue not in FRESH_QUEUE_ORDERS:
-            raise BadInputError(
-                f"fresh_queue is {self.fresh_queue!r}.",
-                remedy=f"Choose one of: {', '.join(FRESH_QUEUE_ORDERS)}.",
-            )
 
 
 class FreshQueueQssf(Qssf):
@@ -37,11 +27,12 @@ class FreshQueueQssf(Qssf):
     Settings = FreshQueueSettings
 
     def __init__(self, settings: FreshQueueSettings | None = None) -> None:
-        self.settings = settings or FreshQueueSettings()
+        self.ways = settings or FreshQueueSettings()
+        super().__init__(self.ways)
 
     def decide(self, snapshot: Snapshot) -> list[Start]:
         """Start from the front of each changed queue."""
-        if self.settings.fresh_queue == "service":
+        if self.ways.fresh_queue == "service":
             return super().decide(snapshot)
         return [start for pool in snapshot.changed for start in _start_from(pool, snapshot.now_s)]
 

@@ -1,20 +1,22 @@
 """A bound on overtaking: whoever has waited for too long gets nodes promised, and nobody delays them.
 
 A policy that serves short or small jobs first lets a large one wait for as long as smaller ones come. Here
-the job of a pool that has waited longest is *overdue* once it has waited `overtaking_bound_s`. It starts
-before all others as soon as it fits, and until then it holds a *promise*: the nodes on which it is believed
-to fit first (planned as EASY backfilling plans its head, `backfill.Runs.reserve`), and the moment at which
-the jobs that are in its way are believed to be gone. From then on another job may start only
+the job of a pool that has waited longest is *overdue* once it has waited `overtaking_bound_s`, or less where
+few others wait. It starts before all others as soon as it fits, and until then it holds a *promise*: the
+nodes on which it is believed to fit first (planned as EASY backfilling plans its head, by
+`backfill.Runs.reserve`), and the moment at which the jobs that are in its way are believed to be gone. From
+then on another job may start only
 
 - on GPUs that the promise does not need: all of other nodes, and of the promised nodes what is left beside
   the overdue job and the jobs that are not counted on to leave; or
 - on any free GPUs, if it is believed to be gone by the promised moment.
 
 Unlike EASY's reservation a promise stands: it is not planned anew, whatever running jobs turn out to last. A
-plan that moves whenever a belief was wrong is one that wrong beliefs can put off for ever. Nothing starts in
-the way of a promise after its moment, so the overdue job starts at the latest when the jobs have ended that
-ran by then: its wait is at most the bound, the promises to jobs that were overdue before it, and the drain of
-what runs on its nodes.
+plan that moves whenever a belief was wrong is one that wrong beliefs can put off for ever. Only those that
+ran before may put the moment off, so nothing starts in the way of a promise once they have ended: the overdue
+job starts at the latest when the jobs have ended that ran when the promise was made, and those that were let
+in beside them. Its wait is at most the bound, the promises to jobs that were overdue before it, and the drain
+of what ran on its nodes.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,9 +32,11 @@ from simulator.mechanisms.node_holds import MARGIN, expected_remaining_s
 from simulator.placement import FreeGpus, Placement
 from simulator.snapshot import NodePool
 
-# For how long a job may be overtaken where nobody has seen what the site's own order makes jobs wait (s).
-DEFAULT_BOUND_S = 43_200.0
+# A queue's length is looked at so often (s): that takes a look at every job in it.
+LOOK_EVERY_S = 3_600.0
 
+# A short queue makes a job overdue from this part of the bound on.
+LEAST_SHARE = 0.25
 
 # Of a pool's nodes, at most, are promised to more than one job.
 PROMISED_SHARE = 0.25
@@ -41,10 +45,11 @@ PROMISED_SHARE = 0.25
 @dataclass(frozen=True)
 class OvertakingSettings(CheckedSettings):
     """`overtaking_bound_s`: a job that has waited for so long has nodes promised, and is overtaken only where
-    that does not delay it; 0: it may be overtaken for ever.
+    that does not delay it; behind a short queue sooner, from a quarter of it on. 0: it may be overtaken for
+    ever.
     """
 
-    overtaking_bound_s: float = DEFAULT_BOUND_S
+    overtaking_bound_s: float = 86_400.0
 
 
 @dataclass(slots=True)
@@ -92,6 +97,10 @@ class Promise:
                     run.end_s = now_s + expected_remaining_s(job, now_s)
                 at_s = max(at_s, run.end_s)
         self.at_s = at_s or min(self.at_s, now_s)
+
+
+# What a bound remembers: promises by pool, and how long their queues were.
+OverdueMemory = tuple[dict[str, list[Promise]], dict[str, tuple[float, float]]]
 
 
 @dataclass(slots=True)
@@ -145,7 +154,7 @@ class OverdueFirst:
         if not self._kept_back:
             return None
         plan = self.plan
-        end_s = now_s + MARGIN * job.estimate_s
+        end_s = now_s + surely_s(job)
         late = [promise for promise in self.promises if end_s <= promise.at_s and promise.job is not job]
         offered = {
             node: self._kept_back[node]
@@ -174,7 +183,7 @@ class OverdueFirst:
 
     def is_delayed_by(self, job: JobView, partner: JobView, now_s: float) -> bool:
         """Whether a job that shares the GPUs of another could be in the way of a promise."""
-        end_s = now_s + MARGIN * job.estimate_s
+        end_s = now_s + surely_s(job)
         return any(end_s > promise.at_s and partner in promise.leaving for promise in self.promises)
 
 
@@ -186,16 +195,43 @@ class OvertakingBound:
     """
 
     def __init__(self, bound_s: float) -> None:
-        """`bound_s`: for how long a job may be overtaken (s); 0: for ever."""
+        """`bound_s`: for how long a job may be overtaken at most (s); 0: for ever."""
         self.bound_s = bound_s or inf
         self.promises: dict[str, list[Promise]] = {}  # by pool, in the order in which they were made
+        self.queues_s: dict[str, tuple[float, float]] = {}  # by pool: when it was looked at, and its length
+
+    def memory(self) -> OverdueMemory:
+        """Return what no snapshot shows."""
+        return self.promises, self.queues_s
+
+    def remember(self, memory: OverdueMemory) -> None:
+        """Go on with it."""
+        self.promises, self.queues_s = memory
 
     def overdue(self, pool: NodePool, now_s: float) -> JobView | None:
         """Return the job that has waited longest in a pool, if that was too long."""
         if self.bound_s == inf:
             return None
         longest = pool.queue.longest_waiting()
-        return None if longest is None or now_s - longest.pending_since_s < self.bound_s else longest
+        if longest is None:
+            return None
+        waited_s = now_s - longest.pending_since_s
+        if waited_s < LEAST_SHARE * self.bound_s or waited_s < self._bound_in_s(pool, now_s):
+            return None
+        return longest
+
+    def _bound_in_s(self, pool: NodePool, now_s: float) -> float:
+        """Return the bound in a pool: as long as all that wait would keep it busy, as far as that is known.
+
+        So long does the order of submission, which is the site's own, make the last of them wait.
+        """
+        looked_s, bound_s = self.queues_s.get(pool.name, (-inf, 0.0))
+        if now_s - looked_s >= LOOK_EVERY_S:
+            service_gpu_s = sum([job.gpus * job.estimate_s for job in pool.queue])
+            queue_s = service_gpu_s / max(1, pool.total_gpus)
+            bound_s = min(self.bound_s, max(LEAST_SHARE * self.bound_s, queue_s))
+            self.queues_s[pool.name] = now_s, bound_s
+        return bound_s
 
     def begin(self, pool: NodePool, now_s: float) -> OverdueFirst | None:
         """Begin a decision in a pool: start whoever is overdue and fits, and keep the promises.
@@ -203,8 +239,10 @@ class OvertakingBound:
         None: nobody is overdue.
         """
         kept = self.promises.pop(pool.name, ()) if self.promises else ()
-        if self.overdue(pool, now_s) is None:
+        overdue = self.overdue(pool, now_s)
+        if overdue is None and not any(waits(promise.job, pool) for promise in kept):
             return None
+        bound_s = self._bound_in_s(pool, now_s)
         plan = pool.plan()
         first = OverdueFirst(plan)
         served = set()
@@ -221,7 +259,7 @@ class OvertakingBound:
         with closing(pool.queue.by_wait()) as longest_first:
             for job in longest_first:
                 promised = first.until_s
-                if now_s - job.pending_since_s < self.bound_s or (promised and len(promised) >= most):
+                if now_s - job.pending_since_s < bound_s or (promised and len(promised) >= most):
                     break
                 if job in served or first.start(job):
                     continue
@@ -231,6 +269,14 @@ class OvertakingBound:
                         break
                     first.keep(made)
         return first
+
+
+def surely_s(job: JobView) -> float:
+    """Return for how long a job is believed to run at most: its time limit, which ends it, or far longer than
+    its estimate, which may be far too short (s).
+    """
+    limit_s = job.job.time_limit_s
+    return MARGIN * job.estimate_s if limit_s is None else min(limit_s, MARGIN * job.estimate_s)
 
 
 def _without(plan: FreeGpus, nodes: Collection[int]) -> FreeGpus:

@@ -97,14 +97,14 @@ class Clarity(Policy):
             self._search,
             self._holds,
             self._short_until_s,
-            self.overtaking.promises,
+            self.overtaking.memory(),
         )
 
     def resume(self, pools: Mapping[str, NodePool], history: tuple[Any, ...] | None) -> None:
         """Go on with it."""
         if history is not None:
-            self.pairs, self.measured, self._search, self._holds, self._short_until_s, promises = history
-            self.overtaking.promises = promises
+            self.pairs, self.measured, self._search, self._holds, self._short_until_s, overdue = history
+            self.overtaking.remember(overdue)
 
     def priority(self, job: JobView) -> tuple[float, float]:
         """Order by expected service (GPU-seconds), then by submission."""

@@ -11,7 +11,7 @@ from typing import Any
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
-from simulator.mechanisms.overtaking_bound import OvertakingBound, OvertakingSettings, Promise
+from simulator.mechanisms.overtaking_bound import OverdueMemory, OvertakingBound, OvertakingSettings
 from simulator.policy import Policy, RankByColumns, RunCosts
 from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.indolent_packing import IndolentPacking
@@ -71,20 +71,20 @@ class Lucid(Policy):
             settings["sharing"] = "none"
         return settings
 
-    def history(self) -> tuple[Mapping[str, PoolMemory], Mapping[str, list[Promise]]]:
+    def history(self) -> tuple[Mapping[str, PoolMemory], OverdueMemory]:
         """Return which partners were refused, when it looks again, and what overdue jobs were promised."""
-        return self.packing.memories, self.overtaking.promises
+        return self.packing.memories, self.overtaking.memory()
 
     def resume(
         self,
         pools: Mapping[str, NodePool],
-        history: tuple[Mapping[str, PoolMemory], Mapping[str, list[Promise]]] | None,
+        history: tuple[Mapping[str, PoolMemory], OverdueMemory] | None,
     ) -> None:
         """Know the pools from the first job on."""
         self.profiler.watch(pools)
-        memories, promises = history or ({}, {})
-        self.packing.memories.update(memories)
-        self.overtaking.promises.update(promises)
+        if history is not None:
+            self.packing.memories.update(history[0])
+            self.overtaking.remember(history[1])
 
     def pool_of(self, job: JobView) -> str:
         """Send jobs that are small enough to the profiler first."""

@@ -15,7 +15,7 @@ from simulator.scenario import Scenario
 from simulator.work_audit import ConformanceError
 from simulator.workload import Workload
 
-BOUNDED = ("clarity", "lucid")
+BOUNDED = ("clarity", "lucid", "qssf")
 
 
 class Promised(AuditedSimulation):
