@@ -195,6 +195,8 @@ def _run(
 
 
 def _print(report: "CapacityReport", folder: Path) -> None:
+    from simulator.wait_fidelity.grade import RULE
+
     target = report.settings.target
     shown = ("nodes", "variant", target.column, "low", "high", "kwh", "cost", "nodes_asleep_mean", "holds")
     answers = report.plan.answers
@@ -205,6 +207,8 @@ def _print(report: "CapacityReport", folder: Path) -> None:
     command = answers[0].command
     if command:
         print_lines(["The first answer, repeated:", command])
+    if report.grade is not None:
+        print_lines([report.grade.sentence, RULE])
     print_facts(
         {"replays": report.replays, "known before": report.reused, "page": str(folder / "index.html")}
     )

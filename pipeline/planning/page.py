@@ -9,6 +9,7 @@ from foundation.html_pages import render_page
 from foundation.themed_pictures import DARK, LIGHT
 from pipeline.characterisation.cells import duration_text
 from pipeline.planning.plan_report import CapacityReport, shown_columns
+from simulator.wait_fidelity.tables import grade_parts
 
 _PACKAGE = "pipeline.planning"
 REPORT_FILE = "plan.json"
@@ -63,6 +64,7 @@ def plan_page(report: CapacityReport, pictures: Mapping[str, Markup]) -> str:
         front=_rows(report, report.plan.front),
         rows=_rows(report, report.plan.rows),
         remarks=report.plan.remarks,
+        grade=None if report.grade is None else grade_parts(report.grade.to_data()),
     )
 
 

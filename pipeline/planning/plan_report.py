@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from foundation.jsonable import to_jsonable
 from pipeline.planning.capacity_plan import CapacityPlan, PlanSettings
 from pipeline.planning.planned_log import PlannedLog
+from simulator.wait_fidelity.grade import WaitGrade
 
 # Columns of the tables for people, those that no row has left out.
 SHOWN = (
@@ -26,7 +28,10 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class CapacityReport:
-    """The plan of a log named `name`, and how many replays it took (`reused`: of earlier plans)."""
+    """The plan of a log named `name`, and how many replays it took (`reused`: of earlier plans).
+
+    `grade`: how far a replay of the cluster as it is, under its site's order, is like the log.
+    """
 
     name: str
     log: PlannedLog
@@ -34,6 +39,7 @@ class CapacityReport:
     plan: CapacityPlan
     replays: int
     reused: int
+    grade: WaitGrade | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
@@ -58,6 +64,7 @@ class CapacityReport:
             "replays": self.replays,
             "reused": self.reused,
             "remarks": list(self.plan.remarks),
+            "grade": None if self.grade is None else to_jsonable(self.grade.to_data()),
         }
 
 

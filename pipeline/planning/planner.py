@@ -16,6 +16,7 @@ from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.planning.capacity_plan import PlanSettings, make_plan
 from pipeline.planning.log_request import Commands, LogRequest
 from pipeline.planning.page import REPORT_FILE, index_page
+from pipeline.planning.plan_grade import grade_of_request
 from pipeline.planning.plan_report import CapacityReport
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
@@ -59,13 +60,14 @@ def plan_capacity(
     log = replace(log, remarks=(*log.remarks, *remarks))
     if workers is None:
         workers = usable_cores() if len(log.scenario.workload) > _FEW_JOBS else 1
+    grade = grade_of_request(request, progress)
     store = StoredReplays.open(inputs_digest(log), uri)
     commands = Commands(log, out_dir)
     table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)
     with ReplayPool(partial(replay_planned, log), workers) as pool:
         replays = PlanReplays(log, store, pool, workers, progress)
         plan = make_plan(replays, table, settings, progress)
-        report = CapacityReport(name, log, settings, plan, replays.executed, replays.reused)
+        report = CapacityReport(name, log, settings, plan, replays.executed, replays.reused, grade)
     write_report(report, out_dir)
     return report
 

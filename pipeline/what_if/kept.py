@@ -33,6 +33,7 @@ from pipeline.what_if.figures import (
     variant_figures,
     virtual_cluster_figures,
 )
+from simulator.wait_fidelity.grade import WaitGrade
 
 REPORT_FILE = "what_if.json"
 MOST_KEPT = 100
@@ -55,14 +56,18 @@ def what_if_folder(pages_dir: Path, run_id: str) -> Path:
     return pages_dir / hashlib.sha256(run_id.encode()).hexdigest()[:20]
 
 
-def keep_what_if(plan: SweepPlan, asked: AskedWhatIf, pages_dir: Path) -> dict[str, Any]:
-    """Keep the jobs and figures of a simulated sweep, which keeps its jobs, as the what-if of a run.
+def keep_what_if(
+    plan: SweepPlan, asked: AskedWhatIf, pages_dir: Path, grade: WaitGrade | None = None
+) -> dict[str, Any]:
+    """Keep the jobs and figures of a simulated sweep, which keeps its jobs, as the what-if of a run; `grade`:
+    how far a replay of the cluster as it is is like the log.
 
     A run that failed is kept with its error. What is older than the newest MOST_KEPT is deleted.
     """
     pages_dir.mkdir(parents=True, exist_ok=True)
     with scratch_folder("what-if") as scratch:
         document = _document(plan, asked, scratch)
+        document["grade"] = None if grade is None else to_jsonable(grade.to_data())
         replace_file(scratch / REPORT_FILE, json.dumps(document, allow_nan=False) + "\n", mode=_MODE)
         folder = what_if_folder(pages_dir, asked.run_id)
         if folder.exists():  # of an earlier try of the run

@@ -107,6 +107,7 @@ class CollectSweepOperator(LucidOperator):
         """
         from pipeline.search.sweeps.sweep import load_plan
         from pipeline.what_if.kept import AskedWhatIf, keep_what_if
+        from pipeline.what_if.what_if_grade import grade_of_what_if
 
         plan = load_plan(self.sweep_uri)
         if not plan.keeps_jobs:
@@ -119,5 +120,6 @@ class CollectSweepOperator(LucidOperator):
             asked_at=run.run_after.isoformat(timespec="seconds"),
             fields=dict(run.conf or {}),
         )
-        keep_what_if(plan, what_if, settings.what_if_dir())
+        grade = grade_of_what_if(settings.lake_uri(), self.cluster, what_if.fields, self.log_progress())
+        keep_what_if(plan, what_if, settings.what_if_dir(), grade)
         return f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"

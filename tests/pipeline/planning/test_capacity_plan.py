@@ -49,6 +49,16 @@ def asked(policy: str = "fifo", *, limit_s: float = 600.0, metric: str = "p95", 
     return PlanSettings(PlannedRun(policy), WaitTarget(metric, limit_s), points=4, **more)
 
 
+def test_a_plan_tells_how_far_a_replay_is_like_the_log(tmp_path: Path) -> None:
+    request = write_log(tmp_path, [("vc0", 8, 60 * i, 600) for i in range(40)], {"vc0": 2})
+    report = plan_capacity(request, asked(), tmp_path / "out", name="one")
+    said = "Not graded: the log does not say when jobs started."
+    assert report.to_dict()["grade"]["sentence"] == said
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert said in page
+    assert page.count("A wait under 1 min counts as 1 min") == 1
+
+
 def test_answers_are_those_of_replays_of_every_size(tmp_path: Path) -> None:
     request = write_log(tmp_path, two_clusters(), {"vc0": 20, "vc1": 12})
     report = plan_capacity(request, asked(), tmp_path / "out", name="two")

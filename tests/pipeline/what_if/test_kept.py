@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from cluster_logs.lake import Lake
+from cluster_logs.synthetic.generator import synthesize, write_to_lake
 from foundation.errors import NotFoundError
 from pipeline.search.sweeps.runs import SweepRun
 from pipeline.search.sweeps.sweep import load_plan, read_records
@@ -17,6 +19,7 @@ from pipeline.what_if.kept import (
     variant_names,
     what_if_folder,
 )
+from pipeline.what_if.what_if_grade import grade_of_what_if
 from tests.pipeline.what_if.what_if_results import RUN_ID, asked, simulated_sweep
 
 
@@ -84,3 +87,16 @@ def test_the_newest_are_kept_and_the_same_run_replaces_itself(
 def test_variants_that_would_be_called_alike_say_all_of_themselves() -> None:
     runs = [SweepRun("lucid"), SweepRun("lucid", {"gss": 2}), SweepRun("fifo", added_nodes={"*": 3})]
     assert variant_names(runs) == ["lucid seed 0", "lucid gss=2 seed 0", "fifo, nodes +3 in all"]
+
+
+def test_how_far_a_replay_is_like_the_log_is_kept_with_it(sweep_uri: str, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    write_to_lake(synthesize("helios-venus", days=2, seed=0), lake, "one")
+    grade = grade_of_what_if(lake.uri, "one", {"start": "", "end": None})
+    document = keep_what_if(load_plan(sweep_uri), asked(), tmp_path / "pages", grade)
+    assert document["grade"]["grade"] == "A"
+    assert document["grade"]["rule"].startswith("Waits of a replay")
+    assert read_kept(tmp_path / "pages", RUN_ID) == document
+    absent = grade_of_what_if(lake.uri, "two", {})
+    assert absent.grade is None
+    assert "two" in absent.sentence

@@ -5,6 +5,7 @@ import { AgainstLimit, Changes, Dots } from "./charts.js";
 import { Card, Go, Out, Problem, Rows, Time, Waiting, Word, h, muted } from "./cards.js";
 import { Decided, PublishButton, RollbackButton } from "./clusters.js";
 import { count, duration, figure, plain, spoken } from "./words.js";
+import { GradeCard } from "./wait_grade.js";
 import { useReading } from "./reading.js";
 import { StartRun, judgingIsAsked, trainingIsAsked, useUnderWay } from "./under_way.js";
 
@@ -67,29 +68,6 @@ const Policies = ({ policies }) =>
     columns: ["Policy", ...Object.values(TITLES)],
     rows: policies.map((row) => [row.policy.replaceAll("_", " "), ...Object.keys(TITLES).map((name) => (name.endsWith("_s") ? duration(row[name]) : figure(row[name])))]),
   });
-
-const FIGURES = { mean: "Mean", p50: "P50", p90: "P90", p999: "P99.9", sum: "Sum" };
-
-// Waits of the site's order's replay beside those of the log, with the grade, its rule, and what explains the rest.
-function WaitGrade({ grade }) {
-  return [
-    h(Text, { key: "said" }, grade.sentence),
-    grade.waits.length > 0 &&
-      h(Rows, {
-        key: "waits",
-        columns: ["Virtual cluster", "Jobs", ...Object.values(FIGURES).map((title) => `${title}: log, replay`), "Within x2 (%)"],
-        rows: grade.waits.map((group) => [
-          group.group,
-          figure(group.jobs),
-          ...Object.keys(FIGURES).map((name) => `${duration(group.logged[name])}, ${duration(group.replayed[name])}`),
-          figure(group.within_x2_pct),
-        ]),
-      }),
-    grade.explains.map((cause) => h(Text, { key: cause.name }, cause.sentence)),
-    grade.not_modelled.map((each, i) => h(Text, { key: i, color: "fg.warning" }, `Declared, and not replayed: ${each}`)),
-    h("div", { key: "rule" }, muted(grade.rule)),
-  ];
-}
 
 function Queuing({ rows }) {
   const series = Object.keys(rows[0]).filter((name) => name !== "virtual_cluster" && name !== "jobs");
@@ -223,8 +201,7 @@ export function ReleasePage({ parts: [cluster, version] }) {
         muted(`Left of 0 the release is better. A bar is the ${verdict.objective.confidence_pct} % interval; one that crosses 0 may be chance.`),
         h(Policies, { policies: verdict.policies }),
       ),
-    verdict?.grade &&
-      h(Card, { title: `Waits of the replay beside those of the log: ${verdict.grade.grade ? `grade ${verdict.grade.grade}` : "not graded"}` }, h(WaitGrade, { grade: verdict.grade })),
+    verdict?.grade && h(GradeCard, { grade: verdict.grade }),
     queuing?.length > 0 && h(Card, { title: "Mean queuing by virtual cluster, the longest first" }, h(Queuing, { rows: queuing })),
     h(
       Card,

@@ -3,6 +3,7 @@
 import { Arrow, Card, Folded, Out, Problem, Rows, Time, Waiting, h } from "./cards.js";
 import { Dots } from "./charts.js";
 import { Plot } from "./plots.js";
+import { GradeCard } from "./wait_grade.js";
 import { Waits } from "./what_if_waits.js";
 import { address, useLook } from "./reading.js";
 import { duration, figure, withInterval } from "./words.js";
@@ -216,6 +217,7 @@ export function WhatIfResult({ runId }) {
       h(HStack, { gap: 4 }, h(Download, { runId, table: "variants" }, "CSV"), h(Download, { runId, table: "virtual-clusters" }, "by virtual cluster"), h(Download, { runId, table: "jobs" }, "of every job")),
       remarks.map((remark, i) => h(Text, { key: i, color: "fg.muted" }, remark)),
     ),
+    value.grade && h(GradeCard, { grade: value.grade }),
     names.length > 1 &&
       h(
         Card,
