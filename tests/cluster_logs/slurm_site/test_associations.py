@@ -215,3 +215,11 @@ def test_all_of_a_site(tmp_path: Path):
     conf.write_text(conf.read_text().replace("QOS=high", ""))
     with pytest.raises(BadInputError, match=r"'alan'.*'high'"):
         read_slurm_files(str(conf), str(assoc), str(qos))
+
+
+def test_columns_of_before_tres():
+    _, (user,) = associations(
+        "Account|User|Share|GrpCPUs|GrpNodes|MaxCPUs|MaxNodes\nroot||1||||\nroot|ada|1|64|2|8|1\n"
+    )
+    assert user.grp_tres == {"cpu": 64, "node": 2}
+    assert user.max_tres_per_job == {"cpu": 8, "node": 1}
