@@ -82,8 +82,10 @@ def read_pictures(pages_dir: Path, run_id: str, part: SeenPart) -> dict[str, Any
     origin_ms = 0.0
     variants = []
     for number in numbers:
-        columns = ["gpus", "jct_s", "queuing_delay_s", "submit_time_s", "virtual_cluster", SUBMIT_TIME]
-        waits = completed_gpu_jobs(read_table(pages_dir, run_id, number, WAITS, columns=columns))
+        columns = ["gpus", "state", "jct_s", "queuing_delay_s", "submit_time_s", "virtual_cluster"]
+        waits = completed_gpu_jobs(
+            read_table(pages_dir, run_id, number, WAITS, columns=[*columns, SUBMIT_TIME])
+        )
         usage = read_table(pages_dir, run_id, number, USAGE)
         if part.virtual_cluster is not None:
             names = sorted({*waits["virtual_cluster"], *usage["virtual_cluster"]})

@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 from pipeline.planning.wait_target import Resampling, interval_of
 from pipeline.search.sweeps.kept_jobs import ROW
 from simulator.gate.bootstrap import Interval, paired_mean_change
+from simulator.job_view import RunState
 
 MOST_VIRTUAL_CLUSTERS = 60
+WITHDRAWN = RunState.CANCELLED.value  # it left the queue without a run, as in its log
 METRICS = {"mean_jct_s": "jct_s", "mean_queuing_delay_s": "queuing_delay_s"}
 _RESAMPLING = Resampling()
 
 
 def completed_gpu_jobs(waits: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that figures are of, as a summary's are: GPU jobs that came to their end."""
-    completed: pd.DataFrame = waits[(waits["gpus"] > 0) & np.isfinite(waits["jct_s"])]
+    """Return the rows that figures are of, as a summary's are: GPU jobs that ran to their end."""
+    ran = (waits["state"] != WITHDRAWN) & np.isfinite(waits["jct_s"])
+    completed: pd.DataFrame = waits[(waits["gpus"] > 0) & ran]
     return completed
 
 

@@ -37,6 +37,8 @@ from simulator.wait_fidelity.grade import WaitGrade
 
 REPORT_FILE = "what_if.json"
 MOST_KEPT = 100
+# Jobs beside those that figures are of: how many filled the cluster, and how many left the queue unrun.
+TOLD_APART = ("warm_up_jobs", "left_waiting", "would_have_started")
 _MODE = 0o644  # the API server may be another user
 
 
@@ -172,6 +174,7 @@ def _variant(name: str, run: SweepRun, record: Record | None) -> dict[str, Any]:
         "gpus": figures.get("total_gpus"),
         "utilisation_pct": figures.get("utilisation_pct"),
         "skipped": skipped,
+        **{name: figures[name] for name in TOLD_APART if name in figures},
     }
 
 

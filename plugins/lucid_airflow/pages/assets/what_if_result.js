@@ -107,6 +107,11 @@ const drawTime = (pictures, styleOf, gpus) => (colors) => {
 const changeWords = (change) =>
   !change ? "–" : change.change_pct == null ? `${duration(change.difference_s)}, ${change.outcome}` : `${figure(change.change_pct)} %, ${change.outcome}`;
 
+const leftOut = (variant) => [
+  ...Object.entries(variant.skipped).map(([rule, jobs]) => `${figure(jobs)} ${rule.replaceAll("_", " ")}`),
+  ...(variant.left_waiting ? [`${figure(variant.left_waiting)} left the queue, as in the log (${figure(variant.would_have_started)} would have started)`] : []),
+];
+
 const Variants = ({ variants, reference }) =>
   h(Rows, {
     columns: ["Variant", "Nodes", "GPUs", "Jobs", "Mean JCT", `against ${reference}`, "Mean queuing", `against ${reference} `, "P99 queuing", "Longest wait", "Preemptions", "Left out"],
@@ -125,7 +130,7 @@ const Variants = ({ variants, reference }) =>
             duration(each.p99_queuing_delay_s),
             duration(each.longest_wait_s),
             figure(each.preemptions),
-            Object.entries(each.skipped).map(([rule, jobs]) => `${figure(jobs)} ${rule.replaceAll("_", " ")}`).join(", "),
+            leftOut(each).join(", "),
           ],
     ),
   });
