@@ -7,8 +7,8 @@ A day is read again as long as it is in the window or its overlap: jobs that end
 the lake merges them by job. Nothing is staged unless accounting answered for the whole window.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
 from cluster_logs.log_sources import SLURM
+from cluster_logs.node_table import nodes_of_each
 from cluster_logs.quarantine import Accounting
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, NotFoundError
@@ -36,6 +37,9 @@ FIRST_DAYS = 30
 NODES_LIMIT_S = 60.0
 # The one writer's task: whatever it left behind, the next run of it completes.
 TASK = "ingest of Slurm's accounting"
+
+
+_KEEP_NODES = "scontrol --all show node > nodes.txt, and lucid ingest --nodes nodes.txt."
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,10 @@ def ingest_staged(
 def _renew_nodes(
     lake: Lake, cluster: str, nodes: Iterable[accounting.SlurmNode], homes: set[str]
 ) -> ClusterSizes | None:
-    """Write the count of the nodes if it changed; None where no partition with jobs has GPUs."""
+    """Write the count of the nodes if it changed; None where no partition with jobs has GPUs.
+
+    A table with a row a node, which someone gave, stands: it says more than a count.
+    """
     partitions: dict[tuple[str, int], set[str]] = {}
     for node in nodes:
         partitions.setdefault((node.name, node.gpus), set()).add(node.partition)
@@ -181,11 +188,15 @@ def _renew_nodes(
         recorded: pd.DataFrame | None = lake.read_nodes(cluster)
     except NotFoundError:
         recorded = None
+    if recorded is not None and "node" in recorded:
+        return _as_given(recorded, dict(partitions.keys()))
     unit = None if recorded is None or recorded.empty else int(recorded["gpus_per_node"].iloc[0])
     offered = ((name, gpus, owners) for (name, gpus), owners in partitions.items())
     sizes = count_nodes(offered, homes, gpus_per_node=unit)
     if sizes is None:
         return None
+    if sizes.remarks:
+        sizes = replace(sizes, remarks=(*sizes.remarks, f"To keep them as they are: {_KEEP_NODES}"))
     counts = dict(sizes.nodes)
     day = None
     if recorded is not None:
@@ -208,6 +219,20 @@ def _renew_nodes(
         ),
     )
     return sizes
+
+
+def _as_given(recorded: pd.DataFrame, seen: Mapping[str, int]) -> ClusterSizes:
+    """Say which nodes the lake has, and where Slurm has others."""
+    table = nodes_of_each(recorded)
+    given = dict(zip(recorded["node"].astype(str), recorded["gpus_per_node"].astype(int), strict=True))
+    differ = sorted(name for name in {*given, *seen} if given.get(name, 0) != seen.get(name, 0))
+    remarks = tuple(
+        f"Slurm's nodes are not as in the lake's table, which stands: {len(differ)} differ, first {first}. "
+        f"To renew it: {_KEEP_NODES}"
+        for first in differ[:1]
+    )
+    nodes = {str(name): int(count) for name, count in table["nodes"].items()}
+    return ClusterSizes(nodes, int(table["gpus_per_node"].max()), remarks)
 
 
 def _stage(lake_uri: str, cluster: str, name: str, lines: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
-from simulator.conformance import SHAPES, AuditedSimulation, sample_changes, sample_workload
+from simulator.conformance import SHAPES, SHARED, AuditedSimulation, sample_changes, sample_workload
 from simulator.engine import Simulation
 from simulator.initial_state import InitialState, PoolNodes
 from simulator.job import Job, JobProfile
@@ -73,6 +73,15 @@ def test_a_run_that_is_cut_goes_on_exactly_as_the_uncut_one(name, shape, seed, w
 def test_completion_times_and_steps_of_other_rules_go_on_too(name, rules, moment_s):
     workload, cluster = sample_workload("loaded", 4)
     whole, resumed = cut_and_resumed(name, workload, cluster, (), moment_s, rules)
+    assert resumed == whole
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if load_policy(name).unequal_nodes])
+@pytest.mark.parametrize("moment_s", [100.0, 777.7, 3_000.0])
+def test_nodes_that_are_shared_or_differ_in_size_go_on_too(name, moment_s):
+    workload, cluster = sample_workload(SHARED, 4)
+    failures = sample_changes(SHARED, 4, cluster)
+    whole, resumed = cut_and_resumed(name, workload, cluster, failures, moment_s)
     assert resumed == whole
 
 

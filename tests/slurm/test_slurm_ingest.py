@@ -12,6 +12,7 @@ import pytest
 from cluster_logs.ingest import IngestSettings
 from cluster_logs.lake import Lake
 from cluster_logs.mark_key import make_mark_key
+from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.slurm_mark import MarkStage, SlurmMark
 from cluster_logs.slurm_words import gpus_of_gres
 from foundation.errors import BadInputError, ServiceUnavailableError
@@ -159,6 +160,23 @@ def test_a_job_that_ended_unseen_is_asked_for_by_its_id(accounted: PrivateSlurm,
     report = ingest(tmp_path / "lake", start=soon, end=soon + timedelta(hours=1))
     assert report["rows_in"] >= 1
     assert jobs_of(tmp_path / "lake").loc[job, "state"] == "CANCELLED"
+
+
+def test_a_table_with_a_row_a_node_stands_and_what_is_not_as_in_slurm_is_told(
+    accounted: PrivateSlurm, tmp_path: Path
+) -> None:
+    job = sbatch(accounted, "true", "-p", "vc1", "--gres=gpu:1", "-J", "short")
+    wait_until(accounted, job, "COMPLETED")
+    lake, table = Lake(str(tmp_path / "lake")), tmp_path / "nodes.txt"
+    table.write_text(accounted.run("scontrol", "--all", "show", "node"))
+    given = read_nodes_file(str(table))
+    lake.write_nodes("mini", given)
+    assert ingest(tmp_path / "lake")["nodes"]["remarks"] == []
+    assert set(lake.read_nodes("mini")["node"]) == set(given["node"])
+    lake.write_nodes("mini", given.iloc[1:])
+    (remark,) = ingest(tmp_path / "lake")["nodes"]["remarks"]
+    assert f"1 differ, first {given['node'][0]}." in remark
+    assert len(lake.read_nodes("mini")) == len(given) - 1
 
 
 @pytest.mark.parametrize("dead", ["slurmdbd", "slurmctld"])
