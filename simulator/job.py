@@ -50,6 +50,7 @@ class Job:
     `workers` it runs on a number of them instead; `gpus` and `duration_s` (and its estimate) are those of the
     most. `time_limit_s` is what backfilling knows of its run time: what its user asked for. `timed_out`: it
     ran into that, and was stopped; how long it would have run is unknown (its duration is censored).
+    `account` and `qos` are what a site's own scheduler counts it by.
     """
 
     job_id: str
@@ -71,6 +72,8 @@ class Job:
     time_limit_s: float | None = None
     withdrawn: bool = False
     timed_out: bool = False
+    account: str | None = None
+    qos: str | None = None
 
     def lasting(self, duration_s: float) -> "Job":
         """Return the same job with another true run time (s), as elastic as it was."""

@@ -47,11 +47,8 @@ def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrd
     if declared == FIRST_IN_FIRST_OUT:
         return SiteOrder("fifo", "first in, first out, as declared", believes_limits=False)
     if declared is not None:
-        from simulator.policies.registry import BUILT_IN
-
-        if "site" in BUILT_IN:
-            ignored = tuple(f"{each.key} = {each.value}: {each.effect}" for each in declared.ignored)
-            return SiteOrder("site", "as declared", {"site": site_data(declared)}, not_modelled=ignored)
+        ignored = tuple(f"{each.key} = {each.value}: {each.effect}" for each in declared.ignored)
+        return SiteOrder("site", "as declared", {"site": site_data(declared)}, not_modelled=ignored)
     if any(job.time_limit_s is not None for job in workload.jobs):
         return SiteOrder("easy", "EASY backfilling by time limits")
     return SiteOrder("tsafrir_easy", "EASY backfilling by Tsafrir's estimates", believes_limits=False)

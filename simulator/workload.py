@@ -199,6 +199,8 @@ class Workload:
             "time_limit_s": numbers_or_none(limit[rows]),
             "withdrawn": withdrawn[rows].tolist(),
             "timed_out": timed_out(frame)[rows].tolist(),
+            "account": map(strings_or_none(frame, "account").__getitem__, taken),
+            "qos": map(strings_or_none(frame, "qos").__getitem__, taken),
         }
         jobs = tuple(Job(*row) for row in zip(*columns.values(), strict=True))
         return cls(jobs, skipped, zero, rows)

@@ -93,7 +93,7 @@ class SchedulerRules(Declared):
     partition_job_depth: Annotated[int, Between(0), SlurmKey("partition_job_depth", _DEPTH)] = (
         0  # 0: no limit
     )
-    defer: Annotated[bool, SlurmKey("defer")] = False  # submissions start nothing by themselves
+    defer: Annotated[bool, SlurmKey("defer")] = False  # nothing is looked at at once
     bf_interval_s: Annotated[float, Between(1), SlurmKey("bf_interval")] = 30.0
     bf_window_s: Annotated[float, Between(60), SlurmKey("bf_window")] = DAY_S
     bf_resolution_s: Annotated[float, Between(1), SlurmKey("bf_resolution")] = 60.0

@@ -34,6 +34,7 @@ BUILT_IN: Mapping[str, str] = {
     "fair_share": "FairShare",
     "easy": "Easy",
     "tsafrir_easy": "TsafrirEasy",
+    "site": "Site",
     "elastic_fifo": "ElasticFifo",
     "srsf": "Srsf",
     "afs": "Afs",

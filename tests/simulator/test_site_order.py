@@ -1,7 +1,9 @@
 """What a cluster follows today: as declared, else EASY by limits, else EASY by Tsafrir's estimates."""
 
+from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
 from simulator.job import Job
+from simulator.policies.registry import load_policy
 from simulator.site_order import site_order
 from simulator.workload import Workload
 
@@ -22,3 +24,9 @@ def test_a_log_with_limits_is_backfilled_by_them() -> None:
 
 def test_first_in_first_out_is_the_sites_order_only_where_it_is_declared() -> None:
     assert site_order(WITHOUT_LIMITS, FIRST_IN_FIRST_OUT).words == "first in, first out, as declared"
+
+
+def test_what_a_site_declares_is_its_order() -> None:
+    order = site_order(WITHOUT_LIMITS, SiteRules(name="mini"))
+    assert (order.policy, order.words) == ("site", "as declared")
+    load_policy(order.policy, order.settings)
