@@ -251,6 +251,12 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(spoken(name) for name in names)
 
 
+def _all_of(names: Iterable[str]) -> str:
+    """`A, B and C`, as policies are listed in a sentence."""
+    *most, last = [spoken(name) for name in names] or ["no policy"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def _price_paid(verdict: Verdict) -> list[str]:
     """What predictability costs, where it is the objective."""
     price = next((c for c in verdict.constraints if c.name == PRICE), None)
@@ -314,7 +320,8 @@ def _with_sentence(verdict: Verdict) -> Verdict:
     if verdict.not_measured:
         parts.append(f"not measured: {_listed(c.name for c in verdict.not_measured)};")
     if verdict.comparisons:
-        parts.append(f"it significantly outperforms {_listed(verdict.wins) or 'no policy'}, and")
-        parts.append(f"{_listed(verdict.losses) or 'no policy'} significantly outperforms it.")
+        parts.append(f"it significantly outperforms {_all_of(verdict.wins)}, and")
+        verb = "outperform" if len(verdict.losses) > 1 else "outperforms"
+        parts.append(f"{_all_of(verdict.losses)} significantly {verb} it.")
     sentence = " ".join(parts).rstrip(";")
     return replace(verdict, sentence=sentence if sentence.endswith(".") else sentence + ".")
