@@ -48,7 +48,9 @@ def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrd
         return SiteOrder("fifo", "first in, first out, as declared", believes_limits=False)
     if declared is not None:
         ignored = tuple(f"{each.key} = {each.value}: {each.effect}" for each in declared.ignored)
-        return SiteOrder("site", "as declared", {"site": site_data(declared)}, not_modelled=ignored)
+        return SiteOrder(
+            "site", "Slurm's schedulers as declared", {"site": site_data(declared)}, not_modelled=ignored
+        )
     if any(job.time_limit_s is not None for job in workload.jobs):
         return SiteOrder("easy", "EASY backfilling by time limits")
     return SiteOrder("tsafrir_easy", "EASY backfilling by Tsafrir's estimates", believes_limits=False)

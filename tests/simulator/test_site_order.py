@@ -28,5 +28,5 @@ def test_first_in_first_out_is_the_sites_order_only_where_it_is_declared() -> No
 
 def test_what_a_site_declares_is_its_order() -> None:
     order = site_order(WITHOUT_LIMITS, SiteRules(name="mini"))
-    assert (order.policy, order.words) == ("site", "as declared")
+    assert (order.policy, order.words) == ("site", "Slurm's schedulers as declared")
     load_policy(order.policy, order.settings)

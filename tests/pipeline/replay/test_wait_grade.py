@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cluster_logs.site.rules import SchedulerRules, SiteRules
 from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize
+from pipeline.replay.site_grade import grade_jobs
 from pipeline.replay.wait_grade import grade_of_replay
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
@@ -48,3 +50,46 @@ def test_jobs_of_before_the_replay_explain_that_it_starts_cold(made: SyntheticCl
     cold = graded(jobs[late].reset_index(drop=True), jobs[~late], made.nodes, declared=True)
     assert cold.grade is not None
     assert "edge" in {cause.name for cause in cold.explains}
+
+
+def test_a_perturbed_declaration_has_a_worse_grade() -> None:
+    rng = np.random.default_rng(5)
+    count = 300
+    gpus = rng.choice([1, 2, 4, 8], count, p=[0.4, 0.3, 0.2, 0.1])
+    run_s = rng.lognormal(7.0, 1.0, count).clip(60, 20_000).round()
+    submit = pd.Timestamp("2026-03-02", tz="UTC") + pd.to_timedelta(
+        np.sort(rng.uniform(0, (gpus * run_s).sum() / 16, count)).round(), unit="s"
+    )
+    jobs = pd.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(count)],
+            "virtual_cluster": "vc",
+            "user": [f"u{i % 5}" for i in range(count)],
+            "gpus": gpus,
+            "submit_time": submit,
+            "duration_s": run_s,
+            "time_limit_s": (run_s * rng.choice([1.2, 3, 10], count)).round(),
+            "state": "COMPLETED",
+        }
+    )
+    declared = SiteRules(scheduler=SchedulerRules(bf_interval_s=30))
+    scenario = Scenario(Workload.from_jobs(jobs), ClusterSpec({"vc": 2}, 8))
+    order = site_order(scenario.workload, declared)
+    assert order.policy == "site"
+    made = simulate(scenario, order.policy, settings=order.settings).jobs
+    second_0 = jobs["submit_time"].iloc[0]
+    logged = jobs.assign(
+        start_time=second_0 + pd.to_timedelta(made["first_start_time_s"].to_numpy(), unit="s"),
+        end_time=second_0 + pd.to_timedelta(made["end_time_s"].to_numpy(), unit="s"),
+    )
+    sizes = pd.DataFrame({"virtual_cluster": ["vc"], "nodes": 2, "gpus_per_node": 8, "from_time": pd.NaT})
+    sizes["from_time"] = pd.to_datetime(sizes["from_time"], utc=True)
+    assert grade_jobs(logged, sizes, declared).grade == "A"
+    perturbed = {
+        "no backfilling": grade_jobs(logged, sizes, FIRST_IN_FIRST_OUT),
+        "a node more": grade_jobs(logged, sizes.assign(nodes=3), declared),
+        "one job looked at": grade_jobs(
+            logged, sizes, SiteRules(scheduler=SchedulerRules(bf_interval_s=30, bf_max_job_test=1))
+        ),
+    }
+    assert {name: grade.grade for name, grade in perturbed.items() if (grade.grade or "A") == "A"} == {}
