@@ -281,4 +281,6 @@ class PartnerSearch:
 
 def _within_reach(alike: list[JobView], job: JobView) -> JobView | None:
     """Return the first of some running jobs whose nodes a job may use."""
-    return next((other for other in alike if lies_within(other.placement or (), job.nodes)), None)
+    return next(
+        (other for other in alike if other.placement and lies_within(other.placement, job.nodes)), None
+    )

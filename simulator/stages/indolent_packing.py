@@ -20,7 +20,7 @@ from simulator.actions import Colocate, Preempt, Start
 from simulator.colocation import BelievedPairs
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.overtaking_bound import OverdueFirst
-from simulator.placement import Placement, lies_within
+from simulator.placement import Placement
 from simulator.snapshot import NodePool
 from simulator.stages.indolent_settings import IndolentSettings
 from simulator.stages.pair_rule import PairRule
@@ -143,11 +143,11 @@ class IndolentPacking:
                 memory.refresh()
             memory.capacity = capacity
             if len(pool.queue) > len(starts):
-                memory.starting = {action.job for action in starts}
+                memory.starting = {action.job: action.placement for action in starts}
                 for action in starts:
                     self._offer(memory, action.job, now_s, action.placement)
                 actions = self._match(memory, capacity, now_s, new)
-                memory.starting = set()
+                memory.starting = {}
         if memory.running >= 0:
             memory.running = memory.expected = len(pool.running) + len(starts) + len(actions)
         return actions
@@ -391,7 +391,7 @@ class IndolentPacking:
                         continue
                     if (
                         memory_mib(other) < limit_mib
-                        and (job.nodes is None or lies_within(other.placement or (), job.nodes))
+                        and (job.nodes is None or memory.is_within(other, job.nodes))
                         and (not needed_estimate_s or other.estimate_s >= needed_estimate_s)
                         and (rule is None or rule.allows(job, other, apathetic=capacity < DEFAULT_CAPACITY))
                         and (overdue is None or not overdue.is_delayed_by(job, other, now_s))

@@ -5,6 +5,7 @@ from math import inf
 
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.overtaking_bound import OverdueFirst
+from simulator.placement import Placement, lies_within
 from simulator.snapshot import NodePool
 
 SCORES = 3  # Tiny, Medium, Jumbo
@@ -80,7 +81,12 @@ class PoolMemory:
         self.looked_s = -inf
         self.scanned_s = -inf  # when all pairs were looked at
         self.capacity = 0
-        self.starting: set[JobView] = set()  # jobs that get GPUs of their own in this very decision
+        # Jobs that get GPUs of their own in this very decision, and which.
+        self.starting: dict[JobView, Placement] = {}
+
+    def is_within(self, job: JobView, nodes: int) -> bool:
+        """Whether a job runs, or starts now, on these nodes (`JobView.nodes`) only."""
+        return lies_within(job.placement or self.starting.get(job, ()), nodes)
 
     def of(self, gpus: int) -> EqualDemand:
         """Return what is remembered of the jobs of a GPU demand."""

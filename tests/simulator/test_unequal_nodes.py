@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
+from simulator.conformance import SHARED, audited, sample_workload
 from simulator.job import Job
 from simulator.placement import FreeGpus, lies_within, nodes_in
 from simulator.policies.registry import load_policy
@@ -214,6 +215,16 @@ def test_a_job_preempts_on_its_own_nodes_only():
     began_s = starts(workload, ClusterSpec.from_nodes(NODES), "srtf")
     # e may not have n3, so it preempts c; f finds what c left.
     assert began_s == {"c": 0, "d": 1, "e": 2, "f": 3}
+
+
+@pytest.mark.parametrize("policy", ["clarity", "lucid"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_two_jobs_share_gpus_on_nodes_that_both_may_use(policy, seed):
+    workload, _ = sample_workload("burst", seed, jobs=250)
+    _, cluster = sample_workload(SHARED, seed, jobs=1)
+    replayed = audited(Scenario(workload, cluster), load_policy(policy), name=policy).jobs
+    assert replayed["end_time_s"].notna().all()
+    assert replayed["colocated"].any()
 
 
 def test_nodes_of_one_size_without_names_are_named_once():
