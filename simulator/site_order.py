@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_logs.site.left_out import left_out
 from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.site_file import site_data
 from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
+from simulator.site_needs import lacking
 from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
 
@@ -47,10 +49,17 @@ def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrd
     if declared == FIRST_IN_FIRST_OUT:
         return SiteOrder("fifo", "first in, first out, as declared", believes_limits=False)
     if declared is not None:
-        ignored = tuple(f"{each.key} = {each.value}: {each.effect}" for each in declared.ignored)
-        return SiteOrder(
-            "site", "Slurm's schedulers as declared", {"site": site_data(declared)}, not_modelled=ignored
-        )
+        settings = {"site": site_data(declared)}
+        left = _not_modelled(workload, declared)
+        return SiteOrder("site", "Slurm's schedulers as declared", settings, not_modelled=left)
     if any(job.time_limit_s is not None for job in workload.jobs):
         return SiteOrder("easy", "EASY backfilling by time limits")
     return SiteOrder("tsafrir_easy", "EASY backfilling by Tsafrir's estimates", believes_limits=False)
+
+
+def _not_modelled(workload: Workload, declared: SiteRules) -> tuple[str, ...]:
+    """Return what a replay leaves out of a declaration, by key, and what this log does not have for it."""
+    # A file that people wrote does not list what its keys leave out.
+    told = {each.key: each for each in (*declared.ignored, *left_out(declared))}
+    of_keys = (f"{each.key} = {each.value}: {each.effect}" for each in told.values())
+    return *of_keys, *lacking(workload.jobs, declared)
