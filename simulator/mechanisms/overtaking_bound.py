@@ -35,6 +35,10 @@ from simulator.snapshot import NodePool
 # A queue's length is looked at so often (s): that takes a look at every job in it.
 LOOK_EVERY_S = 3_600.0
 
+# Behind a queue that would keep its pool busy for so long (s) nobody is overdue: everybody would be, and the
+# order would be that of submission, at several times the mean wait.
+SATURATED_S = 432_000.0
+
 # A short queue makes a job overdue from this part of the bound on.
 LEAST_SHARE = 0.25
 
@@ -45,8 +49,8 @@ PROMISED_SHARE = 0.25
 @dataclass(frozen=True)
 class OvertakingSettings(CheckedSettings):
     """`overtaking_bound_s`: a job that has waited for so long has nodes promised, and is overtaken only where
-    that does not delay it; behind a short queue sooner, from a quarter of it on. 0: it may be overtaken for
-    ever.
+    that does not delay it; behind a short queue sooner, from a quarter of it on. Not in a pool whose queue is
+    longer than five days. 0: it may be overtaken for ever.
     """
 
     overtaking_bound_s: float = 86_400.0
@@ -223,13 +227,16 @@ class OvertakingBound:
     def _bound_in_s(self, pool: NodePool, now_s: float) -> float:
         """Return the bound in a pool: as long as all that wait would keep it busy, as far as that is known.
 
-        So long does the order of submission, which is the site's own, make the last of them wait.
+        So long does the order of submission, which is the site's own, make the last of them wait. Infinite in
+        a saturated pool.
         """
         looked_s, bound_s = self.queues_s.get(pool.name, (-inf, 0.0))
         if now_s - looked_s >= LOOK_EVERY_S:
             service_gpu_s = sum([job.gpus * job.estimate_s for job in pool.queue])
             queue_s = service_gpu_s / max(1, pool.total_gpus)
             bound_s = min(self.bound_s, max(LEAST_SHARE * self.bound_s, queue_s))
+            if queue_s > SATURATED_S:
+                bound_s = inf
             self.queues_s[pool.name] = now_s, bound_s
         return bound_s
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_overtaking, overtaken_gang
 from simulator.job import Job
+from simulator.mechanisms import overtaking_bound
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
@@ -16,6 +17,14 @@ from simulator.work_audit import ConformanceError
 from simulator.workload import Workload
 
 BOUNDED = ("clarity", "lucid", "qssf")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _never_saturated():
+    """Estimates a hundred times too long make any queue look endless."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overtaking_bound, "SATURATED_S", float("inf"))
+        yield
 
 
 class Promised(AuditedSimulation):
