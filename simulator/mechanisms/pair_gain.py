@@ -27,6 +27,7 @@ class PairGain:
         self._speeds = speeds or SummedUtilisation()
         self._learns = learns
         self._known: dict[str, dict[str, float]] = {}
+        self._lost_together: dict[str, float] = {}  # by template: the sum of its row
         self._watched: deque[tuple[float, JobView, JobView]] = deque()
 
     def known(self, job: JobView) -> Mapping[str, float]:
@@ -41,9 +42,23 @@ class PairGain:
         row = self._known.setdefault(mine, {})
         loss = row.get(theirs)
         if loss is None:
-            loss = row[theirs] = self._predict(job, other)
-            self._known.setdefault(theirs, {})[mine] = loss
+            loss = self._predict(job, other)
+            self._note(mine, theirs, loss)
         return loss
+
+    def mean_loss(self, template: str) -> float:
+        """Return what a template loses with the others on average (job-seconds a second); 0: nothing known.
+
+        The lower, the more sought-after it is as a partner.
+        """
+        row = self._known.get(template)
+        return self._lost_together[template] / len(row) if row else 0.0
+
+    def _note(self, mine: str, theirs: str, loss: float) -> None:
+        for one, other in {(mine, theirs): None, (theirs, mine): None}:
+            row = self._known.setdefault(one, {})
+            self._lost_together[one] = self._lost_together.get(one, 0.0) + loss - row.get(other, 0.0)
+            row[other] = loss
 
     def _predict(self, job: JobView, other: JobView) -> float:
         return _lost(*self._speeds.speeds(job.profile, other.profile))
@@ -62,9 +77,7 @@ class PairGain:
                 continue  # one of them has ended meanwhile
             mine, theirs = job.job.template, partner.job.template
             if mine is not None and theirs is not None and not (job.unstable or partner.unstable):
-                loss = _lost(job.speed, partner.speed)
-                self._known.setdefault(mine, {})[theirs] = loss
-                self._known.setdefault(theirs, {})[mine] = loss
+                self._note(mine, theirs, _lost(job.speed, partner.speed))
 
 
 def _lost(mine: float, theirs: float) -> float:

@@ -28,12 +28,16 @@ class PartnerSettings(CheckedSettings):
     - `patience`: a job waits until all that wait have waited for so many times the run time that sharing is
       expected to cost (in GPU-seconds beside job-seconds), because the GPUs that it needs may be free before
       that. 0: sharing is not put off.
+    - `sought_after`: of the partners that a job may have, it takes the one with which it loses least beyond
+      so many times what that partner loses with others on average. Who gets along with everybody is left
+      for those who get along with few; 0: the partner with which it loses least.
     """
 
     measured_after_s: float = 80.0
     templates: bool = True
     gpu_memory_mib: float = 24_576.0
     patience: float = 1.0
+    sought_after: float = 1.0
 
 
 class MeasuredTemplates:
@@ -155,7 +159,7 @@ class PartnerSearch:
             del kinds[kind]
 
     def take(self, job: JobView, price: float, *, in_need: bool) -> JobView | None:
-        """Take the partner with which least is lost, if that is at most `price` (s lost per GPU-s saved).
+        """Take the best partner with which at most `price` is lost (s lost per GPU-s saved).
 
         `in_need`: the job finds no idle GPUs. Returns None if there is none, or if sharing is put off.
         """
@@ -177,7 +181,7 @@ class PartnerSearch:
                 until_s = inf
         if not self._measured.knows(job, job.queued_since_s):
             return None
-        kind, loss = self._cheapest(job, kinds, price * job.gpus)
+        kind, loss = self._best(job, kinds, price * job.gpus)
         partner = None if kind is None else _within_reach(offers[kind], job)
         if in_need and (partner is None or loss):
             if partner is not None:
@@ -198,35 +202,35 @@ class PartnerSearch:
         self._running += 1
         return partner
 
-    def _cheapest(self, job: JobView, kinds: Collection[str], most: float) -> tuple[str | None, float]:
-        """Return the kind of partner with the least loss (job-seconds a second), at most `most`."""
+    def _best(self, job: JobView, kinds: Collection[str], most: float) -> tuple[str | None, float]:
+        """Return the best kind of partner, and the loss (job-seconds a second), which is at most `most`."""
         if job.profile is None:
             return None, 0.0
         offers = self._offers[job.gpus]
         known_losses = self._pairs.known(job)
         memory_mib = self._settings.gpu_memory_mib - job.profile.gpu_mem_mib
+        sought_after = self._settings.sought_after
         best: str | None = None
+        best_beyond, best_loss = inf, most
         for kind in kinds:
             loss = known_losses.get(kind)
-            if loss is not None and (loss > most or (loss == most and best is not None)):
-                continue
-            if kind not in offers:
+            if (loss is not None and loss > most) or kind not in offers:
                 continue
             partner = offers[kind][0] if job.nodes is None else _within_reach(offers[kind], job)
             if partner is None:
                 continue
             if loss is None:
                 loss = self._pairs.loss(job, partner)
+            beyond = loss - sought_after * self._pairs.mean_loss(kind) if sought_after else loss
             if (
-                (loss < most or (best is None and loss <= most))
+                loss <= most
+                and beyond < best_beyond
                 and partner.profile is not None
                 and partner.profile.gpu_mem_mib < memory_mib
                 and not (self._held_until_s and self._is_in_the_way(job, partner))
             ):
-                best, most = kind, loss
-                if not loss:
-                    break
-        return best, most
+                best, best_beyond, best_loss = kind, beyond, loss
+        return best, best_loss
 
     def _is_in_the_way(self, job: JobView, partner: JobView) -> bool:
         """Whether the job would still run when the gang that holds its partner's node should start."""

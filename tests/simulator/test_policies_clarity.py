@@ -119,6 +119,41 @@ def test_what_was_seen_of_a_pair_replaces_the_prediction():
     assert colocated(pair_speeds=Surprising()) == [False] * 5
 
 
+def test_whom_everybody_gets_along_with_is_left_for_those_who_get_along_with_few():
+    # Easy ones lose little beside anybody, picky ones much beside another picky one. The first that waits
+    # at 1,000 s is easy: if it joins the other easy one, the picky one after it finds nobody.
+    easy, picky = (
+        JobProfile(util, 10.0, 2_000.0, job_type=name) for util, name in ((20.0, "easy"), (90.0, "picky"))
+    )
+
+    class Picky:
+        def speeds(self, first, second):
+            together = {first.job_type, second.job_type}
+            return {1: (1.0, 1.0), 2: (0.99, 0.99)}[len(together)] if "easy" in together else (0.5, 0.5)
+
+    jobs = [
+        job("j0", 0, 50_000, gpus=1, profile=easy),
+        job("j1", 0, 50_000, gpus=1, profile=picky),
+        job("j2", 500, 10, gpus=1, profile=picky),  # shows what picky ones cost each other
+        job("j3", 1_000, 5_000, gpus=1, profile=easy),
+        job("j4", 1_000, 6_000, gpus=1, profile=picky),
+    ]
+
+    def starts_s(**settings):
+        result = simulate(
+            Scenario(Workload(tuple(jobs), {}), ClusterSpec({"vc": 2}, 1), colocation=Picky()),
+            "clarity",
+            settings={"pair_speeds": Picky(), "patience": 0.0, **settings},
+        )
+        return result.jobs.set_index("job_id")["first_start_time_s"].to_dict()
+
+    before = starts_s(sought_after=0.0)
+    assert before["j3"] == 1_000
+    assert before["j4"] > 1_000
+    after = starts_s()
+    assert after["j3"] == after["j4"] == 1_000
+
+
 def test_bad_settings_name_the_value():
     with pytest.raises(BadInputError, match="price_short"):
         load_policy("clarity", {"price_short": -1.0})
