@@ -15,6 +15,7 @@ from cluster_logs.site.left_out import left_out
 from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.site_file import site_data
 from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
+from simulator.policies.registry import policy_class
 from simulator.site_needs import lacking
 from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
@@ -35,7 +36,7 @@ class SiteOrder:
 
         A policy that goes by estimates gets endless ones, which `Workload.with_estimates` cuts to the limits.
         """
-        return np.full(jobs, np.inf) if self.policy == "easy" else None
+        return np.full(jobs, np.inf) if policy_class(self.policy).needs_estimates else None
 
     def knowing(self, workload: Workload) -> Workload:
         """Return the workload as the site's scheduler knows it."""
