@@ -35,7 +35,14 @@ from simulator.scenario import Scenario
 from simulator.user_history_estimates import user_history_estimates
 from simulator.workload import Workload
 
-POLICIES = ("fifo", "tsafrir_easy", "easy", "qssf", "lucid", "clarity")
+POLICIES = (
+    "easy",
+    "tsafrir_easy",
+    "lucid:overtaking_bound_s=0",
+    "lucid",
+    "clarity:overtaking_bound_s=0",
+    "clarity",
+)
 SYNTHETIC_LIKE, SYNTHETIC_DAYS, SYNTHETIC_SEED = "helios-venus", 28, 3
 # Graham's log has only the jobs that once waited at noon, so its pool has the nodes that let these queue.
 GRAHAM_NODES = 12
