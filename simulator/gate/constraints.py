@@ -24,6 +24,8 @@ from simulator.gate.verdict import GRADE, LATENCY, PROVING_WINDOW, Constraint
 from simulator.wait_fidelity.grade import GRADES, WaitGrade
 
 P999_JOBS = 1_000
+# GPUs, both included: one, up to a usual node, a few nodes, more.
+SIZE_CLASSES = ((1, 1), (2, 8), (9, 64), (65, np.inf))
 
 
 def within(change: PairedChange, margin_pct: float, floor: float, rules: GateRules) -> bool:
@@ -186,6 +188,43 @@ def tail_waiting(judged: PolicyFigures, other: PolicyFigures, rules: GateRules) 
             "Longest wait",
         ),
     ]
+
+
+def starved_gangs(
+    judged: PolicyFigures, other: PolicyFigures, shared: SharedJobs, window: MeasuredWindow, rules: GateRules
+) -> Constraint:
+    """Starved jobs of the size class in which most more starve: gangs are few, and get lost among all jobs.
+
+    Not measured in a window that is not longer than the wait that counts as starving: nobody can be seen to.
+    """
+    name, hours = "starved_gangs", rules.starvation_wait_s / 3600.0
+    if window.end_s - window.start_s <= rules.starvation_wait_s:
+        days = human_duration(window.end_s - window.start_s)
+        return unmeasured(name, "jobs", f"Not measured: nobody can wait over {hours:g} h inside {days}.")
+    worst: tuple[float, Constraint] | None = None
+    for least, most in SIZE_CLASSES:
+        sized = (shared.gpus >= least) & (shared.gpus <= most)
+        if not sized.any():
+            continue
+        starved_new, starved_old = (
+            float((figures.queuing_delay_s[sized] > rules.starvation_wait_s).sum())
+            for figures in (judged, other)
+        )
+        floor_jobs = max(1.0, float(np.floor(rules.starved_floor_pct / 100.0 * sized.sum())))
+        sizes = f"{least:g} to {most:g} GPUs" if np.isfinite(most) else f"{least:g} GPUs and more"
+        found = _beside_reference(
+            name,
+            "jobs",
+            starved_new,
+            starved_old,
+            rules.starved_margin_pct,
+            floor_jobs,
+            f"Jobs of {sizes} that wait over {hours:g} h",
+        )
+        over = starved_new - (found.limit or 0.0)
+        if worst is None or over > worst[0]:
+            worst = over, found
+    return worst[1] if worst is not None else unmeasured(name, "jobs", "Not measured: no job asks for GPUs.")
 
 
 def fairness(

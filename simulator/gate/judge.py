@@ -35,6 +35,7 @@ from simulator.gate.constraints import (
     graded_waits,
     not_worse_than_site_order,
     proving_window,
+    starved_gangs,
     tail_waiting,
     usable_estimates,
     utilisation,
@@ -157,6 +158,7 @@ def judge(  # noqa: C901, PLR0912, PLR0915
         if counts != MEAN_JCT and rules.judges_predictions and reference in changes and cost is not None:
             constraints.append(price_in_mean_jct(changes[reference], cost, reference, rules))
         constraints += tail_waiting(judged, figures[reference], rules)
+        constraints.append(starved_gangs(judged, figures[reference], shared, measured, rules))
         constraints += fairness(judged, figures[reference], shared, rules)
         constraints.append(utilisation(judged, figures[reference], shared, measured, rules))
         comparisons = [_comparison(name, change) for name, change in changes.items()]

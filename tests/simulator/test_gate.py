@@ -219,6 +219,22 @@ def test_a_policy_that_starves_a_few_jobs_is_refused_though_its_mean_is_better()
     assert "Jobs that wait over 24 h: 4 jobs against the reference's 0 jobs" in starved.sentence
 
 
+def test_starving_gangs_are_not_lost_among_many_small_jobs() -> None:
+    good = waits(4_000)
+    starving = good * 0.5
+    gpus = np.ones(len(good))
+    gpus[::150] = 64  # four gangs, which all starve: 1 % of the jobs may
+    starving[::150] = 3 * DAY_S
+    results = four(starving, good)
+    for result in results.values():
+        result.jobs["gpus"] = gpus
+    verdict = decide(results, rules=GateRules(margin_pct=100.0, starved_floor_pct=1.0))
+    assert constraint(verdict, "starved_jobs").passed
+    gangs = constraint(verdict, "starved_gangs")
+    assert not gangs.passed
+    assert "Jobs of 9 to 64 GPUs that wait over 24 h: 4 jobs against the reference's 0 jobs" in gangs.sentence
+
+
 def test_a_long_tail_blocks_and_is_not_measurable_on_few_jobs() -> None:
     good = waits(4_000, jobs=2_400)
     tail = good.copy()
