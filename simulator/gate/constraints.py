@@ -21,7 +21,8 @@ from simulator.gate.metrics import (
 from simulator.gate.rules import SITE_ORDER, GateRules
 from simulator.gate.spoken_names import spoken
 from simulator.gate.verdict import GRADE, LATENCY, PROVING_WINDOW, Constraint
-from simulator.wait_fidelity.grade import GRADES, WaitGrade
+from simulator.wait_fidelity.grade import WaitGrade
+from simulator.wait_fidelity.grades import GRADES
 
 P999_JOBS = 1_000
 # GPUs, both included: one, up to a usual node, a few nodes, more.

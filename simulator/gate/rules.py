@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from foundation.checked_settings import Between, CheckedSettings, OneOf
-from simulator.wait_fidelity.grade import GRADES
+from simulator.wait_fidelity.grades import GRADES
 
 # name -> the quantile of the job table's column, or None for the mean
 OBJECTIVES: dict[str, tuple[str, float | None]] = {

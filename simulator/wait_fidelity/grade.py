@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from foundation.human_times import human_duration
 from simulator.wait_fidelity.explain import Cause, ReplayedSite, causes_of
+from simulator.wait_fidelity.grades import GRADES
 from simulator.wait_fidelity.logged_jobs import Floats, LoggedJobs
 
 FLOOR_S = 60.0
 MIN_JOBS = 30
 GROUPS_SHOWN = 16
-GRADES = ("A", "B", "C", "D")
 
 
 @dataclass(frozen=True, slots=True)
