@@ -1,5 +1,6 @@
 """`lucid simulate`: replay a log under one or more policies."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -51,6 +52,7 @@ from lucid_cli.variadic import names_of, variadic
 if TYPE_CHECKING:
     from simulator.node_sleep.node_sleep import NodeSleep
 
+SITE_POLICY = "site"
 SHOWN_COLUMNS = (
     "policy",
     "jobs",
@@ -137,6 +139,12 @@ def simulate(
     setting: Annotated[
         list[str] | None,
         typer.Option(metavar="POLICY.NAME=VALUE", help="A policy's setting; may be repeated."),
+    ] = None,
+    site: Annotated[
+        Path | None,
+        file_option(
+            "What the policy site replays, as `lucid site read` writes it; default: Slurm's defaults."
+        ),
     ] = None,
     estimates: Annotated[
         str | None,
@@ -262,6 +270,7 @@ def simulate(
     settings = with_loan_settings(
         by_policy(named_values(setting, "--setting", "lucid.sharing=apathetic")), policies, rule_set, switches
     )
+    settings = with_site(settings, policies, site)
     if predict_by is not None and predict_by not in PREDICT_BY:
         raise UnknownNameError("run times to predict by", predict_by, PREDICT_BY)
     predict = predict or predict_by is not None
@@ -346,6 +355,22 @@ def simulate(
                 print_lines([f"Under {summary['policy']}:", *row["sentences"]])
 
     show(to_jsonable(report.summaries), as_json=as_json, people=people)
+
+
+def with_site(
+    settings: dict[str, dict[str, object]], policies: Sequence[str], site: Path | None
+) -> dict[str, dict[str, object]]:
+    """Return the settings of policies with what a site.toml declares among those of the policy `site`."""
+    if site is None:
+        return settings
+    from cluster_logs.site.site_file import read_site, site_data
+
+    if SITE_POLICY not in policies:
+        raise BadInputError(
+            f"--site {site} is given, and no policy replays it.", remedy=f"Give --policy {SITE_POLICY}, too."
+        )
+    declared = {"site": site_data(read_site(site))}
+    return {**settings, SITE_POLICY: {**settings.get(SITE_POLICY, {}), **declared}}
 
 
 def parse_node_sleep(pairs: list[str] | None, seed: int) -> "NodeSleep | None":

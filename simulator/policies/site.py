@@ -8,6 +8,7 @@ comes to a real slurmctld.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import floor
 from typing import Any
 
 from cluster_logs.site.rules import SiteRules
@@ -25,6 +26,9 @@ from simulator.slurm.ranking import QueueStanding, Ranking
 from simulator.slurm.room import NodeRoom, mask_of
 from simulator.snapshot import NodePool, Snapshot
 
+# Where cycles are known to the millisecond: how long a node is not free yet that a job is leaving.
+REQUEUING_S, COMPLETING_S = 0.3, 0.012
+
 
 @dataclass(frozen=True)
 class SiteSettings:
@@ -32,12 +36,15 @@ class SiteSettings:
 
     `site`: what the site declares, as a site.toml has it; empty: Slurm as it is by default. `anchor_s`: when
     slurmctld was started, on the clock of the replay; its cycles are counted from there, and the calculations
-    of priorities too unless `calculated_s` says when one was due.
+    of priorities too unless `calculated_s` says when one was due. `main_s` and `backfill_s`: when either
+    scheduler ran, where a slurmctld's log tells it; for comparisons with that slurmctld.
     """
 
     site: Mapping[str, Any] = field(default_factory=dict)
     anchor_s: float = 0.0
     calculated_s: float | None = None
+    main_s: tuple[float, ...] = ()
+    backfill_s: tuple[float, ...] = ()
 
     def rules(self) -> SiteRules:
         """Return the declaration. Raises BadInputError."""
@@ -58,7 +65,12 @@ class Site(Policy):
 
     def _begin(self, nodes: int, gpus: int) -> None:
         anchor_s = self.settings.anchor_s
-        self._cycles = Cycles(self.site.scheduler, anchor_s)
+        self._cycles = Cycles(
+            self.site.scheduler,
+            anchor_s,
+            known_main_s=tuple(self.settings.main_s),
+            known_backfill_s=tuple(self.settings.backfill_s),
+        )
         calculated_s = self.settings.calculated_s
         first_s = anchor_s if calculated_s is None else calculated_s
         self._ranking = Ranking(self.site, first_s, nodes, gpus)
@@ -72,6 +84,7 @@ class Site(Policy):
         self._actions: list[Start | Preempt] = []
         self._standings: dict[JobView, QueueStanding] = {}
         self._before = self._cycles
+        self._clearing: list[tuple[float, str, Placement]] = []
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Begin anew on this cluster."""
@@ -101,6 +114,8 @@ class Site(Policy):
         standing = self._running.get(job.pool, {}).get(job)
         if standing is not None:
             self._stopped(standing, now_s)
+            if self.settings.main_s:
+                self._clearing.append((now_s + COMPLETING_S, job.pool, standing.placement))
 
     def _follow(self, now_s: float) -> None:
         self._ranking.follow(now_s, (each for waiting in self._waiting.values() for each in waiting.values()))
@@ -229,17 +244,23 @@ class _Turn:
 
     def __init__(self, policy: Site, pool: NodePool, now_s: float) -> None:
         self._policy = policy
-        self._now_s = now_s
+        self._now_s = float(floor(now_s))  # Slurm's clock has whole seconds
         self._waiting = policy._waiting[pool.name]
         self._running = policy._running[pool.name]
         self.room = NodeRoom(pool.free)
+        policy._clearing = [each for each in policy._clearing if now_s < each[0]]
+        self._clearing = 0
+        for _, name, placement in policy._clearing:
+            if name == pool.name:
+                self._clearing |= mask_of(placement)
+        self._clear_s = now_s + REQUEUING_S if policy.settings.main_s else now_s
         self.actions: list[Start | Preempt] = []
 
     def main(self, ordered: Iterable[QueueStanding]) -> None:
         """Start in order; leave a partition, and its nodes, at the first job that does not fit."""
         rules = self._policy.site.scheduler
         failed: set[str] = set()
-        nodes = self.room.nodes
+        nodes = self.room.nodes & ~self._clearing
         for tested, standing in enumerate(ordered):
             if (rules.queue_depth and tested > rules.queue_depth) or not nodes:
                 break
@@ -268,7 +289,10 @@ class _Turn:
         """Run a cycle of the backfill scheduler on what is left."""
         runs = [
             LimitedRun(
-                each, each.job.start_time_s + each.limit_s, each.job.placement, mask_of(each.job.placement)
+                each,
+                floor(each.job.start_time_s) + each.limit_s,
+                each.job.placement,
+                mask_of(each.job.placement),
             )
             for each in self._running.values()
             if each.job.placement is not None and each.job.state is RunState.RUNNING
@@ -281,7 +305,7 @@ class _Turn:
                         standing, self._now_s + standing.limit_s, action.placement, mask_of(action.placement)
                     )
                 )
-        cycle = BackfillCycle(self._policy.site.scheduler, self.room, runs, self._now_s)
+        cycle = BackfillCycle(self._policy.site.scheduler, self.room, runs, self._now_s, self._clearing)
         cycle.run((each for each in ordered if each.job in self._waiting), self)
 
     # What a cycle asks for (`simulator.slurm.backfill.Starter`).
@@ -292,6 +316,7 @@ class _Turn:
 
     def start(self, standing: QueueStanding, placement: Placement) -> None:
         """Start a job."""
+        standing.placement = placement
         self.actions.append(Start(standing.job, placement))
         self._policy._standings[standing.job] = standing
         del self._waiting[standing.job]
@@ -305,18 +330,20 @@ class _Turn:
         running = [each for each in self._running.values() if each.job.state is RunState.RUNNING]
         return preemption.candidates(standing, running, self._now_s)
 
-    def preempt(self, standing: QueueStanding, among: int) -> bool:
+    def preempt(self, standing: QueueStanding, among: int) -> Sequence[QueueStanding]:
         """Stop others for a job that does not fit, unless it waits for some; it starts at a later cycle."""
         preemption = self._policy._preemption
         candidates = self.candidates(standing)
         if not candidates or preemption.waits(standing, self._now_s):
-            return False
+            return ()
         victims = preemption.victims(standing, self.room, among, candidates)
         if not victims:
-            return False
+            return ()
         standing.preempting_s = self._now_s
         for victim in victims:
             self.actions.append(Preempt(victim.job, keeps_progress=False))
             self._policy._standings[victim.job] = victim
+            if victim.job.placement is not None:
+                self._policy._clearing.append((self._clear_s, victim.job.pool, victim.job.placement))
             self._policy._stopped(victim, self._now_s)
-        return True
+        return victims

@@ -55,17 +55,23 @@ class Starter(Protocol):
     def candidates(self, standing: QueueStanding) -> Sequence[QueueStanding]:
         """The running jobs that it may stop."""
 
-    def preempt(self, standing: QueueStanding, among: int) -> bool:
-        """Have others go for it; say whether they do."""
+    def preempt(self, standing: QueueStanding, among: int) -> Sequence[QueueStanding]:
+        """Have others go for it; say which."""
 
 
 class BackfillCycle:
     """A cycle in one partition. `room` is planned on: what starts is taken from it."""
 
     def __init__(
-        self, rules: SchedulerRules, room: NodeRoom, runs: Iterable[LimitedRun], now_s: float
+        self,
+        rules: SchedulerRules,
+        room: NodeRoom,
+        runs: Iterable[LimitedRun],
+        now_s: float,
+        clearing: int = 0,
     ) -> None:
         self._rules = rules
+        self._clearing = clearing  # nodes that stopped jobs have not left yet: nothing starts there
         self._room = room
         self._now_s = now_s
         self._runs = sorted(runs, key=_end)
@@ -116,6 +122,8 @@ class BackfillCycle:
                     continue
                 return False
             at_s, placement = max(found[0], from_s), found[1]
+            if at_s <= now_s and mask_of(placement) & self._clearing:
+                at_s, later_s = now_s + 1.0, 0.0
             if at_s <= now_s:
                 where = self._room.find(gpus, nodes, whole=standing.whole)
                 if where is not None:
@@ -125,7 +133,13 @@ class BackfillCycle:
                     self._runs.sort(key=_end)
                     self._known.clear()
                     return True
-                scheduler.preempt(standing, nodes)
+                going = scheduler.preempt(standing, nodes)
+                # Their GPUs count as free at once, but nothing starts on a node before they have left it.
+                self._runs = [run for run in self._runs if run.standing not in going]
+                for each in going:
+                    self._room.give(each.job.placement or ())
+                    self._clearing |= mask_of(each.job.placement or ())
+                    self._known.clear()
                 later_s = 0.0
             if later_s and at_s > later_s:
                 continue

@@ -6,9 +6,11 @@ calculation (PriorityCalcPeriod); in between it stands. Under priority/basic it 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import floor
 
 from cluster_logs.site.rules import Partition, Qos, SiteRules
 from simulator.job_view import JobView
+from simulator.placement import Placement
 from simulator.slurm.fair_tree import Association, ShareTree
 from simulator.slurm.limits import GPU
 
@@ -36,6 +38,7 @@ class QueueStanding:
     priority: float = 0.0
     charged_s: float = 0.0  # usage is counted until then, while it runs
     preempting_s: float = -1e18  # when it last preempted others
+    placement: Placement = ()  # where it runs, or ran last
 
     @property
     def whole(self) -> bool:
@@ -77,7 +80,7 @@ class Ranking:
         qos = job.job.qos or self._default_qos.get((user, account)) or DEFAULT_QOS
         partition = self._partitions.get(job.job.virtual_cluster)
         again = job.first_start_time_s is not None
-        submit_s = now_s if again else job.submit_time_s
+        submit_s = float(floor(now_s if again else job.submit_time_s))
         standing = QueueStanding(
             job,
             user,
@@ -92,18 +95,18 @@ class Ranking:
             submit_s,
             submit_s + REQUEUE_DELAY_S if again else submit_s,
         )
-        standing.priority = self._priority(standing, now_s)
+        standing.priority = self._priority(standing, float(floor(now_s)))
         return standing
 
     def begin(self, standing: QueueStanding, at_s: float) -> None:
         """Take note that a job runs from `at_s` on."""
-        standing.charged_s = at_s
+        standing.charged_s = float(floor(at_s))
         self._running[standing.job] = standing
 
     def end(self, standing: QueueStanding, at_s: float) -> None:
         """Take note that a job stopped."""
         if self._running.pop(standing.job, None) is not None:
-            self._charge(standing, at_s)
+            self._charge(standing, float(floor(at_s)))
 
     def _charge(self, standing: QueueStanding, until_s: float) -> None:
         qos = self._qos.get(standing.qos)
@@ -129,12 +132,12 @@ class Ranking:
             return False
         period_s = self.rules.calc_period_s
         while self.next_s < now_s:
-            at_s = self.next_s
+            at_s = float(floor(self.next_s))
             self.tree.decay(at_s - self._last_s)
             for standing in self._running.values():
                 self._charge(standing, at_s)
             self._last_s = at_s
-            self.next_s = at_s + period_s
+            self.next_s += period_s
         self.tree.rank()
         for standing in waiting:
             standing.priority = self._priority(standing, self._last_s)
