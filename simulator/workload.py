@@ -219,7 +219,7 @@ class Workload:
         jobs = tuple(
             replace(job, estimated_duration_s=belief)
             if not job.withdrawn or belief is None
-            else replace(job, estimated_duration_s=belief, duration_s=max(0.0, belief))
+            else replace(job.lasting(max(0.0, belief)), estimated_duration_s=belief)
             for job, belief in zip(self.jobs, beliefs, strict=True)
         )
         return replace(self, jobs=jobs)

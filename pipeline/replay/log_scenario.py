@@ -17,6 +17,7 @@ from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize,
 from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.run_time_estimates import EstimateSource
+from pipeline.replay.warm_up import WarmJobs
 from pipeline.validation.replay_inputs import profiles_by_type
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.elastic.elastic_jobs import as_elastic
@@ -157,12 +158,9 @@ def read_scenario(
             f"{log.path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
         )
-    earlier = warm.earlier.sort_values("submit_time")
     estimates = None
     if not gangs:  # jobs in workers have estimates of their own
-        workload, estimates, beliefs = _with_beliefs(
-            request, workload, jobs, earlier, needs_estimates, progress
-        )
+        workload, estimates, beliefs = _with_beliefs(request, workload, warm, needs_estimates, progress)
         remarks += beliefs
     scenario = Scenario(
         workload,
@@ -182,8 +180,7 @@ def read_scenario(
 def _with_beliefs(
     request: LogToReplay,
     workload: Workload,
-    jobs: pd.DataFrame,
-    earlier: pd.DataFrame,
+    warm: WarmJobs,
     needs_estimates: bool,
     progress: Progress,
 ) -> tuple[Workload, str | None, list[str]]:
@@ -192,7 +189,9 @@ def _with_beliefs(
     estimates = None
     if needs_estimates or runs_withdrawn:
         estimates = request.estimates.used_for(workload)
-        workload, told = request.estimates.estimated(workload, jobs, earlier, progress)
+        workload, told = request.estimates.estimated(
+            workload, warm.jobs, warm.earlier.sort_values("submit_time"), progress, known_until=warm.since
+        )
     else:
         workload, told = request.estimates.limited(workload)
     remarks = list(told)

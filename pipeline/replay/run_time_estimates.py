@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from math import inf, nan
 from typing import Any
 
@@ -58,11 +59,19 @@ class EstimateSource:
         return with_limits_for_all(workload) if self.name in (None, LIMIT) else (without_limits(workload), ())
 
     def estimated(
-        self, workload: Workload, jobs: pd.DataFrame, earlier: pd.DataFrame, progress: Progress = silent
+        self,
+        workload: Workload,
+        jobs: pd.DataFrame,
+        earlier: pd.DataFrame,
+        progress: Progress = silent,
+        *,
+        known_until: datetime | None = None,
     ) -> tuple[Workload, tuple[str, ...]]:
         """Return the workload of `jobs` with an estimate for every job, and remarks.
 
-        `earlier` are the log's jobs before the first of them: history to learn from.
+        `earlier` are the log's jobs that are not among them: history to learn from. A model knows what had
+        ended by `known_until`, where the replay begins; None: the first submission. It is later than that
+        where jobs that were there already fill the cluster.
         """
         limited, remarks = with_limits_for_all(workload)
         if self.name is None:
@@ -70,11 +79,16 @@ class EstimateSource:
             return estimated, (*remarks, *of_estimates)
         if self.name == LIMIT:
             return _by_limits(limited), (*remarks, "Policies know the jobs' time limits, and nothing else.")
-        estimated, of_estimates = self._stated(limited, jobs, earlier, progress)
+        estimated, of_estimates = self._stated(limited, jobs, earlier, progress, known_until)
         return without_limits(estimated), of_estimates
 
     def _stated(
-        self, workload: Workload, jobs: pd.DataFrame, earlier: pd.DataFrame, progress: Progress
+        self,
+        workload: Workload,
+        jobs: pd.DataFrame,
+        earlier: pd.DataFrame,
+        progress: Progress,
+        known_until: datetime | None,
     ) -> tuple[Workload, tuple[str, ...]]:
         """As `estimated`, of a source that stands for time limits, too."""
         if self.name in (QSSF, QSSF_ARTIFACT):
@@ -86,7 +100,8 @@ class EstimateSource:
             return workload.with_estimates(self._qssf_s(jobs, earlier, progress)[_rows(workload)]), (remark,)
         if self.name == MODEL:
             remark = f"Policies use a duration model, fitted on {len(earlier):,} earlier jobs of the log."
-            return workload.with_estimates(_model_s(jobs, earlier, progress)[_rows(workload)]), (remark,)
+            of_model = _model_s(jobs, earlier, progress, known_until)
+            return workload.with_estimates(of_model[_rows(workload)]), (remark,)
         if self.name == TRUTH:
             true_s = np.array([job.duration_s for job in workload.jobs])
             return without_limits(workload).with_estimates(true_s), ("Policies know true run times.",)
@@ -135,19 +150,19 @@ def _by_limits(workload: Workload) -> Workload:
 
 
 def _model_s(
-    jobs: pd.DataFrame, earlier: pd.DataFrame, progress: Progress
+    jobs: pd.DataFrame, earlier: pd.DataFrame, progress: Progress, known_until: datetime | None
 ) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """What a duration model says of `jobs` that knew what had ended before the first of them."""
+    """What a duration model says of `jobs` that knew what had ended before the replay began."""
     from lucid_models.duration.model import WorkloadEstimateModel
     from lucid_models.training_data import as_known_at
 
-    first = jobs["submit_time"].min().to_pydatetime()
+    first = known_until or jobs["submit_time"].min().to_pydatetime()
     try:
         model = WorkloadEstimateModel().fit(as_known_at(earlier, first), known_until=first, progress=progress)
     except BadInputError as error:
         raise BadInputError(
             f"No duration model can be fitted on what the log has before {first}: {error}",
-            remedy="Let the replay --start later in the log, or estimate run times otherwise.",
+            remedy="Let the replay --start later in the log, or --cold, or estimate run times otherwise.",
         ) from error
     return model.predict_causal(jobs, earlier=earlier, progress=progress)
 

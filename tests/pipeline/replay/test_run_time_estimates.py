@@ -1,6 +1,7 @@
 """`lucid simulate --estimates`: the order of a queue follows the estimates that are asked for."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -168,6 +169,36 @@ def test_no_estimate_exceeds_the_limit():
     known = Workload(jobs, {}).with_estimates(np.array([100.0, 100.0, 20.0])).jobs
     assert [job.estimated_duration_s for job in known] == [60.0, 100.0, 20.0]
     assert [job.duration_s for job in known] == [50.0, 50.0, 20.0], "what is believed of a job that never ran"
+
+
+def test_an_elastic_job_that_was_withdrawn_lasts_as_it_is_believed_to():
+    from simulator.job import Job
+    from simulator.speed_up import Elasticity, SpeedUp
+    from simulator.workload import Workload
+
+    elastic = Elasticity(service_s=240.0, speed_up=SpeedUp.linear(4), min_gpus=1)
+    gone = Job("a", "vc", "u", 4, 0.0, 60.0, cancel_time_s=9.0, withdrawn=True, elasticity=elastic)
+    known = Workload((gone,), {}).with_estimates(np.array([20.0])).jobs[0]
+    assert (known.duration_s, known.elasticity.service_s) == (20.0, 80.0)
+
+
+def test_a_model_learns_from_before_the_warm_up_though_an_older_job_still_runs(lucid, tmp_path):
+    """The oldest job of those that fill the cluster may be the first of the log: nothing ended before it."""
+    day = datetime(2026, 7, 1, tzinfo=UTC)
+    rows = [("old", day, day, day + timedelta(days=20))]
+    for i in range(240):
+        begin = day + timedelta(hours=1 + i)
+        rows.append((str(i), begin, begin, begin + timedelta(seconds=300 + i)))
+    log = tmp_path / "log.csv"
+    lines = [f"{name},{submit},{start},{end},1,vc,ann" for name, submit, start, end in rows]
+    log.write_text(
+        "job_id,submit_time,start_time,end_time,gpus,virtual_cluster,user\n" + "\n".join(lines) + "\n"
+    )
+    command = ("simulate", "--jobs", log, "--format", "jobs-csv", "--gpus", 8, "--policy", "easy")
+    days = ("--start", "2026-07-10", "--estimates", "model")
+    done = lucid(*command, *days, "--out", tmp_path / "out", "--no-plot", "--json")
+    assert done.json[0]["estimates"] == "model"
+    assert done.json[0]["warm_up_jobs"] > 1
 
 
 @pytest.mark.reference
