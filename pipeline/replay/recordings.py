@@ -54,12 +54,26 @@ class Watching:
             seconds(self.timeline_from, 0.0), seconds(self.timeline_until, inf), self.timeline_slices
         )
 
-    def check_jobs(self, workload: Workload, logged: "pd.Series[Any]") -> None:
-        """Raise BadInputError for a job to explain that the log does not hold, or that is not replayed."""
+    def check_jobs(
+        self, workload: Workload, logged: "pd.Series[Any]", counted_from_s: float | None = None
+    ) -> None:
+        """Raise BadInputError for a job to explain that the log does not hold, that is not replayed, or that
+        fills the cluster before `counted_from_s` alone.
+        """
         replayed = {job.job_id for job in workload.jobs} if self.why else set()
+        begins_s = -inf if counted_from_s is None else counted_from_s
+        counted = (
+            {job.job_id for job in workload.jobs if job.submit_time_s >= begins_s} if self.why else set()
+        )
         for job_id in self.why:
-            if job_id in replayed:
+            if job_id in counted:
                 continue
+            if job_id in replayed:
+                raise BadInputError(
+                    f"Job {job_id!r} was submitted before the days that count: it fills the cluster, and no "
+                    "table has it.",
+                    remedy="Choose an earlier --start.",
+                )
             if (logged.astype(str) == job_id).any():
                 raise BadInputError(
                     f"Job {job_id!r} is in the log, and is not replayed.",

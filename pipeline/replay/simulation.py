@@ -59,7 +59,7 @@ def simulate_log(
     )
     scenario, origin = logged.scenario, logged.origin
     workload, changes = scenario.workload, scenario.changes
-    watching.check_jobs(workload, logged.job_ids)
+    watching.check_jobs(workload, logged.job_ids, logged.scenario.counted_from_s)
     remarks = [*logged.remarks]
     results: dict[str, SimulationResult] = {}
     watches: dict[str, RunWatch] = {}

@@ -171,6 +171,12 @@ def test_a_replay_of_days_is_warm_and_cold_by_name(lucid, tmp_path: Path) -> Non
     assert len(table) == warm["jobs"] == 10
     assert warm["warm_up_jobs"] > 0
     assert table["queuing_delay_s"].iloc[0] > 6 * 3_600, "a queue is there when the days begin"
+    fills = lucid(
+        *("simulate", "--jobs", "log.csv", "--format", "reference-csv", "--nodes", "nodes.csv", *days),
+        *("--policy", "fifo", "--out", "out", "--no-plot", "--why", "j119"),
+    )
+    assert fills.code == 1
+    assert "was submitted before the days that count" in fills.err
     cold, empty, said = replayed("log.csv", *days, "--cold")
     assert "warm_up_jobs" not in cold
     assert empty["queuing_delay_s"].iloc[0] == 0
