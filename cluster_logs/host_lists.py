@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 MOST_HOSTS = 100_000  # of one list: more are a slip of the pen
-_NUMBER = re.compile(r"[0-9]{1,6}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def expand_hosts(text: str) -> list[str]:
@@ -27,12 +27,13 @@ def _choices(ranges: str) -> list[str]:
         if not dash:
             choices.append(first)
         elif _NUMBER.fullmatch(first) and _NUMBER.fullmatch(last):
-            choices += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+            most = min(int(last), int(first) + MOST_HOSTS)
+            choices += [str(number).zfill(len(first)) for number in range(int(first), most + 1)]
     return choices[:MOST_HOSTS]
 
 
 _LISTED = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
-_RANGE = re.compile(r"([0-9]{1,6})-([0-9]{1,6})|[0-9]{1,20}")
+_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})|[0-9]{1,20}")
 _ENDS_IN_DIGITS = re.compile(r"(.*?)([0-9]{1,9})", re.DOTALL)
 
 

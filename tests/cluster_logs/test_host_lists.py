@@ -46,3 +46,11 @@ def test_entries(text: str, entries: list[str]) -> None:
 def test_no_list_of_hosts(text: str) -> None:
     with pytest.raises(ValueError):
         listed_hosts(text)
+
+
+def test_numbers_of_seven_digits_are_a_range_too() -> None:
+    names, written = ["n1000001", "n1000002"], "n[1000001-1000002]"
+    assert fold_hosts(names) == listed_hosts(written) == [written]
+    assert expand_hosts(written) == names
+    with pytest.raises(ValueError, match="more than 100,000 names"):
+        listed_hosts("n[1-999999999]")

@@ -173,7 +173,7 @@ def test_a_replay_of_days_is_warm_and_cold_by_name(lucid, tmp_path: Path) -> Non
     assert table["queuing_delay_s"].iloc[0] > 6 * 3_600, "a queue is there when the days begin"
     fills = lucid(
         *("simulate", "--jobs", "log.csv", "--format", "reference-csv", "--nodes", "nodes.csv", *days),
-        *("--policy", "fifo", "--out", "out", "--no-plot", "--why", "j119"),
+        *("--policy", "fifo", "--out", "out", "--no-plot", "--why", "j115"),
     )
     assert fills.code == 1
     assert "was submitted before the days that count" in fills.err
