@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Literal
 
+from cluster_logs.site.consistency import check_site
 from cluster_logs.site.declared import Declared
 from foundation.checked_settings import Between
 
@@ -291,7 +292,7 @@ class Ignored(Declared):
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRules(Declared):
-    """All that a site declares. The names inside each table differ."""
+    """All that a site declares. The names inside each table differ (`check_site`)."""
 
     noun = "table of a site"
 
@@ -306,3 +307,8 @@ class SiteRules(Declared):
     nodes: tuple[Nodes, ...] = ()
     reservations: tuple[NodeReservation, ...] = ()
     ignored: tuple[Ignored, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise BadInputError for a value that its field does not allow, and for what contradicts."""
+        super().__post_init__()
+        check_site(self, ROOT)

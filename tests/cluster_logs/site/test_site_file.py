@@ -95,6 +95,21 @@ def test_an_empty_file_is_slurm_by_default(tmp_path: Path) -> None:
             ("start", "zone"),
         ),
         ("[priority", ("cannot be read",)),
+        ("[[qos]]\nname='a'\n[[qos]]\nname='a'", ("QOS", "'a'", "twice")),
+        ("[[users]]\nname='u'\naccount='a'\n[[users]]\nname='u'\naccount='a'", ("'u'", "twice")),
+        ("[[qos]]\nname='a'\npreempts=['b']", ("'a'", "preempts", "'b'")),
+        ("[[qos]]\nname='a'\npreempts=['a']", ("'a'", "preempts itself")),
+        (
+            "[[qos]]\nname='a'\npreempts=['b']\n[[qos]]\nname='b'\npreempts=['a']",
+            ("preempts itself", "'b'"),
+        ),
+        ("[[accounts]]\nname='a'\nparent='b'", ("'a'", "parent", "'b'")),
+        ("[[accounts]]\nname='a'\nparent='a'", ("'a'", "below itself")),
+        (
+            "[[accounts]]\nname='a'\nparent='b'\n[[accounts]]\nname='b'\nparent='a'",
+            ("below itself", "'b'"),
+        ),
+        ("[[partitions]]\nname='p'\nnodes=['n[1-']", ("'p'", "nodes", "n[1-")),
     ],
 )
 def test_what_a_site_cannot_say(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
