@@ -10,10 +10,11 @@ A `Literal` is one of its words, and a number without a range is finite and not 
 read as what its field is declared to be, so that 60 and 60.0 are one setting, in files and digests too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import inf, isfinite
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from foundation.errors import BadInputError, UnknownNameError
 
@@ -59,6 +60,39 @@ def _read_as(declared: Any, value: Any) -> Any:
     return value
 
 
+def refuse_misfits(settings: type[Any], values: Mapping[str, Any]) -> None:
+    """Raise BadInputError for a value of another kind than its field is declared to be: a text for a number.
+
+    Ranges and words are for the class to check.
+    """
+    hints = get_type_hints(settings)
+    for name, value in values.items():
+        if name in hints and not _fits(hints[name], value):
+            kinds = [_KINDS[kind] for kind in (get_args(hints[name]) or (hints[name],)) if kind in _KINDS]
+            remedy = f"Use {' or '.join(dict.fromkeys(kinds))}." if kinds else ""
+            raise BadInputError(f"{name} is {value!r:.200}.", remedy=remedy)
+
+
+_KINDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
+
+
+def _fits(declared: Any, value: Any) -> bool:
+    origin, kinds = get_origin(declared), get_args(declared)
+    if origin in (Union, UnionType):
+        return any(_fits(kind, value) for kind in kinds)
+    if declared in (int, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if declared in (bool, str):
+        return isinstance(value, declared)
+    if declared is NoneType:
+        return value is None
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(_fits(kinds[1], each) for each in value.values())
+    if origin in (tuple, Sequence):
+        return isinstance(value, list | tuple) and all(_fits(kinds[0], each) for each in value)
+    return True
+
+
 @dataclass(frozen=True)
 class CheckedSettings:
     """Base of settings. `noun` says what one of them is called, `whose` begins a sentence on its value."""
@@ -86,6 +120,8 @@ class CheckedSettings:
                     self._check_number(field.name, value, rule, whole=kind is int)
             if not rules and isinstance(value, int | float) and not 0 <= value < inf:
                 raise BadInputError(f"{self.whose}{field.name} is {value!r}.", remedy="Use 0 or more.")
+            if not rules and kind in (int, float):
+                self._check_number(field.name, value, Between(0), whole=kind is int)
         for name, value in as_declared(type(self), written).items():
             object.__setattr__(self, name, value)
 

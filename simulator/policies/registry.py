@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from foundation.checked_settings import CheckedSettings, as_declared
+from foundation.checked_settings import CheckedSettings, as_declared, refuse_misfits
 from foundation.errors import BadInputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def load_policy(
     for key in settings:
         if key not in names:
             raise UnknownNameError(f"setting of policy {name!r}:", key, names)
+    refuse_misfits(settings_class, settings)
     if not issubclass(settings_class, CheckedSettings):  # which do it themselves
         settings = as_declared(settings_class, settings)
     return policy(settings_class(**settings))

@@ -57,6 +57,7 @@ def test_a_number_is_read_as_its_field_is_declared_however_it_was_written() -> N
         ({"heat": "none"}, "The kettle's heat is 'none'. Choose one of: low, high."),
         ({"lid": "glass"}, "Unknown kind of lid 'glass'. Choose one of: hinged, loose."),
         ({"least_s": -1.0}, "The kettle's least_s is -1.0. Use 0 or more."),
+        ({"power_w": "much"}, "The kettle's power_w is 'much'. Use a number from 0 on."),
     ],
 )
 def test_what_is_not_allowed_is_named_with_what_is(chosen: dict[str, Any], says: str) -> None:

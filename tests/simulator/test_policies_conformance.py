@@ -1,5 +1,6 @@
 """Every registered policy keeps the rules, and the rules catch policies that do not."""
 
+from dataclasses import fields
 from itertools import islice
 
 import pytest
@@ -21,6 +22,16 @@ from simulator.scenario import Scenario
 @pytest.mark.parametrize("name", policy_names())
 def test_policy_conforms(name):
     assert list(check_policy(lambda: load_policy(name), name))
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_a_setting_of_another_kind_is_refused_in_words(name):
+    """`--setting lucid.overtaking_bound_s=abc` is a slip of the user's, not a fault inside the policy."""
+    settings = getattr(policy_class(name), "Settings", None)
+    for field in fields(settings) if settings is not None else ():
+        if field.type in (int, float, bool, float | None):
+            with pytest.raises(BadInputError, match=f"{field.name} is 'abc'"):
+                load_policy(name, {field.name: "abc"})
 
 
 @pytest.mark.parametrize("name", sorted(LUCID_ARTIFACT.policy_settings))
