@@ -219,7 +219,7 @@ class Site(Policy):
     def _some_may_start(self, pool: NodePool) -> bool:
         """Whether a waiting job finds GPUs or may take others'; else none does until some are free."""
         seen: set[tuple[int, int | None]] = set()
-        for standing in self._waiting[pool.name].values():
+        for standing in self._waiting.get(pool.name, {}).values():
             job = standing.job
             if (job.gpus, job.nodes) not in seen:
                 seen.add((job.gpus, job.nodes))
