@@ -394,7 +394,7 @@ def overtaken_gang(bound_s: float, seed: int = 1) -> tuple[Workload, ClusterSpec
     while work_s < gpus * (bound_s + 10 * longest_s):
         duration_s = random.uniform(longest_s / 4, longest_s)
         wanted = random.choice((1, 1, 2, 4))
-        # One more than the cluster could serve, at any time, and estimates that are wrong either way.
+        # One more than the cluster could serve, at any time; estimates are wrong either way, limits hold.
         job = replace(
             jobs[0],
             job_id=f"small-{len(jobs)}",
@@ -402,6 +402,7 @@ def overtaken_gang(bound_s: float, seed: int = 1) -> tuple[Workload, ClusterSpec
             submit_time_s=max(0.0, work_s / gpus - longest_s),
             duration_s=duration_s,
             estimated_duration_s=duration_s * random.lognormvariate(-2, 1),
+            time_limit_s=longest_s,
             order=len(jobs),
         )
         jobs.append(job)

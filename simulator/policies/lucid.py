@@ -114,7 +114,7 @@ class Lucid(Policy):
                     actions += now
                     served[pool.name] = len(now)
         if profiler is not None:
-            for name in self.overtaking.promises:
+            for name in self.overtaking.served_next:
                 served.setdefault(name, 0)  # its idle GPUs are for others than those that are profiled
             actions += self.profiler.decide(
                 profiler, snapshot, served, self.overtaking.overdue(profiler, snapshot.now_s)

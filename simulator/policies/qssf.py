@@ -59,7 +59,7 @@ class Qssf(InOrderPolicy):
         if overdue is None:
             return start_from_front(pool)
         starts = list(overdue.starts)
-        served = {start.job for start in starts} | {promise.job for promise in overdue.promises}
+        served = {start.job for start in starts} | {overdue.job}
         for job in pool.queue:
             if job in served:
                 continue
