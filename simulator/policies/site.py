@@ -218,6 +218,8 @@ class Site(Policy):
 
     def _some_may_start(self, pool: NodePool) -> bool:
         """Whether a waiting job finds GPUs or may take others'; else none does until some are free."""
+        if pool.name not in self._waiting:  # it has not been looked at yet
+            return True
         seen: set[tuple[int, int | None]] = set()
         for standing in self._waiting.get(pool.name, {}).values():
             job = standing.job

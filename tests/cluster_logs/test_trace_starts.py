@@ -102,7 +102,7 @@ def test_an_swf_logs_clock_is_its_time_zone_string(tmp_path: Path) -> None:
     file = LogFile(uri, "swf", start=datetime(1993, 10, 1, 0, 0, 3), end=datetime(1993, 10, 1, 0, 0, 4))  # noqa: DTZ001
     jobs, _ = file.read()
     assert file.zone.key == "US/Pacific"
-    assert list(file.part(jobs)["job_id"]) == ["1"]
+    assert list(file.part(jobs).jobs["job_id"]) == ["1"]
     asked = LogFile(uri, "swf", time_zone="UTC")
     assert asked.zone.key == "UTC"
     report = ingest_log(

@@ -336,6 +336,7 @@ ELSEWHERE = {
     "train nodes": "needs weeks of counts: tests/pipeline/training",
     "train utilisation": "tests/pipeline/profiling/test_graph_predictions.py",
     "tune": "tests/pipeline/search/test_tuning.py",
+    "site": "needs a site's files: tests/lucid_cli/test_site_cli.py, tests/slurm/test_site_reading.py",
 }
 
 

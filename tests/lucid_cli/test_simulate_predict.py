@@ -72,6 +72,7 @@ def test_errors_are_drawn(tmp_path):
             "submit_time_s": 0.0,
             "jct_s": [10.0, 20.0, 30.0],
             "predicted_end_time_s": [10.0, 10.0, 40.0],
+            "withdrawn": False,
         }
     )
     results = {"pcs": SimulationResult(jobs, {})}
