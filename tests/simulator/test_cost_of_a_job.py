@@ -19,8 +19,8 @@ CASES = [(policy, {}) for policy in BUILT_IN] + [
     ("srtf", {"selection": "quota"}),
     ("tiresias", {"selection": "quota"}),
 ]
-# An elastic policy weighs all jobs against each other at each decision, and Slurm's backfill scheduler tests all
-# that wait in each of its cycles: their cost grows with the queue.
+# An elastic policy weighs all jobs against each other at each decision, and Slurm's backfill scheduler tests
+# all that wait in each of its cycles: their cost grows with the queue.
 WALKERS = {*elastic_policy_names(), "site"}
 QUEUES = [case for case in CASES if case[0] not in WALKERS]
 GROWTH_MAX = 2.0  # the logarithm of the queue grows by 1.4; a walk along it at each decision gives 4 and more
