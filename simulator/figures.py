@@ -48,7 +48,7 @@ def draw_figures(
     for. Results with predictions have their error drawn, too, and those of nodes that sleep the nodes. What
     is drawn over time begins at `from_s`, where warm-up is over.
     """
-    if not any(len(result.jobs) for result in results.values()):
+    if not any(len(result.counted) for result in results.values()):
         return []
     out_dir.mkdir(parents=True, exist_ok=True)
     drawn: dict[str, Figure] = {
@@ -104,7 +104,7 @@ def jct_against_pred_err(results: Mapping[str, SimulationResult]) -> Figure:
         for name, result in results.items():
             errors = finite_errors_pct(result.counted)
             error = mean(errors) if label == "mean" else percentile(errors, 99)
-            hours = mean(result.counted["jct_s"].dropna().to_numpy()) / HOUR_S
+            hours = max(mean(result.counted["jct_s"].dropna().to_numpy()), 1.0) / HOUR_S
             axes.scatter([hours], [error], label=name)
             axes.annotate(name, (hours, error), xytext=(4, 4), textcoords="offset points", fontsize="small")
         axes.set_xscale("log")

@@ -227,3 +227,18 @@ def test_the_published_trace_needs_no_further_option(lucid, tmp_path):
         for row in done.json
     }
     assert figures == {"pcs": [5.568, 115.522], "srsf": [26.619, 313.503]}
+
+
+def test_logs_whose_jobs_all_left_or_took_no_time_are_drawn_as_far_as_they_can_be(lucid, tmp_path):
+    head = "job_id,submit_time,start_time,end_time,gpus,virtual_cluster,user,state\n"
+    at, later = "2026-07-01 08:00:00", "2026-07-01 09:00:00"
+    (tmp_path / "left.csv").write_text(f"{head}1,{at},,{later},1,vc,ann,CANCELLED\n")
+    (tmp_path / "zero.csv").write_text(f"{head}1,{at},{at},{at},1,vc,ann,COMPLETED\n")
+    for log, jobs in (("left.csv", 0), ("zero.csv", 1)):
+        done = lucid(
+            *("simulate", "--jobs", log, "--format", "jobs-csv", "--gpus", 8, "--policy", "fifo"),
+            *("--out", log.removesuffix(".csv"), "--predict", "--plot", "--waits", "--json"),
+        )
+        assert done.code == 0, done.err
+        assert done.json[0]["jobs"] == jobs
+    assert not list((tmp_path / "left").glob("*.png"))
