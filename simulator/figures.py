@@ -48,7 +48,7 @@ def draw_figures(
     for. Results with predictions have their error drawn, too, and those of nodes that sleep the nodes. What
     is drawn over time begins at `from_s`, where warm-up is over.
     """
-    if not any(len(result.counted) for result in results.values()):
+    if not any(len(result.jobs) and len(result.counted) for result in results.values()):
         return []
     out_dir.mkdir(parents=True, exist_ok=True)
     drawn: dict[str, Figure] = {
