@@ -79,7 +79,9 @@ _KINDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true 
 def _fits(declared: Any, value: Any) -> bool:
     origin, kinds = get_origin(declared), get_args(declared)
     if origin in (Union, UnionType):
-        return any(_fits(kind, value) for kind in kinds)
+        # A list may also be written as a text, and one number is such a text: its class reads them.
+        judged = all(kind in (int, float, bool, NoneType) for kind in kinds)
+        return not judged or any(_fits(kind, value) for kind in kinds)
     if declared in (int, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
     if declared in (bool, str):
