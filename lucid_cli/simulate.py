@@ -143,7 +143,8 @@ def simulate(
     site: Annotated[
         Path | None,
         file_option(
-            "What the policy site replays, as `lucid site read` writes it; default: Slurm's defaults."
+            "What the policy site replays, as `lucid site read` writes it; default: what `lucid site keep` "
+            "keeps of --cluster, else Slurm's defaults."
         ),
     ] = None,
     estimates: Annotated[
@@ -270,7 +271,7 @@ def simulate(
     settings = with_loan_settings(
         by_policy(named_values(setting, "--setting", "lucid.sharing=apathetic")), policies, rule_set, switches
     )
-    settings = with_site(settings, policies, site)
+    settings = with_site(settings, policies, site, lake_or_default(lake) if cluster else None, cluster)
     if predict_by is not None and predict_by not in PREDICT_BY:
         raise UnknownNameError("run times to predict by", predict_by, PREDICT_BY)
     predict = predict or predict_by is not None
@@ -358,18 +359,29 @@ def simulate(
 
 
 def with_site(
-    settings: dict[str, dict[str, object]], policies: Sequence[str], site: Path | None
+    settings: dict[str, dict[str, object]],
+    policies: Sequence[str],
+    site: Path | None,
+    lake_uri: str | None,
+    cluster: str | None,
 ) -> dict[str, dict[str, object]]:
-    """Return the settings of policies with what a site.toml declares among those of the policy `site`."""
-    if site is None:
+    """Return the settings of policies with what a site.toml declares among those of the policy `site`.
+
+    Without a file it is what the lake keeps of the cluster, if that is replayed.
+    """
+    if site is None and (SITE_POLICY not in policies or cluster is None or lake_uri is None):
         return settings
     from cluster_logs.site.site_file import read_site, site_data
+    from cluster_logs.site.stored_site import stored_site
 
-    if SITE_POLICY not in policies:
+    if site is not None and SITE_POLICY not in policies:
         raise BadInputError(
             f"--site {site} is given, and no policy replays it.", remedy=f"Give --policy {SITE_POLICY}, too."
         )
-    declared = {"site": site_data(read_site(site))}
+    rules = read_site(site) if site is not None else stored_site(lake_uri or "", cluster or "")
+    if rules is None:
+        return settings
+    declared = {"site": site_data(rules)}
     return {**settings, SITE_POLICY: {**settings.get(SITE_POLICY, {}), **declared}}
 
 

@@ -27,6 +27,7 @@ from lucid_cli.output import (
     print_lines,
     print_table,
     progress_reporter,
+    say,
     show,
     to_jsonable,
 )
@@ -105,10 +106,15 @@ def keep(
     as_json: JsonFlag = False,
 ) -> None:
     """Keep a site.toml for a cluster in the lake, where the gate, what-if and plan find it."""
+    from cluster_logs.lake import Lake
     from cluster_logs.site.site_file import read_site
     from cluster_logs.site.stored_site import store_site
 
-    document = {"cluster": cluster, "kept": store_site(read_site(site), lake_or_default(lake), cluster)}
+    lake_uri = lake_or_default(lake)
+    document = {"cluster": cluster, "kept": store_site(read_site(site), lake_uri, cluster)}
+    known = Lake(lake_uri).clusters()
+    if cluster not in known:
+        say(f"The lake has no jobs of {cluster!r} yet; it has: {', '.join(known) or 'none'}.")
     show(document, as_json=as_json, people=lambda: print_facts(document, title="Site"))
 
 

@@ -88,3 +88,30 @@ def test_what_cannot_be_graded(lucid, tmp_path):
         said = lucid("site", "grade", *arguments)
         assert said.code != 0
         assert told in said.err
+
+
+def test_what_is_kept_of_a_cluster_is_what_its_site_replays(lucid, tmp_path):
+    jobs = [(1, 400, 6), (2, 400, 8), (3, 50, 2)]  # the third may go before the second, where gaps are filled
+    rows = [f"{n} {n} 0 {run} {gpus} -1 -1 {gpus} {run} -1 1 1 -1 -1 -1 1 -1 -1\n" for n, run, gpus in jobs]
+    (tmp_path / "log.swf").write_text("; UnixStartTime: 0\n" + "".join(rows))
+    (tmp_path / "nodes.csv").write_text("virtual_cluster,nodes\n1,1\n")
+    (tmp_path / "plain.conf").write_text(
+        "ClusterName=mini\nSelectType=select/cons_tres\nSchedulerType=sched/builtin\nGresTypes=gpu\n"
+        "NodeName=n1 CPUs=8 Gres=gpu:8\nPartitionName=1 Nodes=n1 Default=YES\n"
+    )
+    assert lucid("site", "read", "--slurm-conf", "plain.conf", "--out", "site.toml").code == 0
+    early = lucid("site", "keep", "--cluster", "c", "--site", "site.toml", "--lake", "lake")
+    assert "The lake has no jobs of 'c' yet; it has: none." in early.err
+    ingested = lucid(
+        *("ingest", "--format", "swf", "--input", "log.swf", "--cluster", "c", "--lake", "lake"),
+        *("--nodes", "nodes.csv"),
+    )
+    assert ingested.code == 0, ingested.err
+    kept = lucid("site", "keep", "--cluster", "c", "--site", "site.toml", "--lake", "lake", "--json")
+    assert kept.json["cluster"] == "c"
+    replayed = ("simulate", "--jobs", "log.swf", "--format", "swf", "--policy", "site", "--json", "--no-plot")
+    by_lake = lucid(*replayed, "--cluster", "c", "--lake", "lake", "--out", "kept")
+    by_file = lucid(*replayed, "--nodes", "nodes.csv", "--site", "site.toml", "--out", "file")
+    default = lucid(*replayed, "--nodes", "nodes.csv", "--out", "default")
+    waits = [said.json[0]["mean_queuing_delay_s"] for said in (by_lake, by_file, default)]
+    assert waits[0] == waits[1] != waits[2]
