@@ -174,13 +174,7 @@ def _make_room_among(
         trial.give(_placement(job))
         placement = trial.find(*demand)
         if placement is not None:
-            nodes = {node for node, _ in placement}
-            needed = [
-                at
-                for at in range(len(victims) - 1, i - 1, -1)
-                if not nodes.isdisjoint([node for node, _ in _placement(victims[at][2])])
-            ]
-            return needed, placement
+            return _in_the_way(victims, i, placement), placement
     return [], None
 
 
@@ -243,14 +237,18 @@ def _make_room_on_many(
             trial.give(_placement(job))
         placement = trial.find(gpus)
         if placement is not None:
-            nodes = {node for node, _ in placement}
-            needed = [
-                at
-                for at in range(len(victims) - 1, i - 1, -1)
-                if not nodes.isdisjoint([node for node, _ in _placement(victims[at][2])])
-            ]
-            return needed, placement
+            return _in_the_way(victims, i, placement), placement
     return [], None
+
+
+def _in_the_way(victims: Sequence[Entry], first: int, placement: Placement) -> list[int]:
+    """Return the positions, from the end of the list to `first`, of the victims on nodes of a placement."""
+    nodes = {node for node, _ in placement}
+    return [
+        at
+        for at in range(len(victims) - 1, first - 1, -1)
+        if not nodes.isdisjoint([node for node, _ in _placement(victims[at][2])])
+    ]
 
 
 def quota_walk(
