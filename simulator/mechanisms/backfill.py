@@ -17,6 +17,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
+from math import inf
 from typing import Any
 
 from simulator.actions import Start
@@ -85,6 +86,19 @@ class Runs:
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self._of.values())
+
+    @classmethod
+    def made_of(cls, runs: Iterable[Run], prolong: Prolong) -> "Runs":
+        """Return these runs, of jobs that all differ."""
+        made = cls(prolong)
+        made._of = {run.job: run for run in runs}
+        made._by_end = sorted((run.key, run) for run in made)
+        return made
+
+    @property
+    def first_end_s(self) -> float:
+        """When the first of them is believed to end (s); infinite: none runs."""
+        return self._by_end[0][0][0] if self._by_end else inf
 
     def add(self, run: Run) -> None:
         """Take note of a run that has begun; it replaces what was known of the job."""

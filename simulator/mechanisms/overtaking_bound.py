@@ -87,25 +87,22 @@ class OverdueFirst:
         self.starts.append(Start(job, placement))
         return True
 
-    def reserve(self, job: JobView, pool: NodePool, now_s: float) -> bool:
+    def reserve(self, job: JobView, runs: Runs, now_s: float) -> bool:
         """Reserve nodes for an overdue job that does not fit, and take out of the plan what it needs of them.
 
-        False: it would not fit even if all had ended (nodes have left), and holds nobody up.
+        `runs` are those of the pool. False: it would not fit even if all had ended (nodes have left), and
+        holds nobody up.
         """
         plan = self.plan
-        runs = [_believed(other, now_s) for other in pool.running if other.counts_for_pair]
-        runs += [Run(start.job, now_s, start.placement, believed_s(start.job)) for start in self.starts]
-        by_end = Runs(doubled)
-        for run in runs:
-            by_end.add(run)
-        reservation = by_end.reserve(job, plan, [])
+        begun = [Run(start.job, now_s, start.placement, believed_s(start.job)) for start in self.starts]
+        reservation = runs.reserve(job, plan, begun)
         if reservation.shadow_s == inf:
             return False
         self.job, self.at_s = job, reservation.shadow_s
         self.reserved = frozenset(node for node, _ in reservation.placement)
         in_time = [
             run
-            for run in runs
+            for run in (*runs, *begun)
             if run.start_s + run.belief_s <= self.at_s
             and any(node in self.reserved for node, _ in run.placement)
         ]
@@ -157,6 +154,8 @@ class OvertakingBound:
         self.bound_s = bound_s or inf
         self.queues_s: dict[str, tuple[float, float]] = {}
         self.served_next: dict[str, JobView] = {}
+        # By pool: the jobs that ran at the last reservation, and what was believed of them.
+        self._believed: dict[str, tuple[list[JobView], dict[JobView, Run], Runs]] = {}
 
     def memory(self) -> OverdueMemory:
         """Return what no snapshot shows."""
@@ -205,10 +204,34 @@ class OvertakingBound:
             for job in longest_first:
                 if now_s - job.pending_since_s < bound_s:
                     break
-                if not first.start(job) and first.reserve(job, pool, now_s):
+                if not first.start(job) and first.reserve(job, self._running(pool, now_s), now_s):
                     self.served_next[pool.name] = job
                     break
         return first
+
+    def _running(self, pool: NodePool, now_s: float) -> Runs:
+        """Return the runs of a pool as they are believed to last; a pair's GPUs are one run's.
+
+        What is believed of a run stands until it is outlived, or has another partner.
+        """
+        running = list(pool.running)
+        known_jobs, known, runs = self._believed.get(pool.name, ([], {}, None))
+        if runs is None or running != known_jobs or runs.first_end_s <= now_s:
+            believed = {}
+            for job in running:
+                if job.partner is not None:
+                    if job.counts_for_pair:
+                        believed[job] = _run(job, now_s)
+                elif (
+                    (run := known.get(job)) is None or run.key[0] <= now_s or run.start_s != job.start_time_s
+                ):
+                    believed[job] = _run(job, now_s)
+                else:
+                    believed[job] = run
+            runs = Runs.made_of(believed.values(), doubled)
+            alone = {job: run for job, run in believed.items() if job.partner is None}
+            self._believed[pool.name] = (running, alone, runs)
+        return runs
 
 
 def believed_s(job: JobView) -> float:
@@ -217,9 +240,11 @@ def believed_s(job: JobView) -> float:
     return job.estimate_s if limit_s is None else limit_s
 
 
-def _believed(job: JobView, now_s: float) -> Run:
+def _run(job: JobView, now_s: float) -> Run:
     """A run as it is believed to last from now on, with its partner."""
-    left_s = max(_left_s(each, now_s) for each in (job, job.partner or job))
+    left_s = _left_s(job, now_s)
+    if job.partner is not None:
+        left_s = max(left_s, _left_s(job.partner, now_s))
     return Run(job, job.start_time_s, job.placement or (), now_s + left_s - job.start_time_s)
 
 
