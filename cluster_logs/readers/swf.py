@@ -7,8 +7,8 @@ of it. `TimeZone`, which it replaced, knows no summer time and is not read (NASA
 October). A processor is the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The
 partition is the virtual cluster; queues share nodes and are none. Requested memory is KB a processor, of as
 many as were asked for. Status 0 failed, 1 completed, 5 cancelled (while it waited, where it has no run time
-or no processors), -1 unknown (null); lines with status 2, 3, 4 are partial runs of a job that has a summary
-line, and are skipped.
+or no processors: its wait, if any is told, is that until it left), -1 unknown (null); lines with status 2, 3,
+4 are partial runs of a job that has a summary line, and are skipped.
 """
 
 import re
@@ -125,7 +125,8 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     never = np.isnan(run_s) | (cancelled & ((run_s == 0) | ~(processors > 0)))
     run_s = np.where(never & cancelled, np.nan, run_s)
     start_s = np.where(never, np.nan, submit_s + wait_s)
-    start, end = instants_of_seconds(start_s), instants_of_seconds(start_s + run_s)
+    end_s = np.where(never & cancelled, submit_s + wait_s, start_s + run_s)
+    start, end = instants_of_seconds(start_s), instants_of_seconds(end_s)
     checker.reject(start.implausible | end.implausible, q.IMPLAUSIBLE_TIME, "run")
     processors = np.where((processors > 0) | ~(asked > 0), processors, asked)
     memory_kib = _known(checker.number("req_mem", fact="requested_memory_mib"))

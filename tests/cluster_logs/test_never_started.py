@@ -174,6 +174,18 @@ def test_a_job_of_swf_cancelled_before_it_ran_never_started(tmp_path: Path, row:
     assert jobs["gpus"].tolist() == [8, 8]
 
 
+def test_the_wait_of_a_job_of_swf_that_never_ran_ends_when_it_left(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text(
+        "1 100 40 0 -1 -1 -1 8 -1 -1 5 1 1 1 -1 1 -1 -1\n2 100 -1 0 -1 -1 -1 8 -1 -1 5 1 1 1 -1 1 -1 -1\n"
+    )
+    jobs, _ = read_jobs_file(str(path), "swf")
+    assert jobs["start_time"].isna().all()
+    waited = (jobs["end_time"] - jobs["submit_time"]).dt.total_seconds()
+    assert waited[0] == 40.0
+    assert waited.isna().tolist() == [False, True], "nobody told when the other one left"
+
+
 def test_a_job_of_swf_whose_wait_is_unknown_keeps_its_run_time_of_none(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     path.write_text("1 0 -1 0 8 -1 -1 8 -1 -1 -1 1 1 1 -1 1 -1 -1\n")
