@@ -15,7 +15,7 @@ size, and a copy to plan on costs little. Nodes can leave and come back (drained
 node is in no bucket.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
 # (node, GPUs on it), one pair a node.
 Placement = tuple[tuple[int, int], ...]
@@ -62,9 +62,9 @@ class FreeGpus:
         self._free = [gpus_per_node] * nodes
         self._buckets = [0] * gpus_per_node + [(1 << nodes) - 1]
 
-    def copy(self) -> "FreeGpus":
+    def copy(self) -> Self:
         """Return a copy to plan on."""
-        other = FreeGpus.__new__(FreeGpus)
+        other = type(self).__new__(type(self))
         other.gpus_per_node = self.gpus_per_node
         other.remainder = self.remainder
         other.total = self.total

@@ -11,6 +11,7 @@ On equal nodes this is the same placement, node for node.
 """
 
 from collections.abc import Sequence
+from typing import Self
 
 from simulator.placement import FreeGpus, Placement, Remainder
 
@@ -31,15 +32,9 @@ class UnequalFreeGpus(FreeGpus):
             self.add_node(size)
         self.gains = 0
 
-    def copy(self) -> "UnequalFreeGpus":
+    def copy(self) -> Self:
         """Return a copy to plan on."""
-        other = UnequalFreeGpus.__new__(UnequalFreeGpus)
-        other.gpus_per_node = self.gpus_per_node
-        other.remainder = self.remainder
-        other.total = self.total
-        other.gains = self.gains
-        other._free = self._free[:]
-        other._buckets = self._buckets[:]
+        other = super().copy()
         other._sizes = self._sizes[:]
         other._by_size = self._by_size.copy()
         other._all = self._all

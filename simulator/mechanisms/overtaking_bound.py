@@ -94,7 +94,7 @@ class OverdueFirst:
         holds nobody up.
         """
         plan = self.plan
-        begun = [Run(start.job, now_s, start.placement, believed_s(start.job)) for start in self.starts]
+        begun = [Run(start.job, now_s, start.placement, start.job.request_s) for start in self.starts]
         reservation = runs.reserve(job, plan, begun)
         if reservation.shadow_s == inf:
             return False
@@ -126,7 +126,7 @@ class OverdueFirst:
 
         Takes the GPUs from the plan.
         """
-        if not self._kept_back or job is self.job or now_s + believed_s(job) > self.at_s:
+        if not self._kept_back or job is self.job or now_s + job.request_s > self.at_s:
             return None
         plan = self.plan
         if job.gpus > plan.total + sum(self._kept_back.values()):
@@ -143,7 +143,7 @@ class OverdueFirst:
 
     def is_delayed_by(self, job: JobView, partner: JobView, now_s: float) -> bool:
         """Whether a job that shares the GPUs of another could be in the way of the overdue one."""
-        return partner in self.leaving and now_s + believed_s(job) > self.at_s
+        return partner in self.leaving and now_s + job.request_s > self.at_s
 
 
 class OvertakingBound:
@@ -234,12 +234,6 @@ class OvertakingBound:
         return runs
 
 
-def believed_s(job: JobView) -> float:
-    """Return for how long a job is believed to run (s): its time limit, which ends it, else its estimate."""
-    limit_s = job.job.time_limit_s
-    return job.estimate_s if limit_s is None else limit_s
-
-
 def _run(job: JobView, now_s: float) -> Run:
     """A run as it is believed to last from now on, with its partner."""
     left_s = _left_s(job, now_s)
@@ -250,4 +244,4 @@ def _run(job: JobView, now_s: float) -> Run:
 
 def _left_s(job: JobView, now_s: float) -> float:
     attained_s = job.attained_at(now_s)
-    return outlasting(max(SHORTEST_BELIEF_S, believed_s(job)), attained_s) - attained_s
+    return outlasting(max(SHORTEST_BELIEF_S, job.request_s), attained_s) - attained_s

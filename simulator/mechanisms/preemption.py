@@ -114,12 +114,7 @@ def _fit(pool: NodePool, walk: QueueWalk, now_s: float, limit_of: Callable[[Any]
                 continue
             if plan is pool.free:
                 plan = pool.plan()
-            for i in victims_needed:
-                victim = victims[i][2]
-                actions.append(Preempt(victim))
-                plan.give(_placement(victim))
-            for i in sorted(victims_needed, reverse=True):
-                del victims[i]
+            actions += _evicted(plan, victims, victims_needed)
         elif plan is pool.free:
             plan = pool.plan()
         plan.take(placement)
@@ -150,15 +145,20 @@ def _fit_on_own_nodes(pool: NodePool, now_s: float, limit_of: Callable[[Any], An
             if placement is None:
                 refused.add(demand)
                 continue
-            for i in needed:
-                victim = victims[i][2]
-                actions.append(Preempt(victim))
-                plan.give(_placement(victim))
-            for i in sorted(needed, reverse=True):
-                del victims[i]
+            actions += _evicted(plan, victims, needed)
         plan.take(placement)
         actions.append(Start(job, placement))
     return actions
+
+
+def _evicted(plan: FreeGpus, victims: list[Entry], needed: Sequence[int]) -> list[Action]:
+    """Take the victims at these positions out of the list, and give their GPUs to the plan."""
+    chosen = [victims[i][2] for i in needed]
+    for victim in chosen:
+        plan.give(_placement(victim))
+    for i in sorted(needed, reverse=True):
+        del victims[i]
+    return [Preempt(victim) for victim in chosen]
 
 
 def _make_room_among(

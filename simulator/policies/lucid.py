@@ -72,7 +72,7 @@ class Lucid(Policy):
         return settings
 
     def history(self) -> tuple[Mapping[str, PoolMemory], OverdueMemory]:
-        """Return which partners were refused, when it looks again, and what overdue jobs were promised."""
+        """Return which partners were refused, when it looks again, and which overdue jobs are served next."""
         return self.packing.memories, self.overtaking.memory()
 
     def resume(

@@ -46,7 +46,7 @@ class Qssf(InOrderPolicy):
         return [start for pool in snapshot.changed for start in self._serve(pool, snapshot.now_s)]
 
     def history(self) -> OverdueMemory:
-        """Return what overdue jobs were promised."""
+        """Return which overdue jobs are served next."""
         return self.overtaking.memory()
 
     def resume(self, pools: Mapping[str, NodePool], history: OverdueMemory | None) -> None:
