@@ -1,7 +1,9 @@
 """Airflow over its REST API: trigger a DAG, follow its runs and their tasks."""
 
+import contextlib
 import time
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import httpx
@@ -12,7 +14,11 @@ from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableEr
 PAGE = 100
 HEALTH_LIMITS = AnswerLimits(1024 * 1024, 5.0)
 MOST_BYTES = 64 * 1024 * 1024  # a task's whole log, at most
-POOL_TRIES, POOL_PAUSE_S = 10, 2.0
+BUSY_TRIES, BUSY_PAUSE_S = 10, 2.0
+
+
+class AirflowFailedError(ServiceUnavailableError):
+    """Airflow is there and answered with an error of its own, such as a database that was locked."""
 
 
 class AirflowClient:
@@ -63,23 +69,26 @@ class AirflowClient:
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Start a run of a DAG with these parameters; return its run id."""
-        run = self._request(
-            "POST", f"/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf)}
-        )
-        return str(run["dag_run_id"])
+        # Named here, so that asking again after an error can be told from asking for a second run.
+        run_id = f"manual__{uuid.uuid4()}"
+        wanted = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
+
+        def start() -> None:
+            with contextlib.suppress(NotFoundError):
+                self.run(dag_id, run_id)
+                return
+            self._request("POST", f"/dags/{dag_id}/dagRuns", json=wanted)
+
+        try:
+            self._request("POST", f"/dags/{dag_id}/dagRuns", json=wanted)
+        except AirflowFailedError:
+            _until_not_busy(start)
+        return run_id
 
     def set_pool(self, name: str, slots: int, description: str) -> None:
         """Create a pool of task slots, or give the one that is there so many slots."""
         pool = {"slots": slots, "description": description, "include_deferred": False}
-        for left in reversed(range(POOL_TRIES)):
-            try:
-                self._set_pool(name, pool)
-                return
-            except ServiceUnavailableError:
-                # SQLite is locked now and then while DAGs are first written. Again does no harm.
-                if not left:
-                    raise
-                time.sleep(POOL_PAUSE_S)
+        _until_not_busy(lambda: self._set_pool(name, pool))
 
     def _set_pool(self, name: str, pool: dict[str, Any]) -> None:
         try:
@@ -193,7 +202,7 @@ class AirflowClient:
                 f"Airflow knows nothing at {what}.", remedy="Is the DAG parsed, the run id right?"
             )
         if response.is_server_error:
-            raise ServiceUnavailableError(
+            raise AirflowFailedError(
                 f"Airflow answered {response.status_code} to {what}: {response.text[:300]}."
             )
         if response.is_error:
@@ -211,6 +220,18 @@ class AirflowClient:
         return ServiceUnavailableError(
             f"Airflow at {self._base_url} did not answer ({error}).", remedy="Is it up? `make up` starts it."
         )
+
+
+def _until_not_busy(write: Callable[[], None]) -> None:
+    """Make a write that does no harm when it is made twice, again while SQLite is locked by other writers."""
+    for left in reversed(range(BUSY_TRIES)):
+        try:
+            write()
+            return
+        except AirflowFailedError:
+            if not left:
+                raise
+            time.sleep(BUSY_PAUSE_S)
 
 
 def _question(dag_id: str, run_id: str, task_id: str) -> str:

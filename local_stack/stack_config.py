@@ -19,6 +19,8 @@ ADMIN = "admin"
 # Tasks that measure take a slot of this pool; there is one for each device of LUCID_GPU_DEVICES.
 GPU_POOL, GPU_POOL_MEANING = "gpu", "One slot a device that profile_workloads measures on."
 STACK_FILE = "stack.json"
+# How long a writer of Airflow's SQLite waits for the others; the library's 5 s pass while many DAGs begin.
+SQLITE_CONNECT_ARGS = {"timeout": 30.0}
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -130,6 +132,7 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(config.passwords_file),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{config.airflow_url}/execution/",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{config.airflow_database}",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": f"{__name__}.SQLITE_CONNECT_ARGS",
         "AIRFLOW__API__HOST": LOOPBACK,
         "AIRFLOW__API__PORT": str(config.airflow_port),
         "AIRFLOW__API__BASE_URL": config.airflow_url,

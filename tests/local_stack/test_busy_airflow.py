@@ -1,4 +1,4 @@
-"""Setting a pool at Airflow's REST API: created, changed, left alone, and tried again when it is busy."""
+"""Writes to an Airflow whose database is locked now and then: pools are set and runs started, each once."""
 
 import json
 import threading
@@ -16,12 +16,17 @@ WANTED = {"slots": 2, "description": "GPUs", "include_deferred": False}
 
 
 class PoolServer(ThreadingHTTPServer):
-    """Airflow's pools over HTTP; the next `busy` writes end in a database error."""
+    """Airflow's pools and runs over HTTP; the next `busy` writes end in a database error.
+
+    `done_all_the_same`: what such a write asked for had happened.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), PoolHandler)
         self.pools: dict[str, dict[str, Any]] = {}
+        self.runs: dict[str, dict[str, Any]] = {}
         self.busy = 0
+        self.done_all_the_same = False
         self.written: list[str] = []
 
 
@@ -40,8 +45,9 @@ class PoolHandler(BaseHTTPRequestHandler):
         return found
 
     def do_GET(self) -> None:
-        pool = self.server.pools.get(self.path.rpartition("/")[2])
-        self.answer(200 if pool else 404, pool or {})
+        name = self.path.rpartition("/")[2]
+        there = (self.server.runs if "/dagRuns/" in self.path else self.server.pools).get(name)
+        self.answer(200 if there else 404, there or {})
 
     def do_POST(self) -> None:
         self.write(self.body())
@@ -54,12 +60,13 @@ class PoolHandler(BaseHTTPRequestHandler):
             self.answer(201, {"access_token": "t"})
             return
         self.server.written.append(self.command)
-        if self.server.busy:
-            self.server.busy -= 1
-            self.answer(500, {"detail": {"reason": "Database error"}})
-            return
-        self.server.pools[pool.get("name") or pool["pool"]] = pool
-        self.answer(200, pool)
+        is_run = self.path.endswith("/dagRuns")
+        key = pool["dag_run_id"] if is_run else pool.get("name") or pool["pool"]
+        busy = self.server.busy > 0
+        self.server.busy -= busy
+        if not busy or self.server.done_all_the_same:
+            (self.server.runs if is_run else self.server.pools)[key] = pool
+        self.answer(500 if busy else 200, {"detail": {"reason": "Database error"}} if busy else pool)
 
     def log_message(self, *args: object) -> None:
         """Say nothing."""
@@ -67,7 +74,7 @@ class PoolHandler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolServer]:
-    monkeypatch.setattr(airflow_client, "POOL_PAUSE_S", 0.0)
+    monkeypatch.setattr(airflow_client, "BUSY_PAUSE_S", 0.0)
     with PoolServer() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -101,3 +108,22 @@ def test_a_database_that_stays_busy_is_an_error(airflow: AirflowClient, server: 
     server.busy = 1_000
     with pytest.raises(ServiceUnavailableError, match="Database error"):
         airflow.set_pool("gpu", 2, "GPUs")
+
+
+def test_a_run_is_started_once_though_the_database_was_busy(
+    airflow: AirflowClient, server: PoolServer
+) -> None:
+    server.busy = 3
+    run_id = airflow.trigger("ingest_logs", {"days": 2})
+    assert list(server.runs) == [run_id]
+    assert server.runs[run_id]["conf"] == {"days": 2}
+    assert server.written == ["POST"] * 4
+
+
+def test_a_run_that_began_in_spite_of_the_error_is_not_started_again(
+    airflow: AirflowClient, server: PoolServer
+) -> None:
+    server.busy, server.done_all_the_same = 1, True
+    run_id = airflow.trigger("ingest_logs", {})
+    assert list(server.runs) == [run_id]
+    assert server.written == ["POST"]
