@@ -26,6 +26,8 @@ from tests import limits, reference, rest, tiers
 from tests.built_once import built_once
 from tests.collecting import after_the_first
 from tests.command_line import lucid as lucid
+from tests.evidence import declare
+from tests.evidence import evidence as evidence
 from tests.limits import pytest_fixture_setup as pytest_fixture_setup
 from tests.limits import pytest_runtest_teardown as pytest_runtest_teardown
 from tests.running_order import TESTS, ByServer, rank_of
@@ -70,6 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rest.keep_rest(config, items)
     tiers.keep_tier(config, items)
     reference.skip_without_data(items)
+    declare(items)
     items.sort(key=rank_of)
 
 
