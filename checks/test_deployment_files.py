@@ -7,10 +7,12 @@ import pytest
 import yaml
 
 from checks.tree import ROOT
+from lucid_airflow.dag_defaults import JUDGE_QUEUE, PUBLISH_QUEUE
 
 COMPOSE_FILE = ROOT / "docker-compose.yml"
 EXAMPLE = ROOT / ".env.example"
 SECRET = re.compile(r"PASSWORD|SECRET|FERNET|TOKEN|ACCESS_KEY(?!_ID)")
+KEY = re.compile(r"LUCID_\w+_KEY")  # of a signer
 VARIABLE = re.compile(r"(?<!\$)\$\{(?P<name>\w+)(?P<rest>[^}]*)\}")
 
 
@@ -43,6 +45,27 @@ def test_ports_are_published_on_loopback_only(services: dict[str, Any]) -> None:
     assert len(published) == 2
     assert all(str(port).startswith("127.0.0.1:") for port in published)
     assert not any("network_mode" in service or service.get("privileged") for service in services.values())
+
+
+def test_each_queue_has_workers_with_its_key_alone(services: dict[str, Any]) -> None:
+    queues = {
+        str(service["command"][-1]): name
+        for name, service in services.items()
+        if "celery" in service.get("command", ())
+    }
+    assert queues == {
+        "default": "airflow-worker",
+        JUDGE_QUEUE: "airflow-worker-judge",
+        PUBLISH_QUEUE: "airflow-worker-publish",
+    }
+    keys = {
+        name: {variable for variable in service.get("environment", {}) if KEY.fullmatch(variable)}
+        for name, service in services.items()
+    }
+    assert {name: held for name, held in keys.items() if held} == {
+        "airflow-worker-judge": {"LUCID_JUDGE_KEY"},
+        "airflow-worker-publish": {"LUCID_PUBLISHER_KEY"},
+    }
 
 
 def test_lasting_services_have_health_checks(services: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
-from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, every_dag
+from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, PUBLISH_QUEUE, every_dag
 from lucid_airflow.operators.approval import RequestApprovalOperator, reason_field
 from lucid_airflow.operators.release import CheckVerdictOperator, PublishReleaseOperator
 from lucid_airflow.operators.rest import RequestRestOperator
@@ -25,7 +25,7 @@ with DAG(
     description="An approved release becomes the champion, if need be after a person says so.",
     doc_md=__doc__,
     schedule=[RELEASE_VERDICT],
-    **every_dag("release", hours=1, approved=True),
+    **every_dag("release", hours=1, approved=True, queue=PUBLISH_QUEUE),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one whose release was judged, or the only one."

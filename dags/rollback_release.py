@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION
-from lucid_airflow.dag_defaults import every_dag
+from lucid_airflow.dag_defaults import PUBLISH_QUEUE, every_dag
 from lucid_airflow.operators.release import ReadChampionOperator, RollbackReleaseOperator
 
 with DAG(
@@ -18,7 +18,7 @@ with DAG(
     description="The previous release becomes the champion again.",
     doc_md=__doc__,
     schedule=None,
-    **every_dag("release", hours=0.5),
+    **every_dag("release", hours=0.5, queue=PUBLISH_QUEUE),
     params={
         "cluster": form_fields.the_cluster(
             "Whose champion is left.", when_empty="the only one that has a release"

@@ -15,7 +15,7 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
-from lucid_airflow.dag_defaults import every_dag
+from lucid_airflow.dag_defaults import JUDGE_QUEUE, every_dag
 from lucid_airflow.operators.release import AnnounceVerdictOperator, ValidateReleaseOperator
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.train import ResolveInputsOperator
@@ -26,7 +26,7 @@ with DAG(
     description="The gate: the held-out days replayed under the challenger and its rivals.",
     doc_md=__doc__,
     schedule=[RELEASE_CHALLENGER],
-    **every_dag("release", hours=12),
+    **every_dag("release", hours=12, queue=JUDGE_QUEUE),
     params={
         "cluster": form_fields.another_cluster(
             "Cluster", "Empty: the one whose release was built, else the only one."

@@ -8,6 +8,10 @@ TAG = "lucid"
 # One slot a device (`make up` and docker-compose.yml create it): two tasks never measure on the same GPU.
 GPU_POOL = "gpu"
 
+# Which workers run a DAG's tasks. Those of the queue `judge` alone hold the gate's login at MLflow and its
+# key, those of `publish` the publisher's; all else runs on the default queue. LocalExecutor has no queues.
+JUDGE_QUEUE, PUBLISH_QUEUE = "judge", "publish"
+
 # Of a task that only looks up, asks, announces or moves an alias; of all others DEFAULT_ARGS says it.
 STEP_TIMEOUT = timedelta(minutes=15)
 
@@ -25,13 +29,18 @@ DEFAULT_ARGS: dict[str, Any] = {
 APPROVAL_TIMEOUT = timedelta(days=7)
 
 
-def every_dag(*tags: str, hours: float, approved: bool = False, most_runs: int = 1) -> dict[str, Any]:
-    """What every DAG is made with; a run may take `hours`, and longer where a person must have approved."""
+def every_dag(
+    *tags: str, hours: float, approved: bool = False, most_runs: int = 1, queue: str | None = None
+) -> dict[str, Any]:
+    """What every DAG is made with; a run may take `hours`, and longer where a person must have approved.
+
+    `queue`: the workers that run all of its tasks (None: those of Airflow's default queue).
+    """
     longest = timedelta(hours=hours) + (APPROVAL_TIMEOUT if approved else timedelta())
     return {
         "max_active_runs": most_runs,
         "dagrun_timeout": longest,
-        "default_args": DEFAULT_ARGS,
+        "default_args": DEFAULT_ARGS if queue is None else {**DEFAULT_ARGS, "queue": queue},
         "tags": [TAG, *tags],
     }
 

@@ -93,6 +93,14 @@ def test_policies_of_tasks(dag_bag: Any, dag_id: str) -> None:
         assert noun
 
 
+@pytest.mark.parametrize("dag_id", ids)
+def test_all_tasks_of_a_dag_run_where_its_rights_are(dag_bag: Any, dag_id: str) -> None:
+    """What judges runs on workers of the judge alone, what publishes on those of the publisher alone."""
+    writes = {"validate_release": "judge", "publish_release": "publish", "rollback_release": "publish"}
+    queues = {task.queue for task in dag_bag.dags[dag_id].tasks}
+    assert queues == {writes.get(dag_id, "default")}
+
+
 @pytest.mark.slow
 def test_parsing_reads_no_data_and_calls_nobody() -> None:
     script = f"""
