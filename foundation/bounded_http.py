@@ -6,9 +6,10 @@ The body is asked for as it is (`Accept-Encoding: identity`), since a few kB of 
 are not followed, and proxies of the environment are not used: a token goes to the host that it is for.
 """
 
+import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,13 +26,21 @@ PLAIN_HOSTS = "LUCID_PLAIN_HTTP_HOSTS"
 _IDENTITY = ("", "identity")
 _KEEP_ALIVE_S = 5.0
 _MAX_WRITE = 64 * 1024
-_deadline: ContextVar[float] = ContextVar(
-    "when the request under way ends (monotonic s)", default=float("inf")
-)
 
 
 class AnswerTooLargeError(ServiceUnavailableError):
     """An answer held more bytes than were asked for."""
+
+
+@dataclass(frozen=True)
+class _Deadline:
+    """When what is under way must have ended (monotonic s), and what is then said of it."""
+
+    at_s: float
+    allowed: str
+
+
+_deadline: ContextVar[_Deadline | None] = ContextVar("what is under way must end then", default=None)
 
 
 @dataclass(frozen=True)
@@ -90,10 +99,17 @@ class BoundedClient:
         return self.request("GET", url, limits=limits, **request)
 
     def request(
-        self, method: str, url: str, *, limits: AnswerLimits | None = None, **request: Any
+        self,
+        method: str,
+        url: str,
+        *,
+        limits: AnswerLimits | None = None,
+        received: Callable[[int], object] | None = None,
+        **request: Any,
     ) -> httpx.Response:
         """Return an answer, whatever its status, with its body read; `request` is as httpx takes it.
 
+        `received` is told how many bytes of the body have come, again and again while more come.
         Raises ServiceUnavailableError for an answer that is not to be had, AnswerTooLargeError if it is too
         large.
         """
@@ -101,17 +117,17 @@ class BoundedClient:
         try:
             prepared = self.http.build_request(method, url, **request)
             prepared.headers["Accept-Encoding"] = "identity"
-            with _until(time.monotonic() + own_limits.within_s):
+            with within(own_limits.within_s, "a request") as deadline:
                 answer = self.http.send(prepared, stream=True)
                 try:
                     _refuse_encoding(answer)
-                    body = b"".join(_bounded(answer, own_limits))
+                    body = b"".join(_bounded(answer, own_limits, received))
                 finally:
                     answer.close()
         except httpx.TimeoutException as error:
             raise ServiceUnavailableError(
                 f"{_origin(prepared.url)} did not answer in time ({str(error) or type(error).__name__}; "
-                f"{own_limits.within_s:g} s are allowed as a whole)."
+                f"at most {deadline.allowed} as a whole)."
             ) from error
         except httpx.HTTPError as error:
             raise ServiceUnavailableError(f"{_origin(prepared.url)} did not answer: {error!r}.") from error
@@ -171,7 +187,9 @@ def _refuse_encoding(answer: httpx.Response) -> None:
         )
 
 
-def _bounded(answer: httpx.Response, limits: AnswerLimits) -> Iterator[bytes]:
+def _bounded(
+    answer: httpx.Response, limits: AnswerLimits, tell: Callable[[int], object] | None
+) -> Iterator[bytes]:
     length = answer.headers.get("Content-Length", "")
     size = int(length[:20]) if length.isascii() and length.isdigit() else 0
     parts = iter(answer.iter_raw())
@@ -186,6 +204,8 @@ def _bounded(answer: httpx.Response, limits: AnswerLimits) -> Iterator[bytes]:
         if part is None:
             return
         received += len(part)
+        if tell is not None:
+            tell(received)
         yield part
 
 
@@ -194,21 +214,29 @@ def _origin(url: httpx.URL) -> str:
 
 
 @contextmanager
-def _until(moment: float) -> Iterator[None]:
-    token = _deadline.set(moment)
+def within(seconds: float, what: str) -> Iterator[_Deadline]:
+    """Give every request of the block, all together, so many seconds; `what` names the block in errors.
+
+    Within another such block the earlier end counts.
+    """
+    outer = _deadline.get()
+    own = _Deadline(time.monotonic() + seconds, f"{seconds:g} s for {what}")
+    first = own if outer is None or own.at_s < outer.at_s else outer
+    token = _deadline.set(first)
     try:
-        yield
+        yield first
     finally:
         _deadline.reset(token)
 
 
 def _left(timeout: float | None, late: type[Exception]) -> float | None:
-    """How long a wait may take (s): httpx's own timeout, or what is left of the request's time if less."""
-    left_s = _deadline.get() - time.monotonic()
-    if left_s <= 0:
-        raise late("the time for the whole request is over")
-    if left_s == float("inf"):
+    """How long a wait may take (s): httpx's own timeout, or what is left until the deadline if less."""
+    deadline = _deadline.get()
+    if deadline is None or deadline.at_s == math.inf:
         return timeout
+    left_s = deadline.at_s - time.monotonic()
+    if left_s <= 0:
+        raise late("the time is over")
     return left_s if timeout is None else min(timeout, left_s)
 
 

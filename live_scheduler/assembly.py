@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from live_scheduler.adapters import OpenedCluster, adapter_kind
-from live_scheduler.client import ReleaseClient
+from live_scheduler.client import PollLimits, ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.daemon_parts import DecisionSources
 from live_scheduler.deciding.decision_maker import Estimator
@@ -107,5 +107,5 @@ def open_releases(tracking_uri: str, settings: LiveSettings, folder: Path) -> Re
         settings.release,
         folder / RELEASES_DIR,
         cluster=settings.cluster,
-        stale_after_polls=settings.stale_after_polls,
+        limits=PollLimits(poll_s=settings.release_limit_s, stale_after_polls=settings.stale_after_polls),
     )

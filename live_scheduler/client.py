@@ -17,8 +17,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from foundation.bounded_http import within
 from foundation.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
 from live_scheduler.release import FallbackRelease, LiveRelease, Release
+from live_scheduler.release_fetch import ReleaseFetch
 from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore
 from live_scheduler.verified_release import verify_release
@@ -27,10 +29,22 @@ from lucid_models.releases.layout import old_layout
 from lucid_models.releases.manifest import VERDICT_FILE, release_name
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-# A refused release is tried again after this long: the fault may have been on the way.
-RETRY_REFUSED_S = 300.0
-# After so many polls in a row without a word from the server, what is in use counts as stale.
-STALE_AFTER_POLLS = 6
+
+
+@dataclass(frozen=True)
+class PollLimits:
+    """What a client takes of its server.
+
+    `silence_s` is the server's longest silence, `poll_s` the longest that a poll may take as a whole, with
+    all files of a new release (40 MB at 1.1 Mbit/s). A refused release is tried again after
+    `retry_refused_s`: the fault may have been on the way. After `stale_after_polls` polls in a row without
+    a word from the server, what is in use counts as stale.
+    """
+
+    silence_s: float = 5.0
+    poll_s: float = 300.0
+    retry_refused_s: float = 300.0
+    stale_after_polls: int = 6
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,7 @@ class ClientStatus:
 
     `mode`: "following" the alias, on the "last known good" release while the server is away or the newer one
     is refused, "stale" when the server was away for too many polls, or on the "fallback". `problem` is what
-    stands in the way now, `refused_*` the last refused release.
+    stands in the way now, `refused_*` the last refused release, `fetching` how far a fetch is that runs now.
     """
 
     alias: str
@@ -52,6 +66,7 @@ class ClientStatus:
     problem: str | None
     refused_version: int | None
     refused_reason: str | None
+    fetching: str | None = None
 
 
 class ReleaseClient:
@@ -64,26 +79,22 @@ class ReleaseClient:
         state_dir: str | Path,
         *,
         cluster: str,
-        timeout_s: float = 5.0,
-        retry_refused_s: float = RETRY_REFUSED_S,
-        stale_after_polls: int = STALE_AFTER_POLLS,
+        limits: PollLimits = PollLimits(),
         unapproved: bool = False,
     ) -> None:
         """Start with the last known good release on disk, if any; no request is made yet.
 
         `unapproved`: take a release without the gate's approval, to look at by hand; nothing of it is kept on
         disk or read from there.
-        `timeout_s` is the server's longest silence, `stale_after_polls` how many polls in a row may miss it.
         Raises BadInputError for an alias, an address or a cluster that cannot be one.
         """
         if not _ALIAS.fullmatch(alias):
             raise BadInputError(f"{alias!r} is not an alias.", remedy="Use champion, challenger or previous.")
         self.alias, self.cluster, self._name = alias, cluster, release_name(cluster)
-        self._server = ReleaseServer(tracking_uri, timeout_s=timeout_s)
+        self._server = ReleaseServer(tracking_uri, timeout_s=limits.silence_s)
         self._store = ReleaseStore(Path(state_dir))
-        self._retry_refused_s = retry_refused_s
+        self._limits = limits
         self._unapproved = unapproved
-        self._stale_after_polls = stale_after_polls
         self._missed_polls = 0
         self._lock = threading.Lock()
         self._following = False
@@ -92,6 +103,7 @@ class ReleaseClient:
         self._last_contact: str | None = None
         self._problem: str | None = None
         self._refused: tuple[AliasTarget, str, float] | None = None
+        self._under_way: ReleaseFetch | None = None
         self._written: dict[str, object] | None = None
         self._current: Release = self._start()
 
@@ -103,13 +115,15 @@ class ReleaseClient:
     def poll(self) -> Release:
         """Look at the alias, take over a new release if it verifies, and return the one in use.
 
-        Never raises for trouble with the server, the network, a release or the disk: see `status()`.
+        Ends within the limit, but for what verifying takes. Never raises for trouble with the server, the
+        network, a release or the disk: see `status()`.
         """
         with self._lock:
             self._last_poll = _now()
             self._missed_polls += 1
             try:
-                self._look()
+                with within(self._limits.poll_s, "a look for a release with all its files"):
+                    self._look()
             except (LucidError, OSError) as error:
                 self._following = False
                 self._problem = str(error)
@@ -124,7 +138,7 @@ class ReleaseClient:
     def status(self) -> ClientStatus:
         """What this client does and why."""
         current = self._current
-        refused = self._refused
+        refused, under_way = self._refused, self._under_way
         return ClientStatus(
             alias=self.alias,
             mode=self._mode(),
@@ -136,6 +150,7 @@ class ReleaseClient:
             problem=self._problem,
             refused_version=refused[0].version if refused else None,
             refused_reason=refused[1] if refused else None,
+            fetching=under_way.describe() if under_way else None,
         )
 
     def close(self) -> None:
@@ -147,7 +162,7 @@ class ReleaseClient:
             return "fallback"
         if self._following:
             return "following"
-        return "stale" if self._missed_polls >= self._stale_after_polls else "last known good"
+        return "stale" if self._missed_polls >= self._limits.stale_after_polls else "last known good"
 
     def _start(self) -> Release:
         try:
@@ -175,16 +190,19 @@ class ReleaseClient:
             return
         if self._refused is not None:
             refused, reason, moment = self._refused
-            if refused == target and time.monotonic() - moment < self._retry_refused_s:
+            if refused == target and time.monotonic() - moment < self._limits.retry_refused_s:
                 self._following, self._problem = False, reason
                 return
+        fetch = self._under_way = ReleaseFetch(target.version)
         try:
-            release, files = self._fetch(target)
+            release, files = self._fetch(target, fetch)
         except ReleaseRefusedError as error:
             reason = f"Release {target.version} was refused: {error}"
             self._refused = (target, reason, time.monotonic())
             self._following, self._problem = False, reason
             return
+        finally:
+            self._under_way = None
         self._current = release
         self._following, self._problem, self._refused = True, None, None
         self._verdict = target.verdict.word
@@ -195,19 +213,20 @@ class ReleaseClient:
         except OSError as error:
             self._problem = f"Release {release.version} is in use but could not be kept on disk: {error}"
 
-    def _fetch(self, target: AliasTarget) -> tuple[LiveRelease, dict[str, bytes]]:
+    def _fetch(self, target: AliasTarget, fetch: ReleaseFetch) -> tuple[LiveRelease, dict[str, bytes]]:
         """Download and verify a whole release; raises ReleaseRefusedError, ServiceUnavailableError."""
         release = identify(self.cluster, target.version, target.manifest_sha256)
         verdict = None if self._unapproved else target.verdict
 
         def read(file: str, most: int) -> bytes:
+            fetch.begin(file)
             if file == VERDICT_FILE:
                 if target.verdict.run_id is None:
                     raise ReleaseRefusedError("Its tags name no run that holds its verdict.")
-                return self._server.fetch_of_run(target.verdict.run_id, file, most)
-            return self._server.fetch(release.name, release.version, file, most)
+                return self._server.fetch_of_run(target.verdict.run_id, file, most, fetch.received)
+            return self._server.fetch(release.name, release.version, file, most, fetch.received)
 
-        return verify_release(self.alias, release, verdict, read)
+        return verify_release(self.alias, release, verdict, read, fetch.expect)
 
     def _is_current(self, target: AliasTarget) -> bool:
         """Whether what is in use is this target, by the very verdict that approved it."""

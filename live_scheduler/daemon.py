@@ -51,7 +51,7 @@ _ACCOUNTING_AGAIN_S = 10.0
 _ASKED_AT_ONCE = 500
 _COMPACT_EVERY_S = 3_600.0
 # The first pass waits so long for the first look at the registry.
-_FIRST_POLL_S = 10.0
+FIRST_POLL_S = 10.0
 # Passes. A full collection takes as long as a dozen decisions.
 _FULL_COLLECTION_EVERY = 500
 
@@ -115,7 +115,7 @@ class Daemon:
             target=self._follow_releases, args=(stop, polled), name="releases", daemon=True
         )
         poller.start()
-        polled.wait(_FIRST_POLL_S)
+        polled.wait(FIRST_POLL_S)
         automatic = gc.isenabled()
         gc.disable()  # garbage is collected between passes, never within one
         try:

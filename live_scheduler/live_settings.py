@@ -23,6 +23,7 @@ class LiveSettings:
     - `release`: the alias that is followed.
     - `pass_interval_s`: a pass begins so long after the last began.
     - `release_interval_s`: how often the alias is looked at.
+    - `release_limit_s`: a look may take so long as a whole, with all files of a new release.
     - `stale_after_polls`: after so many looks in a row without an answer, the release counts as stale.
     - `partitions`: the partitions that are ordered; empty: all but the profiling partition.
     - `profiling_partition`: where new small jobs are measured first; empty: no profiling stage.
@@ -47,6 +48,7 @@ class LiveSettings:
     release: str = "champion"
     pass_interval_s: float = 2.0
     release_interval_s: float = 10.0
+    release_limit_s: float = 300.0
     stale_after_polls: int = 6
     partitions: tuple[str, ...] = ()
     profiling_partition: str = ""
@@ -68,7 +70,10 @@ class LiveSettings:
         if not self.cluster:
             raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')
         check_cluster_name(self.cluster)
-        for name in ("pass_interval_s", "release_interval_s", "longest_wait_s", "advise_interval_s"):
+        for name in (
+            *("pass_interval_s", "release_interval_s", "release_limit_s"),
+            *("longest_wait_s", "advise_interval_s"),
+        ):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise BadInputError(f"{name} is {value!r}.", remedy="Give a number of seconds above 0.")

@@ -9,7 +9,9 @@ MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN,
 or within this machine. All answers are bounded (`foundation.bounded_http`): whatever answers, a poll ends.
 """
 
+import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +30,8 @@ from lucid_models.releases.layout import MIGRATED_TAG
 from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX
 
 ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)
-DOWNLOAD_LIMIT_S = 300.0
+Received = Callable[[int], object]
+"""Is told how many bytes of a file have come."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,9 @@ class AliasTarget:
 class ReleaseServer:
     """One MLflow server; raises ServiceUnavailableError whenever it does not answer as MLflow does."""
 
-    def __init__(
-        self, uri: str, *, timeout_s: float = 5.0, download_limit_s: float = DOWNLOAD_LIMIT_S
-    ) -> None:
-        """`timeout_s` is the longest silence, `download_limit_s` the longest that a file may take as a whole.
+    def __init__(self, uri: str, *, timeout_s: float = 5.0) -> None:
+        """`timeout_s` is the longest silence. How long a file may take as a whole is for the caller to say
+        (`foundation.bounded_http.within`).
 
         Raises BadInputError for an address that is not http or https, or that would give a password away.
         """
@@ -56,7 +58,6 @@ class ReleaseServer:
                 remedy="Set LUCID_TRACKING_URI to http://HOST:PORT.",
             )
         self.uri = uri.rstrip("/")
-        self.download_limit_s = download_limit_s
         user = os.environ.get("MLFLOW_TRACKING_USERNAME")
         password = os.environ.get("MLFLOW_TRACKING_PASSWORD")
         token = os.environ.get("MLFLOW_TRACKING_TOKEN")
@@ -125,21 +126,22 @@ class ReleaseServer:
                 f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."
             ) from error
 
-    def fetch(self, name: str, version: int, file: str, most: int) -> bytes:
+    def fetch(self, name: str, version: int, file: str, most: int, received: Received | None = None) -> bytes:
         """A file of a version of at most `most` bytes; raises ReleaseRefusedError when there is none, or a
         larger one.
         """
         parameters = {"name": name, "version": str(version), "path": file}
-        return self._download("/model-versions/get-artifact", parameters, most)
+        return self._download("/model-versions/get-artifact", parameters, most, received)
 
-    def fetch_of_run(self, run_id: str, file: str, most: int) -> bytes:
+    def fetch_of_run(self, run_id: str, file: str, most: int, received: Received | None = None) -> bytes:
         """A file of a run; as `fetch`."""
-        return self._download("/get-artifact", {"run_uuid": run_id, "path": file}, most)
+        return self._download("/get-artifact", {"run_uuid": run_id, "path": file}, most, received)
 
-    def _download(self, path: str, parameters: dict[str, str], most: int) -> bytes:
+    def _download(self, path: str, parameters: dict[str, str], most: int, received: Received | None) -> bytes:
         file = parameters["path"]
+        limits = AnswerLimits(most, within_s=math.inf)
         try:
-            answer = self._http.get(path, params=parameters, limits=AnswerLimits(most, self.download_limit_s))
+            answer = self._http.get(path, params=parameters, limits=limits, received=received)
         except AnswerTooLargeError as error:
             raise ReleaseRefusedError(f"Its {file} holds more than {most} bytes.") from error
         except ServiceUnavailableError as error:

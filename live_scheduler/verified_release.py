@@ -17,6 +17,7 @@ from lucid_models.releases.manifest import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
     VERDICT_FILE,
+    ReleaseManifest,
     parse_pinned_manifest,
 )
 from simulator.loaning.released_loans import ReleasedLoans
@@ -27,11 +28,16 @@ ReadFile = Callable[[str, int], bytes]
 
 
 def verify_release(
-    alias: str, release: ReleaseIdentity, verdict: VerdictTags | None, read: ReadFile
+    alias: str,
+    release: ReleaseIdentity,
+    verdict: VerdictTags | None,
+    read: ReadFile,
+    announce: Callable[[ReleaseManifest], object] = lambda manifest: None,
 ) -> tuple[LiveRelease, dict[str, bytes]]:
     """The release with its files, when its verdict approves exactly it and everything in it verifies.
 
-    `verdict` None: without an approval. Raises ReleaseRefusedError, and what `read` raises.
+    `verdict` None: without an approval. `announce` is told of the manifest before the models are read.
+    Raises ReleaseRefusedError, and what `read` raises.
     """
     files: dict[str, bytes] = {}
     if verdict is not None:
@@ -41,6 +47,7 @@ def verify_release(
         files |= {} if document is None else {VERDICT_FILE: document}
     payload = files[MANIFEST_FILE] = read(MANIFEST_FILE, MAX_MANIFEST_BYTES)
     manifest = parse_pinned_manifest(payload, name=release.name, sha256=release.manifest_sha256)
+    announce(manifest)
     for kind, pin in manifest.models.items():
         files[pin.file] = read(pin.file, pin.bytes)
         check_size(manifest, kind, len(files[pin.file]))

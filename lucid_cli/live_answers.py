@@ -163,6 +163,7 @@ def _print_status(answer: "schema.Status") -> None:
         "mode": answer.mode,
         "policy": answer.policy,
         "release": f"{release.release} ({release.mode})",
+        "fetching": release.fetching,
         "problem": answer.problem,
         "release server": _of_release(release),
         "last pass": time_ago(answer.pass_age_s),

@@ -115,7 +115,10 @@ class Decision(Message):
 
 
 class ReleaseStatus(Message):
-    """Which release is in use and why; times are ISO, absent: never."""
+    """Which release is in use and why; times are ISO, absent: never.
+
+    `fetching` says how far a fetch is that runs.
+    """
 
     alias: str
     mode: str
@@ -128,6 +131,7 @@ class ReleaseStatus(Message):
     problem: str | None = None
     refused_version: Count | None = None
     refused_reason: str | None = None
+    fetching: str | None = None
 
 
 class PartitionStatus(Message):

@@ -8,7 +8,7 @@ from pathlib import Path
 from foundation.errors import BadInputError
 from foundation.process_lock import ProcessLock
 from live_scheduler.client import ReleaseClient
-from live_scheduler.daemon import Daemon
+from live_scheduler.daemon import FIRST_POLL_S, Daemon
 from live_scheduler.forecast.forecaster import Forecaster
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
@@ -55,18 +55,26 @@ def serve_pushed(
                     submission_predictor,
                 ]
                 submission_predictor.start(stop)
-                _follow(client)
+                polled = threading.Event()
+                poller = threading.Thread(
+                    target=_follow, args=(client, settings.release_interval_s, stop, polled), daemon=True
+                )
+                poller.start()
+                polled.wait(FIRST_POLL_S)
                 ready(service)
-                while not stop.wait(settings.release_interval_s):
-                    _follow(client)
+                stop.wait()
         finally:
             looking_back.close()
             forecaster.close()
 
 
-def _follow(client: ReleaseClient) -> None:
-    """Look for a release; a new one stays, so that no collection of garbage looks through it again."""
-    before = client.current
-    if client.poll() is not before or not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
+def _follow(client: ReleaseClient, interval_s: float, stop: threading.Event, polled: threading.Event) -> None:
+    """Look for releases; a new one stays, so that no collection of garbage looks through it again."""
+    while True:
+        before = client.current
+        if client.poll() is not before or not gc.get_freeze_count():
+            gc.collect()
+            gc.freeze()
+        polled.set()
+        if stop.wait(interval_s):
+            return

@@ -11,7 +11,7 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.release import LiveRelease
 from live_scheduler.release_store import ReleaseStore
 from live_scheduler.verified_release import verify_release
-from lucid_models.releases.approval import APPROVED, VerdictTags, identify
+from lucid_models.releases.approval import APPROVED, ReleaseIdentity, VerdictTags, identify
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
     VERDICT_FILE,
@@ -45,6 +45,23 @@ def keep_release(
     waits: Mapping[str, Any] | None = None,
 ) -> LiveRelease:
     """Leave a release in a client's state folder, as if it had been fetched from `AWAY`."""
+    identity, tags, files = approved_release(
+        model_files, version=version, cluster=cluster, loaning=loaning, waits=waits
+    )
+    release, _ = verify_release("champion", identity, tags, lambda file, most: files[file])
+    ReleaseStore(folder).save(release, files, AWAY)
+    return release
+
+
+def approved_release(
+    model_files: dict[str, list[Path]],
+    *,
+    version: int = 7,
+    cluster: str = "small",
+    loaning: Mapping[str, Any] | None = None,
+    waits: Mapping[str, Any] | None = None,
+) -> tuple[ReleaseIdentity, VerdictTags, dict[str, bytes]]:
+    """A release as the gate leaves it: what its tags say, and its files."""
     paths = {kind: files[0] for kind, files in model_files.items()}
     manifest = ReleaseManifest(
         name=release_name(cluster),
@@ -70,7 +87,4 @@ def keep_release(
     verdict = canonical_json({"approved": True, "release": asdict(identity)})
     files = {MANIFEST_FILE: manifest.to_bytes(), VERDICT_FILE: verdict}
     files |= {path.name: path.read_bytes() for path in paths.values()}
-    tags = VerdictTags(APPROVED, hashlib.sha256(verdict).hexdigest(), None)
-    release, _ = verify_release("champion", identity, tags, lambda file, most: files[file])
-    ReleaseStore(folder).save(release, files, AWAY)
-    return release
+    return identity, VerdictTags(APPROVED, hashlib.sha256(verdict).hexdigest(), None), files

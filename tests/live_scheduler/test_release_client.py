@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError
-from live_scheduler.client import ReleaseClient
+from live_scheduler.client import PollLimits, ReleaseClient
 from live_scheduler.ranking import rank_queue
 from live_scheduler.release import FallbackRelease, LiveRelease
 from lucid_models.registry import Registry
@@ -121,7 +121,9 @@ def test_refuses_a_damaged_release_and_keeps_the_old_one(
     for number, (file, damage, said) in enumerate(DAMAGED_FILES):
         with subtests.test(number=number, file=file):
             state = copytree(fetched, tmp_path / str(number))
-            client = ReleaseClient(shop.uri, "champion", state, retry_refused_s=0.0, cluster="small")
+            client = ReleaseClient(
+                shop.uri, "champion", state, limits=PollLimits(retry_refused_s=0.0), cluster="small"
+            )
             before = client.current
             assert live(before).version == first
             path = stored_file(shop, second, file)
@@ -177,7 +179,9 @@ def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, 
     first, second = shop.approved(1), shop.approved(2)
     other = shop.approved(2, cluster="large")
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
-    client = ReleaseClient(shop.uri, "champion", tmp_path, retry_refused_s=0.0, cluster="small")
+    client = ReleaseClient(
+        shop.uri, "champion", tmp_path, limits=PollLimits(retry_refused_s=0.0), cluster="small"
+    )
     before = client.poll()
     genuine = registry.version(SMALL, second).tags
     found = registry.client.get_model_version(SMALL, str(second))
@@ -290,13 +294,15 @@ def swap_whole(home: Path, one: Path) -> None:
 def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_path: Path) -> None:
     first = shop.approved(1)
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
-    client = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0, cluster="small")
+    client = ReleaseClient(shop.uri, "champion", tmp_path, limits=PollLimits(silence_s=2.0), cluster="small")
     held = live(client.poll())
     expected = rank_queue(QUEUE, held)
     with halted(shop.server.process):
         assert client.poll() is held
         assert_outlives(client)
-        started = ReleaseClient(shop.uri, "champion", tmp_path, timeout_s=2.0, cluster="small")
+        started = ReleaseClient(
+            shop.uri, "champion", tmp_path, limits=PollLimits(silence_s=2.0), cluster="small"
+        )
         assert live(started.poll()).version == first
         assert rank_queue(QUEUE, started.current) == expected
         # Another server's release is not this one's.
