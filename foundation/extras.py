@@ -6,6 +6,7 @@ from foundation.errors import NotFoundError
 
 # Libraries by the names that they are imported by, at the extra that names them.
 LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "verify": ("cryptography",),
     "service": (
         "fastapi",
         "google",

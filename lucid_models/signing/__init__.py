@@ -1,0 +1,1 @@
+"""Signed statements about releases: what a scheduler believes instead of the registry."""
