@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 from cluster_logs.cluster_lock import ClusterLock, lock_for
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import ClusterRecord, LogOrigin, UnfinishedWrite, parse_record
-from foundation.errors import BadInputError, ClusterBusyError, HalfWrittenError
+from foundation.errors import BadInputError, ChangedWhileReadError, ClusterBusyError, HalfWrittenError
 from foundation.process_lock import acquire_within
 from foundation.progress import Progress, Work, silent
 from foundation.storage import write_atomically
@@ -180,13 +180,13 @@ class ClusterWrites:
         return reading.record.writes.get(table, 0)
 
     def check_unchanged(self, cluster: str, table: str, writes: int | None) -> None:
-        """Raise ClusterBusyError when the table was changed since `check_readable` gave `writes`."""
+        """Raise ChangedWhileReadError when the table was changed since `check_readable` gave `writes`."""
         if writes is None:
             return
         record = self.record(cluster)
         unfinished = record.writing is not None and not self.may_complete(cluster, record.writing.task)
         if record.writes.get(table, 0) != writes or (unfinished and _is_written(record, table)):
-            raise ClusterBusyError(
+            raise ChangedWhileReadError(
                 f"The {table} of cluster {cluster!r} in {self.uri} changed while they were read.",
                 remedy="Read them again.",
             )

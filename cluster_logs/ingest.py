@@ -7,7 +7,7 @@ process stops in between, readers refuse them until the same ingest has complete
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -95,13 +95,16 @@ def ingest_log(
     lake_uri: str,
     settings: IngestSettings = AS_USUAL,
     nodes: pd.DataFrame | None = None,
+    settle: Callable[[], object] = lambda: None,
     progress: Progress | None = None,
 ) -> IngestReport:
     """Read a log into the lake under the cluster's name.
 
     Jobs outside the settings' window are skipped by a named rule, and what the lake holds of them stays. Jobs
     also renew the derived throughput table; `nodes` (virtual_cluster, nodes, gpus_per_node) are written with
-    them. Raises BadInputError (or NotFoundError, UnknownNameError) for an input that cannot be used as a
+    them, and `settle` is called, as parts of the same change.
+
+    Raises BadInputError (or NotFoundError, UnknownNameError) for an input that cannot be used as a
     whole; single bad rows are quarantined. Raises TooManyBadRowsError as soon as too many of the rows are
     bad; nothing is written then. Raises ClusterBusyError where another writer is at the cluster for too long,
     HalfWrittenError when another ingest of the cluster did not end; the same ingest again completes it.
@@ -131,7 +134,13 @@ def ingest_log(
         )
     with naming_likely_formats(input_uri, source_format):
         if reader.table == "jobs":
-            return _ingest_jobs(reader, input_uri, options, lake, report, limit, settings, nodes)
+
+            def complete() -> None:
+                if nodes is not None:
+                    lake.write_nodes(cluster, nodes)
+                settle()
+
+            return _ingest_jobs(reader, input_uri, options, lake, report, limit, settings, complete)
         return ingest_table(reader, input_uri, options, lake, report, limit)
 
 
@@ -237,7 +246,7 @@ def _ingest_jobs(
     progress: Progress,
     limit: BadRowLimit,
     settings: IngestSettings,
-    nodes: pd.DataFrame | None,
+    complete: Callable[[], object],
 ) -> IngestReport:
     window = (settings.start, settings.end)
     if reader.name != LAKE_FORMAT:
@@ -277,8 +286,7 @@ def _ingest_jobs(
                 lake.replace_derived_throughput(options.cluster, bins)
                 written = tuple(lake.table_uri(table, options.cluster) for table in ("jobs", "throughput"))
                 tables = (*written, *tables)
-            if nodes is not None:
-                lake.write_nodes(options.cluster, nodes)
+            complete()
     return report_of(reader, options, account, tables, submits)
 
 

@@ -36,6 +36,7 @@ from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, 
 from cluster_logs.node_states import DERIVED, hold_gaps, merge_node_states
 from cluster_logs.node_table import without_unknown_facts
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable, ReasonOfRows
+from cluster_logs.reading_again import unchanged
 from foundation.progress import Progress, silent
 
 
@@ -225,11 +226,16 @@ class Lake:
 
     def read_job_metrics(self, cluster: str, known_until: datetime | None = None) -> pd.DataFrame:
         """The metrics of jobs that were known at a moment (default: all), day by day; empty without any."""
-        writes = self.writes.check_readable(cluster, "metrics")
-        days = self._files.partitions("metrics", cluster)
-        tables = [self._files.read_file("metrics", cluster, days[day]) for day in sorted(days)]
-        self.writes.check_unchanged(cluster, "metrics", writes)
-        table = pa.concat_tables([JOB_METRICS_SCHEMA.empty_table(), *(t for t in tables if t is not None)])
+
+        def read() -> list[pa.Table | None]:
+            writes = self.writes.check_readable(cluster, "metrics")
+            days = self._files.partitions("metrics", cluster)
+            tables = [self._files.read_file("metrics", cluster, days[day]) for day in sorted(days)]
+            self.writes.check_unchanged(cluster, "metrics", writes)
+            return tables
+
+        tables = [each for each in unchanged(read) if each is not None]
+        table = pa.concat_tables([JOB_METRICS_SCHEMA.empty_table(), *tables])
         if known_until is not None:
             moment = pa.scalar(as_instant(known_until), table.schema.field("known_time").type)
             table = table.filter(pc.less_equal(table.column("known_time"), moment))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from cluster_logs.job_table import to_frame
 from cluster_logs.lake_files import SCHEMAS, LakeFiles
+from cluster_logs.reading_again import unchanged
 from foundation.errors import BadInputError, NotFoundError
 from foundation.storage import list_files
 
@@ -96,7 +97,7 @@ class LakeDays:
         columns: Sequence[str] | None,
     ) -> pd.DataFrame:
         """The same as one frame. Raises NotFoundError when the cluster has no row in the table."""
-        tables = list(self.iterate(table, cluster, time, start, end, columns))
+        tables = unchanged(lambda: list(self.iterate(table, cluster, time, start, end, columns)))
         schema = (
             SCHEMAS[table] if columns is None else pa.schema([SCHEMAS[table].field(name) for name in columns])
         )

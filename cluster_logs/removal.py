@@ -42,7 +42,7 @@ def holdings(lake_uri: str, cluster: str) -> Holdings:
         inside = list_files(fs, folder)
         files[name] = len(inside)
         if name in _COUNTED:
-            rows[name] = sum(count_rows(fs, info.path) for info in inside if info.path.endswith(".parquet"))
+            rows[name] = sum(_count_rows(fs, info.path) for info in inside if info.path.endswith(".parquet"))
     if not any(files.values()):
         cluster_names = ", ".join(Lake(lake_uri).clusters()) or "none"
         raise NotFoundError(
@@ -73,6 +73,13 @@ def remove_cluster(
             fs.delete_dir(folder)
         lake.writes.forget(cluster)
     return held
+
+
+def _count_rows(fs: pafs.FileSystem, path: str) -> int:
+    try:
+        return count_rows(fs, path)
+    except FileNotFoundError:  # it was listed, and another process removed it since
+        return 0
 
 
 def _folders(fs: pafs.FileSystem, root: str, cluster: str) -> list[tuple[str, str]]:

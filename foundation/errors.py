@@ -12,6 +12,7 @@ LucidError
 ├── DiskError                a disk that is full, read-only or failing; memory that is not there
 └── ServiceUnavailableError  MLflow, Airflow or storage did not answer
     └── ClusterBusyError     another process writes the cluster's tables
+        └── ChangedWhileReadError    it wrote them while they were read
 """
 
 from collections.abc import Iterable, Mapping
@@ -120,3 +121,7 @@ class DiskError(LucidError):
 
 class ClusterBusyError(ServiceUnavailableError):
     """Another process writes the cluster's tables."""
+
+
+class ChangedWhileReadError(ClusterBusyError):
+    """Another process wrote the cluster's tables while they were read."""

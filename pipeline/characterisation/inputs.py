@@ -29,6 +29,7 @@ from cluster_logs.readers.gpu_sequence import is_gpu_sequence, read_gpu_sequence
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.registry import load_reader
 from cluster_logs.readers.time_zones import load_zone
+from cluster_logs.reading_again import unchanged
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import lake_sizes
@@ -74,7 +75,7 @@ def read_lake_log(lake_uri: str, cluster: str, view: View, progress: Progress = 
     if cluster in lake.clusters("throughput") and cluster not in lake.clusters("jobs"):
         bins = _as_bins(lake.read_throughput(cluster))
     else:
-        jobs = _compact(lake.iter_jobs(cluster, columns=list(JOB_COLUMNS)))
+        jobs = unchanged(lambda: _compact(lake.iter_jobs(cluster, columns=list(JOB_COLUMNS))))
     progress(1, 2, "reading the lake")
     samples, notes = (None, ()) if jobs["start_s"].notna().any() else _counted_nodes(lake, cluster)
     window = _window(jobs, bins, samples, zone, view)

@@ -10,7 +10,7 @@ from cluster_logs.log_sources import SLURM, SYNTHETIC
 from cluster_logs.quarantine import NOTES, WRONG_COLUMN_COUNT, Accounting
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.slurm_words import EXPORT_COMMAND, UNIT_SEPARATOR
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, LucidError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.ingest.mark_keys import mark_key_of
@@ -110,6 +110,22 @@ def ingest_cluster(
         )
         remarks = remarks_on_kept_jobs(account["notes"], account["unknown_values"])
         return {**account, "nodes": counted, "remarks": remarks, "lake_uri": lake_uri}
+    remarks = []
+    refused: LucidError | None = None
+
+    def settle() -> None:
+        nonlocal remarks, refused
+        try:
+            remarks = settle_nodes(
+                lake_uri=lake_uri,
+                cluster=cluster,
+                source_format=source_format,
+                input_uri=input_uri,
+                gpus_per_node=gpus_per_node,
+            )
+        except LucidError as error:
+            refused = error  # raised below: the jobs are whole in the lake, whatever their nodes are
+
     report = ingest_log(
         source_format=source_format,
         input_uri=input_uri,
@@ -117,20 +133,13 @@ def ingest_cluster(
         lake_uri=lake_uri,
         settings=replace(settings, mark_key=mark_key),
         nodes=nodes,
+        settle=settle,
         progress=progress,
     )
-    try:
-        remarks = settle_nodes(
-            lake_uri=lake_uri,
-            cluster=cluster,
-            source_format=source_format,
-            input_uri=input_uri,
-            gpus_per_node=gpus_per_node,
-        )
-    except NodesNeededError as error:
-        if log.nodes_required:
-            raise
-        remarks = [str(error)]
+    if isinstance(refused, NodesNeededError) and not log.nodes_required:
+        remarks = [str(refused)]
+    elif refused is not None:
+        raise refused
     remarks += [
         *_remarks_on_separators(report, input_uri),
         *remarks_on_kept_jobs(report.notes, report.unknown_values),

@@ -21,6 +21,7 @@ from cluster_logs.metrics.series_queries import MeasuredRows
 from cluster_logs.node_table import counted
 from cluster_logs.quarantine import Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA
+from cluster_logs.reading_again import unchanged
 from cluster_logs.slurm_nodes import SINFO, read_slurm_nodes
 from foundation.errors import BadInputError
 from foundation.input_files import read_input
@@ -93,8 +94,10 @@ def ingest_node_states(
     if source.prometheus is not None:
         measured = read_node_counts(source.prometheus, progress)
     elif source.derive_step_s is not None:
-        jobs = lake.iter_jobs(cluster, columns=COLUMNS)
-        rows, account = derive_node_states(jobs, _sizes(lake, cluster), step_s=source.derive_step_s)
+        sizes, step_s = _sizes(lake, cluster), source.derive_step_s
+        rows, account = unchanged(
+            lambda: derive_node_states(lake.iter_jobs(cluster, columns=COLUMNS), sizes, step_s=step_s)
+        )
         measured = MeasuredRows(rows, nothing, account)
     else:
         rows = _slurm_rows(source)

@@ -22,6 +22,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.log_sources import SLURM
 from cluster_logs.node_table import nodes_of_each
 from cluster_logs.quarantine import Accounting
+from cluster_logs.reading_again import unchanged
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
@@ -102,7 +103,7 @@ def stage_accounting(
             lines_by_day[f"{first:%Y-%m-%d}"] = accounting.runs_between(first, last, marks, least_mib)
         progress(len(days), len(days) + 1, "jobs that had not ended")
         seen = {accounting.job_id_of(line) for lines in lines_by_day.values() for line in lines}
-        waiting = [job_id for job_id in _unfinished(lake, cluster) if job_id not in seen]
+        waiting = [job_id for job_id in unchanged(lambda: _unfinished(lake, cluster)) if job_id not in seen]
         if waiting:
             lines_by_day["unfinished"] = accounting.runs_of(waiting, marks, least_mib)
         nodes_seen = accounting.gpu_nodes() if nodes else []

@@ -153,6 +153,8 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         text=True,
         check=False,
         preexec_fn=small_files,
+        # Or it leaves the tree's modules compiled as far as the limit, which every later process stumbles on.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert said.returncode == 1, said.stderr
     assert "File too large" in said.stderr

@@ -4,7 +4,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,8 +100,9 @@ def test_a_token_is_for_tls_or_this_machine(monkeypatch: pytest.MonkeyPatch, tmp
     ReleaseClient("http://mlflow.example.org:5000", "champion", tmp_path, cluster="small").close()
 
 
+@pytest.mark.evidence(table="faults", rows=("29",))
 def test_a_poll_with_all_its_files_has_one_deadline_and_says_meanwhile_how_far_it_is(
-    tmp_path: Path, small_model_files: dict[str, list[Path]]
+    tmp_path: Path, small_model_files: dict[str, list[Path]], evidence: Callable[..., None]
 ) -> None:
     release = approved_release(small_model_files)
     # No file is late by itself: each piece comes well within the longest silence.
@@ -136,4 +137,9 @@ def test_a_poll_with_all_its_files_has_one_deadline_and_says_meanwhile_how_far_i
         assert re.fullmatch(r"release 7: file \d of 5, \d+\.\d\d of \d+\.\d\d MB, \d+ s", fetching)
         assert isinstance(client.current, LiveRelease)
         assert client.status().fetching is None
+        evidence(
+            "faults",
+            "29",
+            f"A look ends at its one limit, all files together, and the status tells meanwhile: {fetching}.",
+        )
         client.close()
