@@ -90,8 +90,6 @@ NOT_SHOWN = {
     "25": "no test records it yet",
     "26": "no test records it yet",
     "27": "no test records it yet",
-    "28": "no test records it yet",
-    "29": "no test records it yet",
     "30": "no test records it yet",
     "31": "no test records it yet",
     "32": "no test records it yet",
