@@ -9,6 +9,7 @@ from tests.browser.conftest import Visits
 from tests.browser.driver import expect
 from tests.browser.filling import CLUSTER, HOSTILE, REFUSED
 from tests.browser.installation import Installation
+from tests.evidence import Evidence
 
 # Address -> what stands on the page once it has read its data, and not before (as the links of `nav` do).
 PAGES = {
@@ -72,10 +73,12 @@ def test_a_refused_release_names_what_blocks_it_first(visit: Callable[..., Any])
     expect(constraints).to_contain_text("naive")
 
 
-def test_what_users_wrote_stands_as_text(visit: Callable[..., Any]) -> None:
+@pytest.mark.evidence(table="faults", rows=("20",))
+def test_what_users_wrote_stands_as_text(visit: Callable[..., Any], evidence: Evidence) -> None:
     page = visit(f"/plugin/lucid/releases/{CLUSTER}/1")
     expect(page.get_by_text(HOSTILE).first).to_be_visible()  # a virtual cluster in the picture of queuing
     assert page.locator("img[src=x]").count() == 0
+    evidence("faults", "20", "A page shows them as text.")
 
 
 @pytest.mark.parametrize(

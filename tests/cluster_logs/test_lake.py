@@ -19,6 +19,7 @@ from cluster_logs.throughput import derive_throughput
 from foundation import storage
 from foundation.errors import BadInputError, NotFoundError
 from foundation.run_manifest import frame_sha256
+from tests.evidence import Evidence
 
 DAY = pd.Timestamp("2020-04-01", tz="UTC")
 
@@ -177,10 +178,12 @@ def test_what_is_not_there_is_named_with_what_is(lake: Lake) -> None:
         lake.read_nodes("venus")
 
 
+@pytest.mark.evidence(table="faults", rows=("20",))
 @pytest.mark.parametrize("name", ["", "a/b", "../up", "a b", "x" * 101, ".hidden", "ünî"])
-def test_names_that_cannot_be_folders_are_refused(lake: Lake, name: str) -> None:
+def test_names_that_cannot_be_folders_are_refused(lake: Lake, name: str, evidence: Evidence) -> None:
     with pytest.raises(BadInputError, match="cannot name a cluster"):
         lake.write_jobs(name, some_jobs(["a"]))
+    evidence("faults", "20", "A cluster's name that leads out of its folder is refused.")
 
 
 def test_a_table_without_its_key_is_refused(lake: Lake) -> None:

@@ -14,6 +14,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.validation import validate_lake
 from foundation.errors import ClusterBusyError, HalfWrittenError
 from foundation.storage import locate
+from tests.evidence import Evidence
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
 DAYS, ROWS_A_DAY = 4, 25
@@ -111,9 +112,10 @@ def test_two_ingests_at_once_lose_no_row(tmp_path: Path, lake_uri: str) -> None:
     assert counted.tolist() == [len(jobs)] * 3
 
 
+@pytest.mark.evidence(table="faults", rows=("1",))
 @pytest.mark.slow
 def test_a_lake_of_a_killed_ingest_is_refused_until_the_ingest_is_run_again(
-    tmp_path: Path, lake_uri: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, lake_uri: str, monkeypatch: pytest.MonkeyPatch, evidence: Evidence
 ) -> None:
     older, log = write_log(tmp_path / "older.csv", 1_000), write_log(tmp_path / "log.csv", 2_000)
     ingest(older, lake_uri)
@@ -139,6 +141,12 @@ def test_a_lake_of_a_killed_ingest_is_refused_until_the_ingest_is_run_again(
         ingest(path, once.uri)
     pd.testing.assert_frame_equal(lake.read_jobs("venus"), once.read_jobs("venus"))
     pd.testing.assert_frame_equal(lake.read_throughput("venus"), once.read_throughput("venus"))
+    evidence(
+        "faults",
+        "1",
+        "Every reader refuses the cluster as half-written and names the ingest; run again, the lake"
+        " is equal to one of ingests that all ended.",
+    )
 
 
 def test_who_comes_while_another_writes_is_told_so_and_writes_nothing(tmp_path: Path, lake_uri: str) -> None:

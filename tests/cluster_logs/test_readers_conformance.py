@@ -22,6 +22,7 @@ from cluster_logs.quarantine import REASONS, SKIP_RULES
 from cluster_logs.readers.registry import FORMATS, load_reader
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from tests.evidence import Evidence
 
 DATA = Path(__file__).parent / "data"
 
@@ -227,14 +228,18 @@ def test_every_row_is_accounted_for(name: str, parquet_file: Path, tmp_path: Pat
     assert (quarantine["raw_row"].str.len() > 0).all()
 
 
+@pytest.mark.evidence(table="faults", rows=("9",))
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_the_same_file_twice_changes_no_byte(name: str, parquet_file: Path, tmp_path: Path) -> None:
+def test_the_same_file_twice_changes_no_byte(
+    name: str, parquet_file: Path, tmp_path: Path, evidence: Evidence
+) -> None:
     lake = tmp_path / "lake"
     first = ingest(name, fixture_of(name, parquet_file), lake)
     before = files_of(lake)
     assert ingest(name, fixture_of(name, parquet_file), lake) == first
     assert files_of(lake) == before
     assert not [path for path in before if ".writing-" in path]
+    evidence("faults", "9", "The account is the same, and no byte of the lake changes, in any format.")
 
 
 @pytest.mark.parametrize("name", sorted(name for name in FORMATS if load_reader(name).table == "jobs"))
@@ -263,13 +268,17 @@ def test_gzip_gives_the_same_table(name: str, parquet_file: Path, tmp_path: Path
     assert one == other
 
 
+@pytest.mark.evidence(table="faults", rows=("22",))
 @pytest.mark.parametrize("name", TEXT_FORMATS)
-def test_truncated_gzip_is_an_error_and_leaves_nothing(name: str, parquet_file: Path, tmp_path: Path) -> None:
+def test_truncated_gzip_is_an_error_and_leaves_nothing(
+    name: str, parquet_file: Path, tmp_path: Path, evidence: Evidence
+) -> None:
     packed = tmp_path / "log.gz"
     packed.write_bytes(gzip.compress(fixture_of(name, parquet_file).read_bytes())[:-12])
     with pytest.raises(BadInputError, match="truncated or damaged"):
         ingest(name, packed, tmp_path / "lake")
     assert not (tmp_path / "lake").exists()
+    evidence("faults", "22", "A cut-off gzip is an error, and nothing is written.")
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

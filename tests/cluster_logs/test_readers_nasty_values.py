@@ -14,6 +14,7 @@ from cluster_logs.readers.base import ReadOptions, read_chunks
 from cluster_logs.readers.registry import FORMATS, load_reader
 from cluster_logs.readers.text_source import MAX_LINE_BYTES
 from foundation.errors import LucidError
+from tests.evidence import Evidence
 
 DATA = Path(__file__).parent / "data"
 OPTIONS = ReadOptions("venus")
@@ -85,8 +86,9 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("nasty")
 
 
+@pytest.mark.evidence(table="faults", rows=("22",))
 @pytest.mark.parametrize("name", DELIMITED)
-def test_any_value_in_any_field_of_a_delimited_log(name: str, scratch: Path) -> None:
+def test_any_value_in_any_field_of_a_delimited_log(name: str, scratch: Path, evidence: Evidence) -> None:
     delimiter = DELIMITERS.get(name, b",")
     lines = sample(name).splitlines()
     rows = [at for at, line in enumerate(lines) if is_row(line)]
@@ -108,6 +110,11 @@ def test_any_value_in_any_field_of_a_delimited_log(name: str, scratch: Path) -> 
         check_others(name, path, whole, rows.index(line) + 1)
 
     check()
+    evidence(
+        "faults",
+        "22",
+        "Any bytes in any field cost their own row only, which is quarantined with a reason.",
+    )
 
 
 def json_values() -> st.SearchStrategy[Any]:

@@ -15,6 +15,7 @@ from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark, texts_like_ma
 from cluster_logs.slurm_words import UNIT_SEPARATOR
 from foundation.errors import BadInputError, NotFoundError
 from pipeline.ingest.mark_keys import mark_key_of
+from tests.evidence import Evidence
 
 KEY = MarkKey("venus", b"a secret of tests")
 # The last ones are written by anybody, and by admins.
@@ -79,8 +80,11 @@ def test_a_job_that_was_profiled_is_one_job_of_its_home(tmp_path: Path, of_admin
     assert job["submit_time"].timestamp() == SUBMITTED_S
 
 
+@pytest.mark.evidence(table="faults", rows=("19",))
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_mark_is_a_users_text_and_is_counted(tmp_path: Path, forged: str) -> None:
+def test_a_forged_mark_is_a_users_text_and_is_counted(
+    tmp_path: Path, forged: str, evidence: Evidence
+) -> None:
     for name in ("plain", "forged"):
         (tmp_path / name).mkdir()
     runs = [CUT, AGAIN]
@@ -90,6 +94,11 @@ def test_a_forged_mark_is_a_users_text_and_is_counted(tmp_path: Path, forged: st
     assert len(same) == report.rows_kept == forged_report.rows_kept == 2
     assert forged_report.notes == {"unverified_mark": 2}
     assert report.notes == {}
+    evidence(
+        "faults",
+        "19",
+        "The jobs are those of a log without the forgery; the account counts unverified marks.",
+    )
 
 
 def test_a_mark_of_the_first_run_hides_no_later_one(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from cluster_logs.ingest import read_jobs_file
 from foundation.disk_errors import disk_error
 from foundation.errors import LucidError
 from foundation.input_files import open_input, read_input
+from tests.evidence import Evidence
 
 LOG = Path(__file__).parents[1] / "cluster_logs" / "data" / "helios.csv"
 SAMPLE = LOG.read_bytes()
@@ -40,7 +41,8 @@ def refusal(uri: str) -> str:
     return str(refused.value)
 
 
-def test_only_a_file_is_opened(pipe: str, listening: str, tmp_path: Path) -> None:
+@pytest.mark.evidence(table="faults", rows=("22",))
+def test_only_a_file_is_opened(pipe: str, listening: str, tmp_path: Path, evidence: Evidence) -> None:
     """A pipe without a writer would be waited for without end."""
     assert "is a pipe, not a file" in refusal(pipe)
     assert "cannot be opened" in refusal(listening)
@@ -54,6 +56,11 @@ def test_only_a_file_is_opened(pipe: str, listening: str, tmp_path: Path) -> Non
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     assert "symbolic link" in refusal(str(loop))
+    evidence(
+        "faults",
+        "22",
+        "Pipes, sockets, devices, folders and loops of links are refused by name, and nothing waits.",
+    )
 
 
 def test_every_reader_of_a_log_asks_so(pipe: str) -> None:
@@ -127,8 +134,9 @@ def test_a_small_file_has_a_limit(tmp_path: Path) -> None:
         read_input(str(tmp_path / "small"), most_bytes=4)
 
 
+@pytest.mark.evidence(table="faults", rows=("6",))
 @pytest.mark.slow
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_sentence(tmp_path: Path, evidence: Evidence) -> None:
     """Files may not grow here: what an ingest says, and that it leaves the lake as it was."""
     log = tmp_path / "helios.csv"
     log.write_bytes(SAMPLE)
@@ -152,6 +160,8 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        # Python would leave the first bytes of each module that it compiles, and fail on them ever after.
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=small_files,
         # Or it leaves the tree's modules compiled as far as the limit, which every later process stumbles on.
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
@@ -161,6 +171,11 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in said.stderr
     assert "unexpected" not in said.stderr
     assert not [path for path in lake.rglob("*.parquet") if path.is_file()]
+    evidence(
+        "faults",
+        "6",
+        "One sentence says that a file could not grow; the lake holds no file of the ingest.",
+    )
 
 
 @pytest.mark.parametrize("number", [28, 30, 27, 122, 13])

@@ -26,6 +26,7 @@ from lucid_models.releases.lifecycle import (
     rollback_release,
 )
 from lucid_models.releases.manifest import FORMAT_VERSION, release_name
+from tests.evidence import Evidence
 from tests.live_scheduler.live_release import AWAY, keep_release
 
 SMALL = release_name("small")
@@ -111,8 +112,9 @@ DAMAGED_FILES = (
 )
 
 
+@pytest.mark.evidence(table="faults", rows=("11", "17"))
 def test_refuses_a_damaged_release_and_keeps_the_old_one(
-    shop: Any, tmp_path: Path, subtests: pytest.Subtests
+    shop: Any, tmp_path: Path, subtests: pytest.Subtests, evidence: Evidence
 ) -> None:
     first, second = shop.approved(1), shop.approved(2)
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
@@ -140,6 +142,12 @@ def test_refuses_a_damaged_release_and_keeps_the_old_one(
             path.write_bytes(whole)
             assert live(client.poll()).version == second
             assert client.status().refused_version is None
+    evidence("faults", "17", "The release in use stays; the status names the file and what is wrong.")
+    path = stored_file(shop, second, "duration.json")
+    path.write_bytes(stored_file(shop, first, "duration.json").read_bytes())
+    client = ReleaseClient(shop.uri, "champion", copytree(fetched, tmp_path / "mixed"), cluster="small")
+    assert live(client.poll()).version == first
+    evidence("faults", "11", f"The release in use stays: {client.status().refused_reason}")
 
 
 def test_a_refused_release_is_not_fetched_at_every_poll(shop: Any, tmp_path: Path) -> None:
@@ -155,7 +163,8 @@ def test_a_refused_release_is_not_fetched_at_every_poll(shop: Any, tmp_path: Pat
     assert len(asked) == 1
 
 
-def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
+@pytest.mark.evidence(table="faults", rows=("12",))
+def test_refuses_newer_formats(shop: Any, tmp_path: Path, evidence: Evidence) -> None:
     first, second = shop.approved(1), shop.approved(2)
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
@@ -171,9 +180,13 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path) -> None:
     registry.set_alias(SMALL, "champion", second)
     assert live(client.poll()).version == first
     assert f"format version {newest}" in (client.status().refused_reason or "")
+    evidence("faults", "12", f"The release in use stays: {client.status().refused_reason}")
 
 
-def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, tmp_path: Path) -> None:
+@pytest.mark.evidence(table="faults", rows=("18",))
+def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(
+    shop: Any, tmp_path: Path, evidence: Evidence
+) -> None:
     """Somebody who may write to MLflow makes versions, tags and aliases by hand."""
     registry = Registry(shop.uri)
     first, second = shop.approved(1), shop.approved(2)
@@ -222,6 +235,11 @@ def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(shop: Any, 
     assert live(client.poll()).version == second
     assert (client.status().mode, client.status().verdict) == ("last known good", None)
     assert "Worse." in (client.status().problem or "")
+    evidence(
+        "faults",
+        "18",
+        "The release in use stays, mode `last known good`; the status names the refused version and why.",
+    )
 
 
 def test_a_release_that_orders_only_says_so_wherever_it_is_named(shop: Any, tmp_path: Path) -> None:
@@ -291,7 +309,10 @@ def swap_whole(home: Path, one: Path) -> None:
     repoint(home, manifest_sha256=hashlib.sha256((one / "manifest.json").read_bytes()).hexdigest())
 
 
-def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_path: Path) -> None:
+@pytest.mark.evidence(table="faults", rows=("16",))
+def test_starts_from_the_last_known_good_and_outlives_the_server(
+    shop: Any, tmp_path: Path, evidence: Evidence
+) -> None:
     first = shop.approved(1)
     publish_release(tracking_uri=shop.uri, cluster="small", version=first)
     client = ReleaseClient(shop.uri, "champion", tmp_path, limits=PollLimits(silence_s=2.0), cluster="small")
@@ -312,6 +333,12 @@ def test_starts_from_the_last_known_good_and_outlives_the_server(shop: Any, tmp_
         )
     assert client.poll() is held
     assert client.status().mode == "following"
+    evidence(
+        "faults",
+        "16",
+        "It starts from the last known good release, ranks as before, and says that the server did "
+        "not answer.",
+    )
 
 
 def test_keeps_its_release_where_nobody_listens(
@@ -438,6 +465,7 @@ def odd_server() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
+@pytest.mark.evidence(table="faults", rows=("10",))
 @pytest.mark.parametrize(
     ("status", "body"),
     [
@@ -454,7 +482,12 @@ def odd_server() -> Iterator[ThreadingHTTPServer]:
     ],
 )
 def test_odd_answers_never_raise(
-    odd_server: ThreadingHTTPServer, tmp_path: Path, status: int, body: bytes, monkeypatch: pytest.MonkeyPatch
+    odd_server: ThreadingHTTPServer,
+    tmp_path: Path,
+    status: int,
+    body: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    evidence: Evidence,
 ) -> None:
     monkeypatch.setattr(_Oddity, "status", status)
     monkeypatch.setattr(_Oddity, "body", body)
@@ -465,6 +498,11 @@ def test_odd_answers_never_raise(
     assert isinstance(release, FallbackRelease)
     assert client.status().problem
     assert release.why == client.status().problem
+    evidence(
+        "faults",
+        "10",
+        "Whatever comes back, the scheduler goes on and its status names what was wrong.",
+    )
 
 
 def test_what_cannot_be_followed_is_refused_at_once(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from live_scheduler import release_server
 from live_scheduler.client import PollLimits, ReleaseClient
 from live_scheduler.release import FallbackRelease, LiveRelease
 from live_scheduler.release_server import ALIAS_LIMITS, ReleaseServer
+from tests.evidence import Evidence
 from tests.hostile_server import HostileServer, hostile_server
 from tests.live_scheduler.live_release import AWAY, approved_release, keep_release
 from tests.live_scheduler.slow_release_server import slow_release_server
@@ -32,9 +33,14 @@ def test_the_alias_is_asked_for_within_a_mebibyte_and_ten_seconds() -> None:
     assert AnswerLimits(1 << 20, 10.0) == ALIAS_LIMITS
 
 
+@pytest.mark.evidence(table="faults", rows=("14", "15"))
 @pytest.mark.parametrize("attack", ["endless body", "drip body", "drip headers", "gzip", "redirect"])
 def test_a_poll_ends_whatever_answers(
-    server: HostileServer, attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: HostileServer,
+    attack: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    evidence: Evidence,
 ) -> None:
     monkeypatch.setattr(release_server, "ALIAS_LIMITS", AnswerLimits(1 << 20, 0.5))
     server.attack = attack
@@ -45,6 +51,8 @@ def test_a_poll_ends_whatever_answers(
     problem = client.status().problem or ""
     assert server.uri in problem or "302" in problem
     assert server.sent < 64 << 20
+    seen = problem.replace(server.uri, "http://mlflow")
+    evidence("faults", "15" if attack == "redirect" else "14", f"{attack.capitalize()}: {seen}")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from live_scheduler.service import schema
 from live_scheduler.service.operations import Operations
 from live_scheduler.service.serving import WebServer
 from live_scheduler.service.state_files import ENDPOINT_FILE, TOKEN_FILE, token_of
+from tests.evidence import Evidence
 from tests.live_scheduler.live_answers import STATE, Live, problem
 from tests.live_scheduler.pushing import pushed_cluster
 from tests.waiting import PATIENCE_S
@@ -26,17 +27,21 @@ from tests.waiting import PATIENCE_S
 # Who may ask
 
 
+@pytest.mark.evidence(table="faults", rows=("27",))
 @pytest.mark.parametrize(
     "path", ["/v1/status", "/v1/queue", "/v1/jobs/2/explain", "/v1/jobs/2/when", "/metrics",
              "/v1/openapi.json", "/docs", "/nothing"],
 )  # fmt: skip
 @pytest.mark.parametrize("given", [{}, {"Authorization": "Bearer no"}, {"Authorization": "Basic x"}])
-def test_nothing_is_told_without_the_token(standing: Live, path: str, given: dict[str, str]) -> None:
+def test_nothing_is_told_without_the_token(
+    standing: Live, path: str, given: dict[str, str], evidence: Evidence
+) -> None:
     answer = httpx.get(standing.url + path, headers=given, trust_env=False)
     assert answer.status_code == 401
     assert problem(answer).remedy
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert standing.token not in answer.text
+    evidence("faults", "27", "Without the token every path answers 401.")
 
 
 def test_two_tokens_are_none(standing: Live) -> None:

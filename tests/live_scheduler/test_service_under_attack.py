@@ -15,6 +15,7 @@ from live_scheduler.service import connections, rpc, scheduler_pb2, web
 from live_scheduler.service.operations import Operations
 from live_scheduler.service.rpc import RpcServer
 from live_scheduler.service.serving import WebServer
+from tests.evidence import Evidence
 from tests.live_scheduler.live_answers import Live, problem
 from tests.live_scheduler.toy_scheduler import calls_of
 
@@ -38,16 +39,18 @@ def port_of(live: Live) -> int:
     return live.service.web.port
 
 
+@pytest.mark.evidence(table="faults", rows=("27",))
 @pytest.mark.parametrize(
     "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ", b"POST /v1/decide HTTP/1.1\r\n"]
 )
-def test_half_open_connections_keep_nobody_waiting(standing: Live, sent: bytes) -> None:
+def test_half_open_connections_keep_nobody_waiting(standing: Live, sent: bytes, evidence: Evidence) -> None:
     with opened(port_of(standing), 300, sent) as flood:
         assert httpx.get(f"{standing.url}/healthz", trust_env=False).status_code == 200
         assert standing.get("/v1/status").status_code == 200
         # The flood closed its own: the oldest are gone, and no more are held than may wait.
         with suppress(ConnectionResetError):
             assert flood[0].recv(1) == b""
+    evidence("faults", "27", "Beside 300 half-open connections health and status are answered.")
 
 
 def test_bodies_without_the_token_are_not_waited_for(standing: Live) -> None:
@@ -71,7 +74,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch, standing: Live) -> Iterator[WebServ
     server.stop()
 
 
-def test_a_head_that_drips_is_cut_off(hurried: WebServer) -> None:
+@pytest.mark.evidence(table="faults", rows=("27",))
+def test_a_head_that_drips_is_cut_off(hurried: WebServer, evidence: Evidence) -> None:
     with opened(hurried.port, 1, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ") as (slow,):
         ends = time.monotonic() + GENEROUS_S
         with suppress(OSError):
@@ -79,6 +83,7 @@ def test_a_head_that_drips_is_cut_off(hurried: WebServer) -> None:
                 slow.sendall(b"a")
                 time.sleep(0.05)
             pytest.fail("it went on")
+    evidence("faults", "27", "A request that drips is cut off.")
 
 
 def test_a_body_that_drips_is_answered_so(hurried: WebServer, standing: Live) -> None:

@@ -19,6 +19,7 @@ from lucid_models.releases.manifest import (
     parse_manifest,
     release_name,
 )
+from tests.evidence import Evidence
 
 MANIFEST = ReleaseManifest(
     name="lucid-release-venus",
@@ -220,6 +221,7 @@ def changed(**changes: Any) -> bytes:
     return json.dumps(document).encode()
 
 
+@pytest.mark.evidence(table="faults", rows=("13", "21"))
 @pytest.mark.parametrize(
     ("payload", "named"),
     [
@@ -251,9 +253,13 @@ def changed(**changes: Any) -> bytes:
         (b" " * (1024 * 1024 + 1), "bytes"),
     ],
 )
-def test_refuses_what_it_does_not_know(payload: bytes, named: str) -> None:
-    with pytest.raises(CorruptManifestError, match=named):
+def test_refuses_what_it_does_not_know(payload: bytes, named: str, evidence: Evidence) -> None:
+    with pytest.raises(CorruptManifestError, match=named) as refused:
         parse_manifest(payload)
+    if payload.startswith(b"[["):
+        evidence("faults", "13", f"Refused: {refused.value}")
+    elif b'"settings"' in payload and named == "NaN":
+        evidence("faults", "21", f"Refused: {refused.value}")
 
 
 @pytest.mark.parametrize("version", [7, 0, "1", None, True, 1.0])

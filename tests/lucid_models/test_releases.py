@@ -19,6 +19,7 @@ from lucid_models.releases.lifecycle import (
     show_release,
 )
 from lucid_models.releases.manifest import release_name
+from tests.evidence import Evidence
 
 SMALL = release_name("small")
 
@@ -225,8 +226,9 @@ def set_aliases(uri: str, wanted: dict[str, int]) -> None:
         Registry(uri).set_alias(SMALL, alias, version)
 
 
+@pytest.mark.evidence(table="faults", rows=("4",))
 def test_publish_killed_anywhere_ends_right_when_run_again(
-    local_shop: Any, monkeypatch: pytest.MonkeyPatch
+    local_shop: Any, monkeypatch: pytest.MonkeyPatch, evidence: Evidence
 ) -> None:
     oldest, first, second = (
         local_shop.approved(1),
@@ -252,6 +254,12 @@ def test_publish_killed_anywhere_ends_right_when_run_again(
         publish_release(tracking_uri=local_shop.uri, cluster="small", version=second)
         assert aliases(local_shop.uri) == {"challenger": second, "champion": second, "previous": first}
         assert "transition" not in Registry(local_shop.uri).model_tags(SMALL)
+    evidence(
+        "faults",
+        "4",
+        "After each of its six writes either the old or the new release is live, whole; run again, "
+        "it ends right.",
+    )
 
 
 def test_rollback_killed_anywhere_ends_right_when_run_again(
@@ -348,8 +356,9 @@ def test_a_request_to_publish_expires_when_another_release_goes_live(local_shop:
         assert publish_release(**small, version=asked, replaces=newer).version == asked
 
 
+@pytest.mark.evidence(table="faults", rows=("2",))
 def test_build_killed_before_registration_leaves_no_release(
-    local_shop: Any, monkeypatch: pytest.MonkeyPatch
+    local_shop: Any, monkeypatch: pytest.MonkeyPatch, evidence: Evidence
 ) -> None:
     def dies(*arguments: Any, **named: Any) -> int:
         raise KilledError
@@ -360,6 +369,11 @@ def test_build_killed_before_registration_leaves_no_release(
             build_release(tracking_uri=local_shop.uri, cluster="small")
     assert list_releases(tracking_uri=local_shop.uri) == []
     assert build_release(tracking_uri=local_shop.uri, cluster="small").version == 1
+    evidence(
+        "faults",
+        "2",
+        "There is no release until all of it is stored; the next build makes version 1.",
+    )
 
 
 def test_a_changed_file_is_not_published(local_shop: Any) -> None:

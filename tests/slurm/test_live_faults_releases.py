@@ -9,6 +9,7 @@ from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
 from lucid_models.releases.manifest import release_name
 from tests.conftest import MlflowServer, ReleaseShop, register_small_models
+from tests.evidence import Evidence
 from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster, LiveProcess
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
@@ -29,8 +30,12 @@ def goes_on(cluster: LiveCluster, daemon: LiveProcess) -> None:
     assert daemon.process.poll() is None
 
 
+@pytest.mark.evidence(table="faults", rows=("16",))
 def test_mlflow_dies_and_publishes_what_is_damaged(
-    cluster: LiveCluster, own_mlflow_server: MlflowServer, small_model_files: dict[str, list[Path]]
+    cluster: LiveCluster,
+    own_mlflow_server: MlflowServer,
+    small_model_files: dict[str, list[Path]],
+    evidence: Evidence,
 ) -> None:
     server = own_mlflow_server
     register_small_models(server.uri, small_model_files)
@@ -69,3 +74,9 @@ def test_mlflow_dies_and_publishes_what_is_damaged(
     cluster.free(block)
     cluster.wait_ended()
     assert cluster.starts() == dict.fromkeys(cluster.submitted, 1)
+    evidence(
+        "faults",
+        "16",
+        "On a real Slurm a daemon that starts meanwhile ranks every job, and follows the new "
+        "release when MLflow is back.",
+    )

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from live_scheduler.slurm.control import PRIORITIES
+from tests.evidence import Evidence
 from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAMES, LiveCluster, queue_up
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
@@ -43,8 +44,9 @@ def cluster(cluster: LiveCluster) -> LiveCluster:
     return cluster
 
 
+@pytest.mark.evidence(table="faults", rows=("24",))
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_slurmctld_is_restarted(cluster: LiveCluster, number: signal.Signals) -> None:
+def test_slurmctld_is_restarted(cluster: LiveCluster, number: signal.Signals, evidence: Evidence) -> None:
     block, jobs = queue_up(cluster)
     running = cluster.submit("train_u1", "--partition=vc2", seconds=1)
     daemon = cluster.started()
@@ -63,9 +65,16 @@ def test_slurmctld_is_restarted(cluster: LiveCluster, number: signal.Signals) ->
     cluster.wait(lambda: late in cluster.ranked(), "it goes on")
     cluster.free(block)
     cluster.assert_each_ran_once()
+    evidence(
+        "faults",
+        "24",
+        "Stopped or killed, it finds the queue in the release's order again within some passes; "
+        "each job runs once.",
+    )
 
 
-def test_the_daemon_dies_while_slurmctld_is_away(cluster: LiveCluster) -> None:
+@pytest.mark.evidence(table="faults", rows=("24",))
+def test_the_daemon_dies_while_slurmctld_is_away(cluster: LiveCluster, evidence: Evidence) -> None:
     block, jobs = queue_up(cluster)
     daemon = cluster.started()
     cluster.wait_ranked(jobs[::-1])
@@ -79,9 +88,15 @@ def test_the_daemon_dies_while_slurmctld_is_away(cluster: LiveCluster) -> None:
     cluster.wait_returned(jobs)
     cluster.free(block)
     cluster.assert_each_ran_once()
+    evidence(
+        "faults",
+        "24",
+        "If the daemon dies meanwhile, the dead man's switch returns Slurm's own order as soon as it can.",
+    )
 
 
-def test_slurmdbd_goes_and_comes_back(cluster: LiveCluster) -> None:
+@pytest.mark.evidence(table="faults", rows=("25",))
+def test_slurmdbd_goes_and_comes_back(cluster: LiveCluster, evidence: Evidence) -> None:
     block, jobs = queue_up(cluster)
     daemon = cluster.started()
     cluster.wait_ranked(jobs[::-1])
@@ -104,10 +119,12 @@ def test_slurmdbd_goes_and_comes_back(cluster: LiveCluster) -> None:
         lambda: journal.read_text().count('"ended"') >= len(cluster.submitted), "the journal has all ends"
     )
     assert daemon.process.poll() is None
+    evidence("faults", "25", "Ranking goes on; ends are learnt when accounting knows them.")
 
 
+@pytest.mark.evidence(table="faults", rows=("25",))
 @pytest.mark.parametrize("killed", [False, True])
-def test_slurmdbd_hangs(cluster: LiveCluster, killed: bool) -> None:
+def test_slurmdbd_hangs(cluster: LiveCluster, killed: bool, evidence: Evidence) -> None:
     """slurmctld changes no job that it is about to report; killed meanwhile, it never changes it again."""
     block, jobs = queue_up(cluster)
     _wait_reported(cluster, jobs)
@@ -135,9 +152,16 @@ def test_slurmdbd_hangs(cluster: LiveCluster, killed: bool) -> None:
     cluster.free(block)
     cluster.wait_ended()
     assert cluster.starts() == dict.fromkeys([*jobs, *fresh, late], 1)
+    evidence(
+        "faults",
+        "25",
+        "Hanging, it stops no pass: `slurmdbd has not answered yet`; jobs that Slurm will not "
+        "change are refused, the others are ranked.",
+    )
 
 
-def test_an_array_is_ranked_as_one_and_runs_task_by_task(cluster: LiveCluster) -> None:
+@pytest.mark.evidence(table="faults", rows=("26",))
+def test_an_array_is_ranked_as_one_and_runs_task_by_task(cluster: LiveCluster, evidence: Evidence) -> None:
     block, jobs = queue_up(cluster)
     array = cluster.submit("train_u1", "--array=0-19%3")
     cluster.started()
@@ -157,6 +181,7 @@ def test_an_array_is_ranked_as_one_and_runs_task_by_task(cluster: LiveCluster) -
         ),
         "accounting has each task once",
     )
+    evidence("faults", "26", "An array is ranked as a whole, keeps its throttle, and each task runs once.")
 
 
 def test_an_array_that_runs_when_the_daemon_dies(cluster: LiveCluster) -> None:
@@ -172,7 +197,8 @@ def test_an_array_that_runs_when_the_daemon_dies(cluster: LiveCluster) -> None:
     assert starts == dict.fromkeys([last, *(f"{array}_{task}" for task in range(24))], 1)
 
 
-def test_what_users_and_admins_have_set_stays(cluster: LiveCluster) -> None:
+@pytest.mark.evidence(table="faults", rows=("26",))
+def test_what_users_and_admins_have_set_stays(cluster: LiveCluster, evidence: Evidence) -> None:
     slurm = cluster.slurm
     block, jobs = queue_up(cluster)
     slurm.run(
@@ -226,6 +252,12 @@ def test_what_users_and_admins_have_set_stays(cluster: LiveCluster) -> None:
     finally:
         cluster.slurm.run("scancel", *special.values())
         cluster.wait(lambda: _no_reservation(cluster), "the reservation is gone")
+    evidence(
+        "faults",
+        "26",
+        "Holds, dependencies, begin times, reservations, limits and node lists stay as they were, "
+        "also after a kill.",
+    )
 
 
 def _wait_reported(cluster: LiveCluster, jobs: list[str]) -> None:

@@ -17,6 +17,7 @@ from live_scheduler.adapter import (
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.control import PRIORITIES
+from tests.evidence import Evidence
 from tests.slurm.adapter_jobs import FULL, ODD, runs, submit, until_reads
 from tests.slurm.private_slurm import PrivateSlurm
 
@@ -98,12 +99,16 @@ def test_where_runs_are_and_what_is_left(slurm: PrivateSlurm, adapter: SlurmAdap
     assert abs((state.by_id[narrow].start_time_s or 0) - state.at_s) < 60
 
 
-def test_names_and_comments_may_hold_anything(slurm: PrivateSlurm, adapter: SlurmAdapter) -> None:
+@pytest.mark.evidence(table="faults", rows=("20",))
+def test_names_and_comments_may_hold_anything(
+    slurm: PrivateSlurm, adapter: SlurmAdapter, evidence: Evidence
+) -> None:
     ids = {text: submit(slurm, "--hold", f"--job-name={text}", f"--comment={text}") for text in ODD}
     jobs = adapter.read().by_id
     assert len(jobs) == len(ODD)
     for text, job_id in ids.items():
         assert (jobs[job_id].name, jobs[job_id].comment) == (text.replace('"', "`"), text)
+    evidence("faults", "20", "A real Slurm's jobs keep their names and comments, whatever is in them.")
 
 
 def test_what_jobs_wait_for(slurm: PrivateSlurm, adapter: SlurmAdapter, full: str) -> None:
@@ -227,7 +232,10 @@ def test_an_array_is_changed_as_a_whole_and_not_split(
     assert state.by_id[f"{array}_7"].held
 
 
-def test_components_of_a_heterogeneous_job(slurm: PrivateSlurm, adapter: SlurmAdapter, full: str) -> None:
+@pytest.mark.evidence(table="faults", rows=("26",))
+def test_components_of_a_heterogeneous_job(
+    slurm: PrivateSlurm, adapter: SlurmAdapter, full: str, evidence: Evidence
+) -> None:
     leader = submit(slurm, "--gres=gpu:1", ":", "--gres=gpu:2", "--partition=vc1")
     jobs = adapter.read().by_id
     assert [jobs[f"{leader}+{at}"].gpus for at in (0, 1)] == [1, 2]
@@ -240,6 +248,7 @@ def test_components_of_a_heterogeneous_job(slurm: PrivateSlurm, adapter: SlurmAd
     until_reads(
         slurm, adapter, lambda state: runs(state, f"{leader}+0", f"{leader}+1"), "both start together"
     )
+    evidence("faults", "26", "Components of a heterogeneous job are seen and changed one by one.")
 
 
 # Changing

@@ -19,6 +19,7 @@ from live_scheduler.slurm.queue_reading import QUEUE_FIELDS, QueueReader, QueueR
 from live_scheduler.slurm.scontrol_session import fits_a_line
 from live_scheduler.slurm.slurm_memory import SlurmMemory
 from live_scheduler.slurm.stale_reasons import as_of_now
+from tests.evidence import Evidence
 
 PLAIN = dict.fromkeys(QUEUE_FIELDS, "(null)") | {
     "JobID": "17",
@@ -428,7 +429,8 @@ def test_whatever_a_user_writes_changes_nothing_but_its_own_comment(
     assert dataclasses.replace(found, job=plain.job, comment=plain.comment) == plain
 
 
-def test_a_mark_that_was_copied_from_another_job_is_none() -> None:
+@pytest.mark.evidence(table="faults", rows=("19",))
+def test_a_mark_that_was_copied_from_another_job_is_none(evidence: Evidence) -> None:
     mark = KEY.sealed(SlurmMark("vip", 1, MarkStage.HOME), "18")
     assert job(JobID="18", Comment=mark).virtual_cluster == "vip"
     assert job(Comment=mark) == dataclasses.replace(job(), comment=mark)
@@ -438,6 +440,7 @@ def test_a_mark_that_was_copied_from_another_job_is_none() -> None:
     own = KEY.sealed(SlurmMark("vc2", 1, MarkStage.HOME), "17")
     assert job(admin_comment=own, Comment=mark).virtual_cluster == "vc2"
     assert job(Comment=f"{mark} {own}").virtual_cluster == "vc2"
+    evidence("faults", "19", "A mark that was copied from another job is that user's text.")
 
 
 def test_a_task_that_left_its_array_brings_the_arrays_words() -> None:

@@ -42,11 +42,13 @@ def test_lyra_goes_by_estimates_and_says_nothing_of_loans():
         pinned_settings({"sizes": "true"}, "lyra")
 
 
-def test_an_unknown_setting_and_a_bad_value_are_refused():
+@pytest.mark.evidence(table="faults", rows=("21",))
+def test_an_unknown_setting_and_a_bad_value_are_refused(evidence):
     with pytest.raises(UnknownNameError, match="sharing"):
         pinned_settings({"sharring": "none"})
     with pytest.raises(BadInputError, match="some"):
         pinned_settings({"sharing": "some"})
+    evidence("faults", "21", "None is built: an unknown setting or a bad value is refused by name.")
 
 
 def test_all_settings_of_servers_on_loan_are_pinned_and_read_back():
