@@ -160,8 +160,6 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, evidence: Evidence) -> None
         capture_output=True,
         text=True,
         check=False,
-        # Python would leave the first bytes of each module that it compiles, and fail on them ever after.
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=small_files,
         # Or it leaves the tree's modules compiled as far as the limit, which every later process stumbles on.
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
