@@ -24,6 +24,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from foundation import strict_json
 from foundation.process_lock import ProcessLock, holder, is_held
 
 LEASE_S = 60.0
@@ -151,7 +152,7 @@ class StoreLock:
 
     def _read(self, path: str) -> dict[str, object]:
         with suppress(OSError, pa.ArrowException, ValueError), self._fs.open_input_file(path) as source:
-            content = json.loads(source.read())
+            content = strict_json.loads(source.read())
             if isinstance(content, dict):
                 return content
         return {}

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
+from foundation import strict_json
 from foundation.errors import BadInputError
 
 FORMAT = 1
@@ -59,7 +60,7 @@ class ClusterRecord:
 def parse_record(payload: bytes, place: str) -> ClusterRecord:
     """The record in a file's bytes. Raises BadInputError naming the place for one that cannot be read."""
     try:
-        document = json.loads(payload)
+        document = strict_json.loads(payload)
         if document["format"] != FORMAT:
             raise BadInputError(
                 f"{place} has format {document['format']!r}; this version reads {FORMAT}.",

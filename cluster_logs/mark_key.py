@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from cluster_logs.slurm_mark import MarkKey
+from foundation import strict_json
 from foundation.errors import BadInputError, NotFoundError
 from foundation.regular_files import read_regular
 from foundation.replaced_files import create_file
@@ -23,7 +24,7 @@ _LEAST_SECRET_BYTES = 16
 def read_mark_key(path: Path) -> MarkKey:
     """Return the key of a file. Raises NotFoundError without it, BadInputError when it holds none."""
     try:
-        document = json.loads(read_regular(path, _MOST_BYTES))
+        document = strict_json.loads(read_regular(path, _MOST_BYTES))
     except FileNotFoundError:
         raise NotFoundError(f"There is no key {path}.", remedy="The live scheduler makes it.") from None
     except OSError as error:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpcore
 import httpx
 
+from foundation import strict_json
 from foundation.errors import BadInputError, ServiceUnavailableError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -136,10 +137,13 @@ class BoundedClient:
         return httpx.Response(answer.status_code, headers=answer.headers, content=body, request=prepared)
 
 
-def json_of(answer: httpx.Response) -> Any:
-    """Return an answer's JSON; raises ServiceUnavailableError when it is none, or nested without end."""
+def json_of(answer: httpx.Response, *, strict: bool = True) -> Any:
+    """Return an answer's JSON; raises ServiceUnavailableError when it is none, or nested without end.
+
+    Not `strict`: a server that is believed anyway, and whose answers are long, may say a key twice.
+    """
     try:
-        return answer.json()
+        return strict_json.loads(answer.content) if strict else answer.json()
     except (ValueError, RecursionError) as error:
         raise ServiceUnavailableError(
             f"{_origin(answer.request.url)} answered {answer.status_code}, but not with JSON: {error!r}.",

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from foundation import strict_json
 from foundation.errors import BadInputError
 
 _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -33,7 +34,7 @@ def read_json_object(variable: str, *, example: str) -> dict[str, Any]:
     """
     text = os.environ.get(variable, "").strip()
     try:
-        values = json.loads(text) if text else {}
+        values = strict_json.loads(text) if text else {}
     except (json.JSONDecodeError, RecursionError) as error:
         raise BadInputError(f"{variable} is not JSON: {error}.", remedy=f"Write it as {example}.") from error
     if not isinstance(values, dict):

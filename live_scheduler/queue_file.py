@@ -9,7 +9,6 @@ the file. JSON is a list of objects, or an object with such a list under `jobs`.
 import csv
 import gzip
 import io
-import json
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.job_facts import JOB_FACTS, KnownFrom
+from foundation import strict_json
 from foundation.errors import BadInputError
 from foundation.regular_files import open_regular, read_regular
 
@@ -175,7 +175,7 @@ def _read_text(source: Path) -> str:
 
 def _json_rows(text: str, source: Path) -> Sequence[Mapping[str, Any]]:
     try:
-        document = json.loads(text)
+        document = strict_json.loads(text, constants=True)  # the value is refused below, by its column
     except (ValueError, RecursionError) as error:
         raise BadInputError(
             f"The queue {source} is not JSON: {error}.", remedy="Give a list of jobs."

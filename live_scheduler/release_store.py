@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from foundation import strict_json
 from foundation.errors import ReleaseRefusedError
 from foundation.leftovers import held, sweep
 from foundation.private_files import private_folder
@@ -141,7 +142,7 @@ def _forget_unused(home: Path) -> None:
 
 def _read_pointer(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(_read(path, _MAX_POINTER_BYTES))
+        data = strict_json.loads(_read(path, _MAX_POINTER_BYTES))
         folder = data["folder"]
         if data["format_version"] != POINTER_VERSION:
             raise ReleaseRefusedError(f"{path} has format version {data['format_version']!r}.")

@@ -30,7 +30,7 @@ def read_live_settings(
             document = tomllib.loads(read_regular(path).decode("utf-8"))
         except FileNotFoundError:
             raise NotFoundError(f"There are no settings {path}.") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
     document |= {key: value for key, value in given.items() if value is not None}
     if find_cluster is not None and "cluster" not in document:

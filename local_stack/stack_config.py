@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from foundation import strict_json
 from foundation.bounded_http import without_proxies
 from local_stack.supervisor import STACK_VARIABLE, ProcessSpec, read_json, running_supervisor, write_private
 
@@ -94,7 +95,7 @@ def admin_password(config: StackConfig) -> str:
     """Return the admin's password; generated once per state folder."""
     if not config.passwords_file.exists():
         write_private(config.passwords_file, json.dumps({ADMIN: secrets.token_urlsafe(12)}) + "\n")
-    return str(json.loads(config.passwords_file.read_text(encoding="utf-8"))[ADMIN])
+    return str(strict_json.loads(config.passwords_file.read_text(encoding="utf-8"))[ADMIN])
 
 
 def _secret(config: StackConfig, name: str) -> str:

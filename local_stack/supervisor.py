@@ -26,6 +26,7 @@ from typing import Any
 
 import psutil
 
+from foundation import strict_json
 from foundation.private_files import private_folder
 from foundation.replaced_files import replace_file
 
@@ -89,7 +90,7 @@ def write_private(path: Path, text: str) -> None:
 def read_json(path: Path) -> Any:
     """Return a JSON file's document, or None when it is missing or was cut off."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return strict_json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
 

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from foundation import strict_json
 from foundation.errors import BadInputError, NotFoundError
+from foundation.strict_json import StrictJsonError
 from lucid_cli.live_asking import asking, moment_here
 from lucid_cli.options import existing_file
 from lucid_cli.output import JsonFlag, print_lines, print_table, show
@@ -65,7 +67,10 @@ def _query(path: Path) -> "schema.LoanQuery":
     if len(content) > _MOST_BYTES:
         raise BadInputError(f"{path} holds more than {_MOST_BYTES:,} bytes.", remedy="Give fewer servers.")
     try:
+        strict_json.loads(content)
         return LoanQuery.model_validate_json(content)
+    except StrictJsonError as error:
+        raise BadInputError(f"{path} is not JSON that can be read: {error}.") from None
     except ValidationError as error:
         raise invalid(str(path), error) from None
 

@@ -1,10 +1,11 @@
 """Options of the form NAME=VALUE, read alike by every command."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from foundation import strict_json
 from foundation.errors import BadInputError
+from foundation.strict_json import StrictJsonError
 
 Value = TypeVar("Value")
 
@@ -21,8 +22,8 @@ def _split(pairs: Iterable[str] | None, option: str, example: str) -> Iterable[t
 
 def _json_or_text(text: str) -> object:
     try:
-        value: object = json.loads(text)
-    except json.JSONDecodeError:
+        value: object = strict_json.loads(text, constants=True)
+    except StrictJsonError:
         return text
     return value
 

@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation import strict_json
 from foundation.errors import BadInputError, LucidError
 from foundation.regular_files import read_regular
 from foundation.replaced_files import replace_file
+from foundation.strict_json import StrictJsonError
 from lucid_models.format_upgrades import Document as Document
 from lucid_models.format_upgrades import Upgrades, upgrade_document
 
@@ -113,10 +115,8 @@ def parse_model(payload: bytes, *, kind: str | None = None, source: str = "the m
     if values > MAX_VALUES:
         raise CorruptModelError(f"{source} holds {values} values; a model holds at most {MAX_VALUES}.")
     try:
-        document = json.loads(
-            payload.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_object_without_twins
-        )
-    except (ValueError, RecursionError, MemoryError) as error:
+        document = strict_json.loads(payload)
+    except StrictJsonError as error:
         raise CorruptModelError(
             f"{source} is not the JSON of a model: {_short(error)}.", remedy="Fetch or train the model again."
         ) from error
@@ -144,17 +144,6 @@ def _check_envelope(document: object, source: str) -> Document:
     if not isinstance(document.get("model"), dict):
         raise CorruptModelError(f"{source} holds no model data.", remedy="Fetch or train the model again.")
     return document
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is not a number that a model may hold")
-
-
-def _object_without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("an object names the same field twice")
-    return result
 
 
 def _short(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from foundation import strict_json
 from foundation.errors import BadInputError, NotFoundError
 from foundation.storage import locate, write_atomically
 from profiler_jobs.method import Method
@@ -62,7 +63,7 @@ def read_plan(uri: str) -> PlanFile:
     with fs.open_input_file(path) as source:
         content = source.read()
     try:
-        document = json.loads(content)
+        document = strict_json.loads(content)
         version = document["format_version"]
         if version != FORMAT_VERSION:
             raise BadInputError(

@@ -4,7 +4,6 @@ A session goes on from its table and ends when nothing is left or its budget is 
 profiles of both configurations, so those are measured first; pairs are ranked anew after every batch.
 """
 
-import json
 import math
 import signal
 import time
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.fs as pafs
 
+from foundation import strict_json
 from foundation.errors import BadInputError
 from foundation.process_lock import ProcessLock
 from foundation.progress import Progress, silent
@@ -457,7 +457,7 @@ def observed_overhead_s(rows: pd.DataFrame) -> float | None:
     ended_s: float | None = None
     for _, run in rows[rows["outcome"] == MEASURED].groupby(["task", "method_id"], sort=False):
         began_s = run["started"].min().timestamp()
-        method = json.loads(run["method"].iloc[0])
+        method = strict_json.loads(run["method"].iloc[0])
         jobs = 1 if pd.isna(run["job_type_2"].iloc[0]) else 2
         if ended_s is not None:
             between_s = began_s - ended_s - jobs * method["warmup_s"]

@@ -5,7 +5,6 @@ a clock that drifts over minutes cancels. Nothing is dropped in silence: a task 
 pair table, out of memory, or among the rejected with its reason.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from foundation import strict_json
 from foundation.errors import BadInputError
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.measurement_table import FAILED, OUT_OF_MEMORY
@@ -69,7 +69,7 @@ def summarise(measurements: pd.DataFrame) -> ProfileSet:
         elif first["outcome"] == FAILED:
             rejected.append({"task": first["task"], "reason": f"failed: {first['detail']}"})
         else:
-            method = Method(**json.loads(first["method"]))
+            method = Method(**strict_json.loads(first["method"]))
             row = _solo(run, method) if first["job_type_2"] is None else _pair(run, method)
             if isinstance(row, str):
                 rejected.append({"task": first["task"], "reason": row})

@@ -6,7 +6,6 @@ scrape has no times at all: the caller says when it was.
 """
 
 import gzip
-import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from cluster_logs.metrics.dcgm import SeriesRules, samples_from_series
 from cluster_logs.metrics.gpu_samples import SampleBatch, read_sample_table
 from cluster_logs.metrics.prometheus_api import Series, series_of_response
 from cluster_logs.metrics.source_account import SourceAccount
+from foundation import strict_json
 from foundation.errors import BadInputError
 from foundation.input_files import read_input
 
@@ -50,7 +50,7 @@ def read_samples_file(
 
 def _from_response(text: str, name: str, uri: str, rules: SeriesRules | None) -> SampleBatch:
     try:
-        document = json.loads(text)
+        document = strict_json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadInputError(
             f"{uri} is not JSON: {error}.", remedy="Check that the file is complete."

@@ -19,8 +19,10 @@ import httpx
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation import strict_json
 from foundation.bounded_http import AnswerLimits, AnswerTooLargeError, BoundedClient, refuse_readable_secret
 from foundation.errors import BadInputError, ServiceUnavailableError
+from foundation.strict_json import StrictJsonError
 
 MOST_POINTS = 11_000  # a series and query, by the server's own limit
 TRIES = 4
@@ -202,8 +204,8 @@ def _answer(
                 remedy="Ask for less at once (a longer step, matchers), or correct the query.",
             )
         try:
-            return response.json()
-        except (ValueError, RecursionError) as error:
+            return strict_json.loads(response.content)
+        except StrictJsonError as error:
             raise BadInputError(
                 f"{where}: the answer is not JSON ({error}).", remedy="Check that the address is Prometheus'."
             ) from error
@@ -214,8 +216,8 @@ def _answer(
 
 def _said(response: httpx.Response) -> str:
     try:
-        document = response.json()
-    except (ValueError, RecursionError):
+        document = strict_json.loads(response.content)
+    except StrictJsonError:
         document = None
     error = document.get("error") if isinstance(document, dict) else None
     return str(error or response.text.strip()[:200] or response.reason_phrase)

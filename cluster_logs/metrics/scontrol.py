@@ -17,6 +17,7 @@ from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.metrics.allocations import AllocationBatch, check_allocations
 from cluster_logs.metrics.source_account import SourceAccount
+from foundation import strict_json
 from foundation.errors import BadInputError
 
 _FIELD = re.compile(r"(?<!\S)([A-Za-z/:]+)=(\S*)")
@@ -80,7 +81,7 @@ def _of_text(text: str) -> Iterator[_Held]:
 
 def _of_json(text: str, source_file: str) -> Iterator[_Held]:
     try:
-        document = json.loads(text)
+        document = strict_json.loads(text, constants=True)
         jobs = document["jobs"]
         for job in jobs:
             resources = job.get("job_resources") or {}

@@ -29,7 +29,7 @@ def stored_site(lake_uri: str, cluster: str) -> SiteRules | None:
         return None
     try:
         document = tomllib.loads(payload.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInputError(
             f"The site {uri} cannot be read: {error}.", remedy="Declare it again: `lucid site keep`."
         ) from error

@@ -76,7 +76,7 @@ def access_from_kubeconfig(path: Path, context: str | None = None) -> ClusterAcc
         cluster = _named(document, "clusters", "cluster", current["cluster"], path)
         user = _named(document, "users", "user", current["user"], path) if current.get("user") else {}
         server = str(cluster["server"]).rstrip("/")
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInputError(f"{path} is no kubeconfig that can be used: {error!r}.") from error
     if cluster.get("insecure-skip-tls-verify"):
         raise BadInputError(

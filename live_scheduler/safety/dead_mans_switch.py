@@ -12,7 +12,6 @@ ends when that is done and no daemon lives. A daemon that comes back takes the q
 another.
 """
 
-import json
 import math
 import os
 import signal
@@ -25,6 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from foundation import strict_json
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from foundation.exit_codes import CommandLine
 from foundation.process_lock import ProcessLock, is_held
@@ -297,7 +297,7 @@ def watch_settings(folder: Path) -> LiveSettings:
     """Return the settings that the last daemon left for the switch; raises NotFoundError, BadInputError."""
     path = folder / WATCH_SETTINGS
     try:
-        return settings_from(json.loads(path.read_text(encoding="utf-8")))
+        return settings_from(strict_json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise NotFoundError(
             f"There are no settings {path}.", remedy="Start the daemon once, or check the cluster's name."

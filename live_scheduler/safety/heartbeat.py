@@ -14,6 +14,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from foundation import strict_json
 from foundation.replaced_files import replace_file
 
 HEARTBEAT_FILE = "heartbeat.json"
@@ -84,7 +85,7 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
     """Return what the file says; None without one, or when it is no heartbeat: no daemon is alive then."""
     try:
         with path.open(encoding="utf-8") as stream:
-            fields = json.loads(stream.read(_MOST_BYTES))
+            fields = strict_json.loads(stream.read(_MOST_BYTES))
         beat = Heartbeat(
             at_s=float(fields["at_s"]),
             monotonic_s=float(fields["monotonic_s"]),

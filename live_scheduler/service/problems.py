@@ -76,7 +76,7 @@ def invalid_message(errors: Sequence[Any], *names: str) -> InvalidMessageError:
     elif first["type"] == "json_invalid":
         place = str(first["loc"][0])
         reason = (first.get("ctx") or {}).get("error", "it cannot be read")
-        message = f"{place} is not JSON: {reason}, at character {first['loc'][-1]}.{more}"
+        message = f"{place} is not JSON that can be read: {reason}.{more}"
     elif first["type"] == "extra_forbidden":
         message = f"{place} is not a field of version 1.{more}"
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from foundation import strict_json
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
 from foundation.private_files import private_folder
 from foundation.replaced_files import create_file, replace_file
@@ -80,7 +81,7 @@ def remove_endpoint(state_dir: Path) -> None:
     """Take back what this process wrote."""
     path = state_dir / ENDPOINT_FILE
     try:
-        if json.loads(path.read_text(encoding="utf-8")).get("pid") == os.getpid():
+        if strict_json.loads(path.read_text(encoding="utf-8")).get("pid") == os.getpid():
             path.unlink()
     except (OSError, ValueError, AttributeError):
         return
@@ -94,7 +95,7 @@ def read_endpoint(state_dir: Path) -> Endpoint:
     path = state_dir / ENDPOINT_FILE
     remedy = "Start it: lucid live slurm (or, for a scheduler that is not Slurm, lucid live serve)."
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = strict_json.loads(path.read_text(encoding="utf-8"))
         endpoint = Endpoint(
             str(fields["cluster"]),
             int(fields["pid"]),

@@ -8,15 +8,17 @@ next to nothing: it is answered before its body is read, and closed.
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from foundation import strict_json
 from foundation.errors import LucidError
 from live_scheduler.service import schema
 from live_scheduler.service.metrics import CONTENT_TYPE, ServiceMetrics
@@ -48,6 +50,7 @@ def web_app(operations: Operations, metrics: ServiceMetrics, token: str) -> ASGI
         openapi_url="/v1/openapi.json",
         strict_content_type=False,  # who knows the token may leave it out
     )
+    app.router.route_class = _StrictRoute
     app.add_exception_handler(LucidError, _lucid_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -145,6 +148,27 @@ def _http_error(request: Request, error: Exception) -> Response:
         error.status_code, str(error.detail), f"{request.method} {request.url.path[:200]}", remedy=remedy
     )
     return _problem(problem_of(refused, request.url.path))
+
+
+class _StrictRequest(Request):
+    """A request whose JSON is read strictly: what it raises is answered as a message that is invalid."""
+
+    async def json(self) -> Any:
+        """The body's document."""
+        if not hasattr(self, "_json"):
+            self._json = strict_json.loads(await self.body(), most_bytes=MAX_BODY_BYTES)
+        return self._json
+
+
+class _StrictRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, given a strict request."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            return await handle(_StrictRequest(request.scope, request.receive))
+
+        return answer
 
 
 class _Gate:

@@ -24,6 +24,7 @@ import json
 import uuid
 from dataclasses import dataclass
 
+from foundation import strict_json
 from foundation.errors import ReleaseRefusedError
 from lucid_models.registry import Registry
 
@@ -53,7 +54,7 @@ def pending_transition(registry: Registry, model: str) -> Transition | None:
     if text is None:
         return None
     try:
-        data = json.loads(text)
+        data = strict_json.loads(text)
         previous = data["previous"]
         return Transition(
             str(data["kind"]),

@@ -14,11 +14,11 @@ This module needs the standard library only: the light client asks it too.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from foundation import strict_json
 from foundation.errors import ReleaseRefusedError
 from lucid_models.releases.manifest import SHA256, release_name
 
@@ -110,7 +110,7 @@ def read_verdict_document(release: ReleaseIdentity, sha256: str | None, document
             remedy="It was changed, or a validation was interrupted: validate the release again.",
         )
     try:
-        verdict = json.loads(document)
+        verdict = strict_json.loads(document)
     except (ValueError, RecursionError) as error:
         raise ReleaseRefusedError(f"The verdict on {_subject(release)} is not JSON: {error}.") from error
     if not isinstance(verdict, dict):

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
+from foundation import strict_json
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.manifest import release_name
@@ -64,7 +65,7 @@ def read_rejection(release: RegisteredVersion) -> Decision | None:
 
 def _read(release: RegisteredVersion, tag: str) -> Decision | None:
     try:
-        data = json.loads(release.tags[tag])
+        data = strict_json.loads(release.tags[tag])
         before = data["before"]
         return Decision(
             str(data["kind"]),

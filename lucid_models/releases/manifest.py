@@ -42,8 +42,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
+from foundation import strict_json
 from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, ReleaseRefusedError
+from foundation.strict_json import StrictJsonError
 from lucid_models.format_upgrades import Document, Upgrades, upgrade_document
 from lucid_models.releases.manifest_fields import CorruptManifestError as CorruptManifestError
 from lucid_models.releases.manifest_fields import misfit, object_of, positive_of, text_of, time_of
@@ -248,8 +250,8 @@ def parse_manifest(payload: bytes, *, source: str = "the manifest") -> ReleaseMa
             f"{source} holds {len(payload)} bytes; a manifest holds at most {MAX_MANIFEST_BYTES}."
         )
     try:
-        document = json.loads(payload.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        document = strict_json.loads(payload)
+    except StrictJsonError as error:
         raise CorruptManifestError(
             f"{source} is not JSON: {error}.", remedy="Build the release again."
         ) from error
@@ -350,7 +352,3 @@ def _parse_pin(value: object, place: str) -> ModelPin:
         sha256=data["sha256"],
         bytes=positive_of(data, "bytes", place),
     )
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is not a number that a manifest may hold")

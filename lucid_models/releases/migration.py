@@ -9,12 +9,12 @@ it was given on before. The old model keeps everything, for schedulers of the ve
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from foundation import strict_json
 from foundation.errors import NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, settle
@@ -161,7 +161,7 @@ def _old_verdict(registry: Registry, release: RegisteredVersion) -> dict[str, An
         "manifest_sha256": release.tags.get("manifest_sha256"),
     }
     whole = hashlib.sha256(payload).hexdigest() == tags.sha256
-    verdict: Any = json.loads(payload) if whole else None
+    verdict: Any = strict_json.loads(payload) if whole else None
     if not isinstance(verdict, dict) or verdict.get("release") != given_on:
         raise ReleaseRefusedError("Its verdict was changed or given on another.", remedy="Validate the copy.")
     if verdict.get("approved") is not (tags.word == APPROVED):

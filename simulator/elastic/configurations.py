@@ -4,12 +4,12 @@ Published are those of Figure 7 of PCS (OSDI '24) for its first trace: threshold
 one GPU, shares of the cluster, and the two efficiencies (the authors' artifact, as measured there).
 """
 
-import json
 from collections.abc import Mapping
 from math import inf, isinf
 from pathlib import Path
 from typing import Any
 
+from foundation import strict_json
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.input_roots import admitted, check_opened
 from foundation.regular_files import open_regular
@@ -73,7 +73,7 @@ def load_configuration(name: str) -> WfqConfig:
     try:
         with open_regular(Path(admitted(name))) as file:
             check_opened(file.fileno())
-            document = json.loads(file.read())
+            document = strict_json.loads(file.read())
     except (OSError, ValueError, RecursionError) as error:
         raise BadInputError(f"{name} cannot be read as a configuration of PCS: {error}") from error
     return configuration_from_json(document, what=name)

@@ -71,7 +71,6 @@ NOT_SHOWN = {
     "30": "no test records it yet",
     "31": "no test records it yet",
     "32": "no test records it yet",
-    "33": "no test records it yet",
     "34": "no test records it yet",
     "35": "no test records it yet",
     "36": "no test records it yet",

@@ -250,6 +250,8 @@ def changed(**changes: Any) -> bytes:
         (b"[]", "object"),
         (b"\xff\xfe", "not JSON"),
         (b"[" * 100_000, "not JSON"),
+        (MANIFEST.to_bytes().replace(b"{", b'{"cluster": "venus",', 1), "'cluster' stands twice"),
+        (changed(settings__gss=json.loads("[" * 70 + "]" * 70)), "nested deeper"),
         (b" " * (1024 * 1024 + 1), "bytes"),
     ],
 )

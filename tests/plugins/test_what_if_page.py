@@ -72,6 +72,25 @@ def test_a_rule_that_the_form_breaks_is_an_answer_in_words(client: TestClient) -
     assert check([1]).status_code == 422
 
 
+@pytest.mark.evidence(table="faults", rows=("33",))
+def test_json_that_is_deep_or_says_a_key_twice_is_refused_in_words(
+    client: TestClient, evidence: Callable[..., None]
+) -> None:
+    said = {}
+    for what, text in (
+        ("deep", "[" * 5_000 + "]" * 5_000),
+        ("twice", '{"cluster": "small", "cluster": "other"}'),
+        ("no number", '{"added_nodes": {"vc": NaN}}'),
+    ):
+        answer = client.get("/api/what-if/check", params={"asked": text})
+        assert answer.status_code == 422
+        said[what] = answer.json()["detail"]
+    assert "nested deeper than 64 levels" in said["deep"]
+    assert "the key 'cluster' stands twice" in said["twice"]
+    assert "NaN is not a number" in said["no number"]
+    evidence("faults", "33", f"HTTP 422: {said['deep']}")
+
+
 def test_a_result_with_its_pictures_jobs_and_tables(client: TestClient) -> None:
     assert client.get("/api/what-if/is-kept", params={"run_id": RUN_ID}).json() == {"kept": True}
     assert client.get("/api/what-if/is-kept", params={"run_id": "../.."}).json() == {"kept": False}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from foundation import strict_json
 from foundation.storage import read_bytes, write_bytes
 
 
@@ -22,7 +23,7 @@ def write_json(uri: str, document: Mapping[str, Any]) -> None:
 def read_json(uri: str) -> dict[str, Any] | None:
     """Read a document; None when it is not there."""
     data = read_bytes(uri)
-    return None if data is None else dict(json.loads(data))
+    return None if data is None else dict(strict_json.loads(data))
 
 
 def store_files(uri: str, files: Iterable[Path]) -> tuple[str, ...]:

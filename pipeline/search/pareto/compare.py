@@ -1,7 +1,6 @@
 """Two fronts on the same fresh samples: which points each covers."""
 
 import csv
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,6 +8,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+from foundation import strict_json
 from foundation.errors import BadInputError
 from foundation.progress import Progress, Work, silent
 from foundation.regular_files import read_regular
@@ -66,7 +66,7 @@ def read_configurations(path: Path) -> dict[str, WfqConfig]:
     """
     try:
         if path.suffix == ".json":
-            front = Front.from_data(json.loads(read_regular(path)))
+            front = Front.from_data(strict_json.loads(read_regular(path)))
             return {point.front_id: point.config for point in front.points}
         lines = read_regular(path).decode("utf-8").splitlines()
         return {row["idx"]: _published(row) for row in csv.DictReader(lines, delimiter=";")}

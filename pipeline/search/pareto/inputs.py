@@ -20,6 +20,7 @@ import pandas as pd
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import open_to_each
+from foundation import strict_json
 from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from foundation.storage import read_bytes
@@ -76,7 +77,7 @@ class Collected:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Collected":
         """Read what `to_bytes` wrote; ids are the positions."""
-        document = json.loads(gzip.decompress(data))
+        document = strict_json.loads(gzip.decompress(data))
         curves = [SpeedUp(tuple(values)) for values in document["curves"]]
         jobs = []
         for i, (submit_s, service_s, gpus, min_gpus, curve) in enumerate(document["jobs"]):

@@ -1,10 +1,10 @@
 """Writes a search's front beside it, and into MLflow: one run a search."""
 
 import io
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from foundation import strict_json
 from foundation.csv_files import write_rows
 from foundation.errors import NotFoundError
 from foundation.storage import write_bytes
@@ -125,4 +125,4 @@ def newest_front(
                 remedy="Run `lucid pareto search ... --track`, or the DAG search_pareto_front.",
             )
         run_id = runs[0].run_id
-    return Front.from_data(json.loads(registry.read_run_file(run_id, FRONT_FILE))), run_id
+    return Front.from_data(strict_json.loads(registry.read_run_file(run_id, FRONT_FILE))), run_id

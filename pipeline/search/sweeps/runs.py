@@ -14,8 +14,10 @@ from typing import Any
 
 import pandas as pd
 
+from foundation import strict_json
 from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, check_names
+from foundation.strict_json import StrictJsonError
 from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.search.experiment_store.experiment import OK
 from pipeline.search.sweeps.added_nodes import added_nodes_text
@@ -203,8 +205,8 @@ def values_of(text: str) -> list[Any]:
 
 def _json_or_text(text: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return strict_json.loads(text, constants=True)
+    except StrictJsonError:
         return text
 
 

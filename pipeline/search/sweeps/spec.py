@@ -96,7 +96,7 @@ class SweepSpec:
         """Read a file. Raises BadInputError for a file or a value, UnknownNameError for a key."""
         try:
             document = tomllib.loads(read_regular(path).decode("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise BadInputError(
                 f"The sweep file {str(path)!r} cannot be read: {error}.",
                 remedy="Write TOML; see docs/sweeps.md.",

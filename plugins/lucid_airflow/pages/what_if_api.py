@@ -3,10 +3,11 @@
 A what-if is a run of the DAG `evaluate_policies`, which the page triggers through Airflow's own API.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
+from foundation import strict_json
+from foundation.strict_json import StrictJsonError
 from lucid_airflow import settings
 
 DAG_ID = "evaluate_policies"
@@ -66,9 +67,9 @@ def _asking(api: Any) -> None:
     def check(asked: str) -> Any:
         """Say what the fields of a form (a JSON object) would have replayed, or the rule that they break."""
         try:
-            fields = json.loads(asked)
-        except ValueError:
-            fields = None
+            fields = strict_json.loads(asked)
+        except StrictJsonError as error:
+            raise HTTPException(422, f"The form's fields cannot be read: {error}.") from None
         if not isinstance(fields, dict):
             raise HTTPException(422, "The form's fields are no JSON object.")
         places = {"lake_uri": settings.lake_uri(), "tracking_uri": settings.tracking_uri()}
