@@ -3,11 +3,11 @@
 Which adapters there are, and how one is opened: `adapters.py`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
+from live_scheduler.cluster_state import ClusterState, EndedJob, Kept, LiveJob
 from live_scheduler.deciding.decision import Decision
 
 
@@ -75,14 +75,34 @@ class ReturnToDefault:
     One that runs is asked for only where priorities are exclusive (`PriorityRange`).
     `priority` is what the cluster itself had given it before (None: unknown). A cluster whose own order is
     that of submission (Slurm: priority/basic) gets it back as it was: any other would put the job behind
-    those that were never touched. A cluster that computes priorities computes it anew.
+    those that were never touched. A cluster that computes priorities computes it anew. `by_hand`: a person
+    set that priority after this product had, and it stands; what this product wrote beside it goes.
     """
 
     job_id: str
     priority: int | None = None
+    by_hand: bool = False
 
 
 Change = SetPriority | MoveTo | SendHome | RestrictToNode | StartAfter | Advise | ReturnToDefault
+
+
+def is_kept(change: Change, job: LiveJob | None) -> bool:
+    """Return whether a change is of what is kept of its job (`LiveJob.kept`). What takes ours back is not."""
+    if job is None or not job.kept:
+        return False
+    match change:
+        case Advise(text=text):
+            return bool(text) and Kept.TEXT in job.kept
+        case SetPriority() | MoveTo() | SendHome():
+            # What is measured, or waits for that, has to come home again.
+            leaves = not isinstance(change, SetPriority) and job.partition != job.virtual_cluster
+            return Kept.ORDER in job.kept and not leaves
+        case StartAfter() | RestrictToNode():
+            takes_back = isinstance(change, RestrictToNode) and change.node is None
+            return bool({Kept.START, Kept.ORDER} & job.kept.keys()) and not takes_back
+        case _:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +170,12 @@ class ClusterAdapter(Protocol):
         """Make the changes in their order; return those that the cluster refused.
 
         When ServiceUnavailableError is raised half-way, any of them may have been made: read again.
+        """
+
+    def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
+        """Return whether the cluster itself gave jobs of the last reading the priorities that they have.
+
+        Those of which it cannot be told yet are missing.
         """
 
     def write_backs(self) -> WriteBack | None:

@@ -5,9 +5,18 @@ Times are Unix seconds by the cluster's own clock. Nothing here knows Slurm or K
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 
 from cluster_logs.job_facts import JOB_FACTS, JobFact, Kind, KnownFrom
+
+
+class Kept(StrEnum):
+    """What of a job is not this product's to change."""
+
+    ORDER = "order"  # its place: its priority, its nice value, its partition
+    START = "start"  # when and where it may start
+    TEXT = "text"  # what stands beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +31,9 @@ class LiveJob:
     the user's own. `requeueable`: a run may be stopped and the job queue again; not so if its user forbids
     it, if others wait for its start, or if it is an array's. `begin_time_s`: it starts no sooner.
     `pinned_to`: the nodes that it must have. `other_facts`: what else the table of facts knows of a job at
-    its submission (OTHER_FACTS), as far as the cluster tells it.
+    its submission (OTHER_FACTS), as far as the cluster tells it. `nice` is what is taken off its priority.
+    `comment_by_others`: its comment was written anew after this product had written into it. `reserved_in`:
+    the one that it asks for. `kept` says what of it is left as it is, and why.
     """
 
     job_id: str
@@ -52,6 +63,10 @@ class LiveJob:
     gpus_on: tuple[tuple[str, int], ...] = ()  # (node, GPUs there), while it runs
     shares_gpus: bool = False  # it asked for a share of each GPU (Slurm: gres/shard)
     other_facts: Mapping[str, str | float] = field(default_factory=dict, hash=False)
+    nice: int = 0
+    comment_by_others: bool = False
+    reserved_in: str = ""
+    kept: Mapping[Kept, str] = field(default_factory=dict, hash=False)
 
     @property
     def waiting(self) -> bool:

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 
 from foundation.errors import LucidError, ServiceUnavailableError
-from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, Stage
+from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, Stage, is_kept
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.daemon_parts import (
     FROM_THE_RELEASE,
@@ -179,6 +179,9 @@ class Daemon:
         if self.safety is not None and (reading_problem := self.safety.reading_problem(cluster)) is not None:
             self._count("readings_doubted")
             return replace(view, problem=reading_problem)
+        if self.safety is not None:
+            cluster = self.safety.heard(cluster)
+            view = replace(view, cluster=cluster)
         view = replace(view, ended=tuple(self._happened(cluster)))
         with self.lock:
             decision, problem = self._decide(cluster)
@@ -341,6 +344,7 @@ class Daemon:
             wanted += stage.changes(decision, cluster)
         profiler = self.settings.profiling_partition
         wanted += priority_changes(decision, cluster, profiler, self.adapter.priorities)
+        wanted = [change for change in wanted if not is_kept(change, cluster.by_id.get(change.job_id))]
         asks, would_ask = self._by_mode(wanted)
         if not asks:
             if self.safety is not None:

@@ -61,6 +61,11 @@ class LastLines(ABC, Generic[Value]):
         return self._values
 
     @property
+    def folder(self) -> Path | None:
+        """The state folder that the file lies in."""
+        return None if self.path is None else self.path.parent
+
+    @property
     def is_stale(self) -> bool:
         """Whether so much of the file is past that it is to be written anew."""
         return self._lines > len(self._values) + self.most_stale_lines

@@ -9,7 +9,7 @@ from itertools import chain
 from math import inf
 
 from live_scheduler.adapter import Profiling
-from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
+from live_scheduler.cluster_state import ClusterState, Kept, LiveJob, LiveNode
 from simulator.cluster import ClusterSpec
 from simulator.job import Job, JobProfile
 from simulator.job_family import job_templates
@@ -166,6 +166,8 @@ class LivePools:
     def _follow_waiting(self, job: LiveJob, cluster: ClusterState) -> JobView | None:
         if job.held:
             self.left_alone[job.job_id] = "it is held"
+        elif Kept.ORDER in job.kept:
+            self.left_alone[job.job_id] = job.kept[Kept.ORDER]
         elif job.waits_for:
             self.left_alone[job.job_id] = f"it waits for {job.waits_for}"
         elif job.partition == self._profiling and PROFILER not in self.pools:

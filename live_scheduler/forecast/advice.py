@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from live_scheduler.adapter import Advise
-from live_scheduler.cluster_state import ClusterState, LiveJob
+from live_scheduler.cluster_state import ClusterState, Kept, LiveJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast
 from live_scheduler.forecast.forecaster import Forecaster
@@ -130,6 +130,8 @@ class Advisor:
             self._wanted[job.job_id] = Said(text, times)
 
     def _is_ours(self, job: LiveJob) -> bool:
+        if Kept.TEXT in job.kept:
+            return False
         ordered = self._settings.partitions
         names = {*job.virtual_cluster.split(","), *job.partition.split(",")}
         return not ordered or not names.isdisjoint((*ordered, self._settings.profiling_partition))

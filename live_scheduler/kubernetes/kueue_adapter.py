@@ -28,7 +28,7 @@ from live_scheduler.adapter import (
     StartAfter,
     WriteBack,
 )
-from live_scheduler.cluster_state import ClusterState, EndedJob
+from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
 from live_scheduler.kubernetes import device_claims
 from live_scheduler.kubernetes.api_client import ApiClient, ApiRefusalError, Json
 from live_scheduler.kubernetes.cluster_reading import (
@@ -131,6 +131,15 @@ class KueueAdapter:
             if why:
                 refused.append(Refusal(change, why))
         return refused
+
+    def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
+        """Return whether workloads have the priorities that Kueue gives them."""
+        known = {job.job_id: self._workloads.get(job.job_id) for job in jobs}
+        return {
+            job_id: workload.priority == workload.default_priority(self._classes)
+            for job_id, workload in known.items()
+            if workload is not None
+        }
 
     def write_backs(self) -> WriteBack | None:
         """Return None: Kueue keeps what is set, or puts its class's value back, which is its own."""

@@ -23,7 +23,7 @@ from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.private_files import private_folder
 from foundation.process_lock import ProcessLock, holder
 from foundation.replaced_files import replace_file
-from live_scheduler.adapter import Change, PriorityRange
+from live_scheduler.adapter import Change, ClusterAdapter, PriorityRange
 from live_scheduler.adapters import adapter_kind
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.live_settings import LiveSettings, Mode
@@ -36,6 +36,7 @@ from live_scheduler.safety.dead_mans_switch import (
     watch_settings,
 )
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
+from live_scheduler.safety.operators_word import OperatorsWord
 from live_scheduler.safety.restore_command import give_loans_back, restore_all, wake_all
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
@@ -59,6 +60,7 @@ class ControlLease:
         self.settings = settings
         self._clock = clock
         self._lock = ProcessLock(folder / DAEMON_LOCK)
+        self._words: OperatorsWord | None = None
         self._watch: subprocess.Popen[bytes] | None = None
 
     @cached_property
@@ -117,6 +119,19 @@ class ControlLease:
         with self._writing():
             self._write_beat()
             self.touched.note(changes, state, allowed)
+        if self._words is not None:
+            self._words.asked(changes)
+
+    def heard(self, state: ClusterState, adapter: ClusterAdapter) -> ClusterState:
+        """Return a reading with what of its jobs another hand has set, after writing that down.
+
+        Raises ServiceUnavailableError when the cluster does not answer, or that cannot be written down.
+        """
+        with self._writing():
+            self.touched.refresh()
+            if self._words is None:
+                self._words = OperatorsWord(self.folder, adapter, self.touched)
+            return self._words.heard(state)
 
     def before_nodes(self, changes: Sequence[NodeChange]) -> None:
         """Leave word of changes of nodes, and renew the lease; raises ServiceUnavailableError."""

@@ -3,13 +3,15 @@
 Returned are the jobs that it has touched: by its own record (`touched.py`), and by their priorities where
 only this product gives such (`PriorityRange.exclusive`). They go back in the order of submission, so that a
 cluster which numbers its jobs as they come numbers them alike. Texts beside jobs are removed, and what is
-profiled goes home. Jobs that users or admins hold stay held.
+profiled goes home. Jobs that users or admins hold stay held, and what another hand set after this product
+had stays as it is (`operators_word.py`).
 
 Everything may be repeated at any point: what is back is not touched again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from live_scheduler.adapter import (
     Advise,
@@ -24,12 +26,14 @@ from live_scheduler.adapter import (
     SendHome,
     StartAfter,
 )
-from live_scheduler.cluster_state import ClusterState, LiveJob
+from live_scheduler.cluster_state import ClusterState, Kept, LiveJob
 from live_scheduler.natural_order import natural_key
+from live_scheduler.safety.operators_word import OperatorsWord
 from live_scheduler.safety.touched import TouchedJobs, Way
 
 # Small enough that a daemon that comes back, or a user who holds a job, is seen soon.
 BATCH = 200
+_NONE: Mapping[str, int | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Restoration:
 
     `returned` have the cluster's own priorities again (also those that run, should they be requeued),
     `sent_home` left the profiling partition, beside `cleared` stood a text. `held` are touched jobs that
-    a person holds: the cluster gives them its own priority when they are released. `refused` are refusals for
+    a person holds: the cluster gives them its own priority when they are released. `by_hand` keep the place
+    that a person gave them. `refused` are refusals for
     jobs that still wait. `left` are not back yet: refused, sent home a moment ago, or not reached.
     `ours` waited with a priority that only this product gives (`PriorityRange.exclusive`) when this began.
     """
@@ -47,6 +52,7 @@ class Restoration:
     sent_home: tuple[str, ...] = ()
     cleared: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    by_hand: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
     left: tuple[str, ...] = ()
     ours: tuple[str, ...] = ()
@@ -73,6 +79,7 @@ class Restoration:
             sent_home=tuple(dict.fromkeys(self.sent_home + later.sent_home)),
             cleared=tuple(dict.fromkeys(self.cleared + later.cleared)),
             held=later.held,
+            by_hand=later.by_hand,
             refused=later.refused,
             left=later.left,
             ours=later.ours,
@@ -85,6 +92,7 @@ class Restoration:
             (len(self.sent_home), "sent home from the profiling partition"),
             (len(self.cleared), "freed of advice"),
             (len(self.held), "held by a person and left so"),
+            (len(self.by_hand), "left where a person put them"),
             (len(self.refused), "refused"),
             (len(self.left), "not back yet"),
         ]
@@ -110,9 +118,16 @@ def restore(
     """
     state = adapter.read()
     touched.reload()
-    ours = tuple(job.job_id for job in state.jobs if job.waiting and adapter.priorities.ours(job.priority))
+    words = OperatorsWord(touched.folder, adapter, touched)
+    state = words.heard(state, keep=False)
+    by_hand = words.orders(state)
+    ours = tuple(
+        job.job_id
+        for job in state.jobs
+        if job.waiting and adapter.priorities.ours(job.priority) and job.job_id not in by_hand
+    )
     home = stage.all_home(state) if stage is not None else _strays_home(state)
-    wanted = changes_back(state, touched, adapter.priorities, home, everything=everything)
+    wanted = changes_back(state, touched, adapter.priorities, home, by_hand=by_hand, everything=everything)
     # What is sent home is given back when it waits there; what is refused now, at the next call.
     later = [change.job_id for change in wanted if everything or isinstance(change, SendHome)]
     _unless_unwritable(lambda: touched.adopt(later))
@@ -132,10 +147,13 @@ def restore(
     _unless_unwritable(lambda: touched.returned(alive))
     _unless_unwritable(lambda: touched.cross_off(set(back) - set(alive)))
     return Restoration(
-        returned=tuple(change.job_id for change in made if isinstance(change, ReturnToDefault)),
+        returned=tuple(
+            change.job_id for change in made if isinstance(change, ReturnToDefault) and not change.by_hand
+        ),
         sent_home=tuple(sent_home + [change.job_id for change in made if isinstance(change, MoveTo)]),
         cleared=tuple(change.job_id for change in made if isinstance(change, Advise)),
         held=held,
+        by_hand=tuple(job.job_id for job in _by_submission(state) if job.job_id in by_hand and job.waiting),
         refused=tuple(refusal for job_id, refusal in refused.items() if job_id in waiting),
         left=tuple(job.job_id for job in _by_submission(state) if job.job_id in not_restored),
         ours=ours,
@@ -168,9 +186,13 @@ def changes_back(
     priorities: PriorityRange,
     home: Sequence[Change] = (),
     *,
+    by_hand: Mapping[str, int | None] = _NONE,
     everything: bool = False,
 ) -> list[Change]:
-    """Return what has to be asked of the cluster now: `home` first, the rest in the order of submission."""
+    """Return what has to be asked of the cluster now: `home` first, the rest in the order of submission.
+
+    `by_hand` are the jobs whose place is a person's, with the priority that it is.
+    """
     changes = list(home)
     leaving = {change.job_id for change in home if isinstance(change, SendHome)}
     moved = {change.job_id for change in home if isinstance(change, MoveTo)}
@@ -178,20 +200,24 @@ def changes_back(
     anew = False
     for job in _by_submission(state):
         touch = touched.of(job.job_id)
-        if Way.ADVISED in touch.how:
+        if Way.ADVISED in touch.how and Kept.TEXT not in job.kept:
             changes.append(Advise(job.job_id, ""))
         if job.job_id in leaving:
             continue  # it waits some moments later
         if not job.waiting:
             # It may have to wait again: after the failure of a node, or by an admin's word.
-            if priorities.ours(job.priority):
+            if priorities.ours(job.priority) and job.job_id not in by_hand:
                 changes.append(ReturnToDefault(job.job_id, touch.priority))
             continue
-        if Way.RESTRICTED in touch.how:
+        if Way.RESTRICTED in touch.how and (Kept.START not in job.kept or job.pinned_to == touch.node):
             changes.append(RestrictToNode(job.job_id, None))
-        if Way.DELAYED in touch.how:
+        if Way.DELAYED in touch.how and Kept.START not in job.kept:
             changes.append(StartAfter(job.job_id, 0))
         if job.held:
+            continue
+        if job.job_id in by_hand:
+            if touch.how:
+                changes.append(ReturnToDefault(job.job_id, by_hand[job.job_id], by_hand=True))
             continue
         ranked = Way.ORDERED in touch.how or priorities.ours(job.priority)
         if ranked or everything or job.job_id in moved:

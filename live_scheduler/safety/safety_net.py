@@ -50,6 +50,13 @@ class SafetyNet:
         before, self._last = self._last, self._clock()
         return clock_problem(before, self._last, cluster.at_s) or self._reading.problem(cluster)
 
+    def heard(self, cluster: ClusterState) -> ClusterState:
+        """Return a reading with what is left as another hand set it (`LiveJob.kept`).
+
+        Raises ServiceUnavailableError when the cluster does not answer, or that cannot be written down.
+        """
+        return self.lease.heard(cluster, self._adapter)
+
     def decision_problem(self, decision: Decision, cluster: ClusterState) -> str | None:
         """Return why a decision must not be followed; None: it may."""
         return decision_problem(decision, cluster) or self._oscillation.problem(decision, time.monotonic())

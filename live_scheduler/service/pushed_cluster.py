@@ -7,7 +7,7 @@ pass is made when a state is pushed.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from foundation.errors import ServiceUnavailableError
@@ -81,6 +81,10 @@ class PushedCluster:
                 if isinstance(change, SetPriority):
                     self._given[change.job_id] = change.priority
         return []
+
+    def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
+        """Return that all are: nobody else sets the priorities that are remembered here."""
+        return {job.job_id: True for job in jobs}
 
     def write_backs(self) -> WriteBack | None:
         """Return None: priorities are remembered here."""

@@ -21,6 +21,7 @@ from live_scheduler.slurm.control import PRIORITIES, Control
 from live_scheduler.slurm.ended_jobs import NoAccountingError
 from live_scheduler.slurm.inquiry import Inquiry
 from live_scheduler.slurm.node_reading import read_nodes
+from live_scheduler.slurm.own_priorities import OwnPriorities
 from live_scheduler.slurm.placement import Placements
 from live_scheduler.slurm.queue_reading import QueueReader, QueueRow
 from live_scheduler.slurm.slurm_memory import SlurmMemory
@@ -44,6 +45,7 @@ class SlurmAdapter:
         """Nothing is asked yet; `memory`: what is known of earlier writing on jobs (None: nothing)."""
         self._memory = memory or SlurmMemory()
         self._queue = QueueReader(self._memory)
+        self._own_priorities = OwnPriorities()
         self._control = Control(profiling_partition, memory=self._memory)
         self._placements = Placements()
         self._rows: dict[str, QueueRow] = {}
@@ -63,6 +65,7 @@ class SlurmAdapter:
         there = {node.name for node in nodes.nodes if node.available}
         rows = [self._as_it_ran(as_of_now(row, at_s, there)) for row in rows]
         self._rows = {row.job.job_id: row for row in rows}
+        self._own_priorities.follow(row.job for row in rows)
         self._tell_of_shares(rows)
         if rows:  # a slurmctld that lost its jobs may get them back
             records = (each for row in rows for each in (row.raw_id, row.job.job_id.partition("_")[0]))
@@ -150,6 +153,11 @@ class SlurmAdapter:
         if not self._rows:
             self.read()
         return self._control.apply(changes, self._rows)
+
+    def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
+        """Return whether Slurm itself gave jobs of the last reading their priorities, as far as it tells."""
+        raw_ids = {row.raw_id: job.job_id for job in jobs if (row := self._rows.get(job.job_id)) is not None}
+        return self._own_priorities.of(jobs, raw_ids, READ_LIMIT_S)
 
     def write_backs(self) -> WriteBack | None:
         """Return how Slurm's backfill may undo a priority that was set."""

@@ -120,8 +120,8 @@ class Control:
                 return f"{_UNWRITTEN}: its nice value would be lost."
             case Advise(text=text):
                 return job.write(replace(rows[job_id].comment, advice=text))
-            case ReturnToDefault(priority=priority):
-                return self._return(job, priority)
+            case ReturnToDefault(priority=priority, by_hand=by_hand):
+                return _left(job, priority) if by_hand else self._return(job, priority)
             case MoveTo(partition=partition, home=home):
                 if not partition or not fits_a_line(partition):
                     return f"{partition!r} is no partition."
@@ -136,13 +136,13 @@ class Control:
                 return f"Slurm cannot do {change}."
 
     def _nice_is_known(self, row: QueueRow) -> bool:
-        return row.nice in (0, self._memory.overwritten.of(row.raw_id).nice)
+        return _makes_room(row) or row.job.nice in (0, self._memory.overwritten.of(row.raw_id).nice)
 
     def _before(self, row: QueueRow) -> Before:
         """Return what stood on a job; a task that took our priority along has its array's nice value."""
         before = self._memory.overwritten.of(row.raw_id)
         array_id, is_task, _ = row.job.job_id.partition("_")
-        if not is_task or before.nice or row.nice or not _is_ours(row.job.priority or 0):
+        if not is_task or before.nice or row.job.nice or not _is_ours(row.job.priority or 0):
             return before
         return replace(before, nice=self._memory.overwritten.of(array_id).nice)
 
@@ -155,8 +155,8 @@ class Control:
             if row is None:
                 continue
             before = noted.get(row.raw_id, self._before(row))
-            if isinstance(change, SetPriority) and row.nice:
-                before = replace(before, nice=row.nice)
+            if isinstance(change, SetPriority) and row.job.nice and not _makes_room(row):
+                before = replace(before, nice=row.job.nice)
             elif isinstance(change, Advise) and change.text:
                 before = replace(before, comment=row.comment.words)
             noted[row.raw_id] = before
@@ -202,7 +202,7 @@ class Control:
         else:
             # A job that takes a priority is not held; one that is held must not be released.
             why = job.update(f"Priority={PRIORITIES.least}") or job.tell(f"release {row.target}")
-            if nice := before.nice or row.nice:
+            if nice := before.nice or (0 if _makes_room(row) else row.job.nice):
                 why = why or job.update(f"Nice={nice}")
         if not why and before.nice:
             with suppress(OSError):  # it is given back another time, and is the same
@@ -285,6 +285,19 @@ class _Job:
                 with suppress(OSError):  # then it is looked for again, and not found
                     self._overwritten.note({row.raw_id: replace(before, comment=None)})
         return why
+
+
+def _left(job: "_Job", priority: int | None) -> str:
+    """Leave a job with the priority that a person gave it, which the backfill may have written over."""
+    present = job.row.job.priority or 0
+    if priority is None or present == priority or not _is_ours(present):
+        return ""
+    return job.update(f"Priority={priority}")
+
+
+def _makes_room(row: QueueRow) -> bool:
+    """Return whether a nice value is `scontrol top`'s: on a number of ours nothing else sets one."""
+    return row.job.nice != 0 and _is_ours(row.job.priority or 0)
 
 
 def _is_ours(priority: int) -> bool:

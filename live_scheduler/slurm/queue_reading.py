@@ -80,6 +80,7 @@ _OWN_FIELDS = (
     "Comment",
     "admin_comment",
     "EndTime",
+    "Reservation",
 )
 QUEUE_FIELDS = (*_OWN_FIELDS, *_FACT_COLUMNS.values())
 _AT = {name: at for at, name in enumerate(QUEUE_FIELDS)}
@@ -129,7 +130,6 @@ class QueueRow:
     nodes: tuple[str, ...]
     waited_for: tuple[str, ...]
     uneven: bool = False
-    nice: int = 0
     ending: bool = False
     may_requeue: bool = True
     shared_by: str = ""
@@ -277,6 +277,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         comment,
         admin_comment,
         _ended,
+        reservation,
         *fact_texts,
     ) = values
     waiting = state in _WAITING_STATES
@@ -347,6 +348,9 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         gpus_on=_evenly(gpus, hosts),
         shares_gpus=bool(told.shared_by),
         other_facts=other_facts(_FACT_COLUMNS, fact_texts, origin.home) | asked,
+        nice=int(nice) if nice.lstrip("-").isdigit() else 0,
+        comment_by_others=words is not None and written.words != words,
+        reserved_in=_said(reservation),
     )
     return QueueRow(
         job,
@@ -358,7 +362,6 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         tuple(_STARTS.findall(dependency)),
         uneven=len(hosts) > 1 and gpus > 0 and not any(gpu_words(per_node)),
         shared_by=told.shared_by,
-        nice=int(nice) if nice.lstrip("-").isdigit() else 0,
         ending=state == "COMPLETING",
         may_requeue=requeue == "1" and het_id in NOTHING,
     )

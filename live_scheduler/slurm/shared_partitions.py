@@ -23,7 +23,7 @@ from live_scheduler.adapter import (
     StartAfter,
     WriteBack,
 )
-from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
+from live_scheduler.cluster_state import ClusterState, EndedJob, Kept, LiveJob, LiveNode
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.live_settings import LiveSettings, Mode
 
@@ -114,6 +114,9 @@ class SharedPartitions:
         for job in waiting.values():
             if why := self._cannot(job):
                 self.left_alone[job.job_id] = why
+                if job.kept and job.job_id in self._restricted and Kept.START not in job.kept:
+                    changes.append(RestrictToNode(job.job_id, None))
+                    self._restricted.discard(job.job_id)
             elif job.job_id not in self._let_go:
                 changes += self._kept_waiting(job, cluster.at_s)
         for job_id in sorted(self.left_alone.keys() - logged):
@@ -122,7 +125,8 @@ class SharedPartitions:
 
     def _waits_for_us(self, job: LiveJob, now_s: float) -> bool:
         """Whether only a begin time of ours keeps a job waiting."""
-        is_ours = job.partition in self.partitions and self._is_ours(job, now_s)
+        alone = job.job_id in self.left_alone
+        is_ours = job.partition in self.partitions and not alone and self._is_ours(job, now_s)
         return is_ours and job.waiting and job.waits_for == _BEGIN_TIME
 
     def _is_ours(self, job: LiveJob, now_s: float) -> bool:
@@ -138,6 +142,8 @@ class SharedPartitions:
 
     def _cannot(self, job: LiveJob) -> str:
         """Return why it is unknown where a job starts; empty: it is known."""
+        if why := job.kept.get(Kept.START) or job.kept.get(Kept.ORDER):
+            return why
         if job.tasks != 1:
             return "the tasks of an array start together"
         if job.gpus != 1:
@@ -210,6 +216,9 @@ class _Seen:
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:
         return self._adapter.apply(changes)
+
+    def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
+        return self._adapter.own_priorities(jobs)
 
     def write_backs(self) -> WriteBack | None:
         return self._adapter.write_backs()

@@ -1,6 +1,6 @@
 """A cluster in memory that orders its queue as Slurm does: by submission (priority/basic) or by a formula."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from foundation.errors import ServiceUnavailableError
@@ -9,8 +9,10 @@ from live_scheduler.adapter import (
     Change,
     PriorityRange,
     Refusal,
+    RestrictToNode,
     ReturnToDefault,
     SetPriority,
+    StartAfter,
     WriteBack,
 )
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
@@ -95,6 +97,11 @@ class MemoryCluster:
                 refused.append(Refusal(change, why))
         return refused
 
+    def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
+        if self.computed:
+            return {job.job_id: job.priority == self._own_priority(job) for job in jobs}
+        return {job.job_id: self._lowest <= (job.priority or 0) <= TOP for job in jobs}
+
     def write_backs(self) -> WriteBack | None:
         self._answer()
         return self.writing_back
@@ -114,15 +121,20 @@ class MemoryCluster:
             assert self.priorities.least <= change.priority <= self.priorities.most
             self.jobs[job.job_id] = replace(job, priority=change.priority)
         elif isinstance(change, ReturnToDefault):
-            known = None if self.computed else change.priority
+            known = change.priority if change.by_hand or not self.computed else None
             self.jobs[job.job_id] = replace(job, priority=self._own_priority(job) if known is None else known)
+        elif isinstance(change, StartAfter):
+            begin_s = self.at_s + change.delay_s if change.delay_s else None
+            self.jobs[job.job_id] = replace(job, begin_time_s=begin_s)
+        elif isinstance(change, RestrictToNode):
+            self.jobs[job.job_id] = replace(job, pinned_to=change.node or "")
         else:
             raise NotImplementedError(change)
         return ""
 
     def _own_priority(self, job: LiveJob) -> int:
         if self.computed:
-            return 1_000 + job.gpus
+            return 1_000 + job.gpus - job.nice
         self._lowest -= 1
         return self._lowest
 

@@ -195,7 +195,8 @@ def test_each_job_is_on_record_before_the_cluster_is_asked_the_front_first(
     def apply_as_recorded(changes):
         record = TouchedJobs(tmp_path)
         for change in changes:
-            assert record.of(change.job_id) == Touch(frozenset({Way.ORDERED}), 1), "and with what it had"
+            touch = record.of(change.job_id)
+            assert touch == Touch(frozenset({Way.ORDERED}), 1, (change.priority,)), "with both numbers"
         asked.extend(change.job_id for change in changes)
         return apply(changes)
 

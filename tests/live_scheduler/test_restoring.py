@@ -219,8 +219,8 @@ def test_the_first_priority_is_the_one_that_counts(tmp_path: Path) -> None:
         change = SetPriority(job_id, priority)
         TouchedJobs(tmp_path).note([change], cluster.read(), PRIORITIES)
         cluster.apply([change])
-    assert TouchedJobs(tmp_path).of(job_id) == Touch(frozenset({Way.ORDERED}), own)
-    assert len((tmp_path / TOUCHED_FILE).read_text().splitlines()) == 1
+    assert TouchedJobs(tmp_path).of(job_id) == Touch(frozenset({Way.ORDERED}), own, (20_000, 30_000))
+    assert len((tmp_path / TOUCHED_FILE).read_text().splitlines()) == 2
 
 
 @given(cut=st.integers(0, 200), garbage=st.binary(max_size=20))

@@ -167,7 +167,7 @@ def test_jobs_that_are_undone_for_ever_are_said_so_and_left(tmp_path: Path) -> N
     read = site.cluster.read
 
     def read_after_a_plugin() -> object:
-        site.cluster.apply([SetPriority(job_id, 25_000) for job_id in site.ids])
+        site.cluster.apply([SetPriority(job_id, 20_000 + at) for at, job_id in enumerate(site.ids)])
         return read()
 
     site.cluster.read = read_after_a_plugin  # type: ignore[assignment, method-assign]

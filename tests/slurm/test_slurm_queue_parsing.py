@@ -54,6 +54,7 @@ PLAIN = dict.fromkeys(QUEUE_FIELDS, "(null)") | {
     "Comment": "(null)",
     "admin_comment": "",
     "EndTime": "N/A",
+    "Reservation": "(null)",
 }
 
 
@@ -281,7 +282,7 @@ def test_tasks_that_were_changed_alone_are_told_apart_by_a_line_a_task(
 
     monkeypatch.setattr(queue_reading, "call", answer)
     rows = {each.job.job_id: each for each in QueueReader().read({}, 1.0)}
-    assert {job_id: (each.raw_id, each.job.tasks, each.nice) for job_id, each in rows.items()} == {
+    assert {job_id: (each.raw_id, each.job.tasks, each.job.nice) for job_id, each in rows.items()} == {
         "15": ("15", 1, 0),
         "12": ("12", 8, 7),
         "12_3": ("13", 1, 50),

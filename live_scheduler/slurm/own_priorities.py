@@ -1,0 +1,77 @@
+"""Whether Slurm itself gave a job the priority that it has, or someone set it.
+
+Slurm does not show that beside a job. Seen on 22.05.8:
+
+- `priority/multifactor`: sprio tells what a computed priority is made of, and nothing but zeros of one that
+  was set. It does not list held jobs, nor tasks of arrays that the scheduler has not looked at yet.
+- `priority/basic`: Slurm counts down from 4,294,901,760, a number for each submission and each `scontrol
+  release`; numbers that are set do not move its count, and a requeue changes none. So one of its own that is
+  new lies just below all that were there before.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from foundation.errors import BadInputError
+from live_scheduler.cluster_state import LiveJob
+from live_scheduler.slurm.commands import call
+
+FIRST = 4_294_901_760  # 0xFFFF0000
+# So many numbers may have gone to jobs that no reading showed.
+_UNSEEN = 1_000
+# A job's number, and all weighted factors: site, age, association, fair share, size, partition, QOS.
+_FACTORS = ("sprio", "--noheader", "--format=%i|%S|%A|%B|%F|%J|%P|%Q")
+
+
+class OwnPriorities:
+    """Follows the readings of one cluster."""
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self._basic: bool | None = None
+        self._lowest: int | None = None  # of Slurm's own count, by the last reading
+        self._lowest_before: int | None = None  # by the one before
+        self._known: dict[str, int] = {}  # jobs that got a number of the count since, and which
+
+    def follow(self, jobs: Iterable[LiveJob]) -> None:
+        """Take in a reading: where the count stands."""
+        self._lowest_before = lowest = self._lowest
+        # What people set lies apart, unless they copy the count.
+        for priority in sorted((job.priority or 0 for job in jobs), reverse=True):
+            if priority > FIRST or priority <= 0:
+                continue
+            if lowest is None or lowest - _UNSEEN <= priority < lowest:
+                lowest = priority
+        self._lowest = lowest
+
+    def of(self, jobs: Sequence[LiveJob], raw_ids: Mapping[str, str], limit_s: float) -> Mapping[str, bool]:
+        """Return whether Slurm gave these jobs of the last reading their priorities; missing: not known.
+
+        `raw_ids` are Slurm's own numbers of records, with their jobs. Raises ServiceUnavailableError.
+        """
+        if self._basic is None:
+            self._basic = "priority/basic" in call(["scontrol", "show", "config"], limit_s=limit_s)
+        if not self._basic:
+            return _by_factors(raw_ids, limit_s)
+        before = self._lowest_before
+        for job in jobs:
+            priority = job.priority or 0
+            if before is not None and before - _UNSEEN <= priority < before:
+                self._known[job.job_id] = priority
+        return {job.job_id: self._known.get(job.job_id) == job.priority for job in jobs}
+
+
+def _by_factors(raw_ids: Mapping[str, str], limit_s: float) -> dict[str, bool]:
+    if not raw_ids:
+        return {}
+    try:
+        text = call([*_FACTORS, f"--jobs={','.join(sorted(raw_ids))}"], limit_s=limit_s)
+    except BadInputError:  # not visible to this user
+        return {}
+    found: dict[str, bool] = {}
+    for line in text.splitlines():
+        raw_id, *factors = (word.strip() for word in line.split("|"))
+        if raw_id in raw_ids:
+            # In several partitions a job has a line each.
+            computed = any(factor not in ("", "0") for factor in factors)
+            found[raw_ids[raw_id]] = found.get(raw_ids[raw_id], False) or computed
+    return found
