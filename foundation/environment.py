@@ -1,14 +1,20 @@
-"""Settings that an installation gives by environment variables: switches, and objects in JSON."""
+"""Settings that an installation gives by environment variables: where it keeps its state, switches, JSON."""
 
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from foundation import strict_json
 from foundation.errors import BadInputError
 
 _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+def state_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of everything that an installation keeps (LUCID_STATE_DIR, default `.lucid`)."""
+    return Path(environment.get("LUCID_STATE_DIR", ".lucid")).absolute()
 
 
 def read_switch(variable: str, *, default: bool, environment: Mapping[str, str] = os.environ) -> bool:

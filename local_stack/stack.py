@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import psutil
 
 from foundation.bounded_http import BoundedClient
-from foundation.environment import read_switch
+from foundation.environment import read_switch, state_dir
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.exit_codes import ERROR, NOT_REACHED, CommandLine
 from foundation.private_files import PRIVATE_UMASK, private_database, private_folder
@@ -46,7 +46,6 @@ from local_stack.stack_config import (
     running_stack,
     stack_environment,
     stack_processes,
-    state_dir,
 )
 from local_stack.supervisor import (
     GRACE_S,

@@ -219,11 +219,6 @@ def port_from_environment(variable: str, default: int) -> int:
     return int(text)
 
 
-def state_dir() -> Path:
-    """Return the folder of everything that a local stack keeps (LUCID_STATE_DIR, default `.lucid`)."""
-    return Path(os.environ.get("LUCID_STATE_DIR", ".lucid")).absolute()
-
-
 def running_stack(state_dir: Path) -> StackConfig | None:
     """Return the stack that runs in this folder, or None."""
     config = StackConfig(state_dir=state_dir)

@@ -2,7 +2,8 @@
 
 import os
 
-from local_stack.stack_config import running_tracking_uri, state_dir
+from foundation.environment import state_dir
+from local_stack.stack_config import running_tracking_uri
 
 __all__ = ["lake_uri", "server_uri", "state_dir", "tracking_uri"]
 

@@ -45,6 +45,9 @@ settings.register_profile(
 settings.register_profile("explore", settings.get_profile("repeatable"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
+# What is signed is a matter of the tests that are about it; they delete this word, or name keys of their own.
+os.environ.setdefault("LUCID_TRUST", "unsigned")
+
 # Read by MLflow when it is imported: no test sends anything anywhere.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")

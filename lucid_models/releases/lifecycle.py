@@ -49,6 +49,15 @@ from lucid_models.releases.manifest import (
 )
 from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
 from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
+from lucid_models.releases.publications import (
+    Request,
+    check_judgement,
+    is_published_as_judged,
+    keep_in_history,
+    renew_publication,
+    sign_judgement,
+    sign_publication,
+)
 from lucid_models.releases.registry_page import (
     RUN_NOTE,
     WINDOW,
@@ -67,6 +76,8 @@ from lucid_models.releases.store import (
     require_tag,
 )
 from lucid_models.releases.studies import log_document
+from lucid_models.signing.installation import Signing
+from lucid_models.signing.statements import Judgement
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.waits.scorer import WaitScorer
 
@@ -194,6 +205,8 @@ def store_verdict(
     artifacts_dir: Path | None = None,
 ) -> str:
     """As `record_verdict`, on a release of an open registry."""
+    signing = Signing.of_environment()
+    signing.signers("judge")  # before anything is written
     approved = verdict.get("approved")
     if (verdict.get("subject") or {}).get("study"):
         raise BadInputError("A study is not a verdict.", remedy="Keep it with record_study.")
@@ -221,10 +234,13 @@ def store_verdict(
         run.set_tag(RUN_NOTE, markdown_text(verdict.get("sentence", "")))
         page = run.ui_path()
     tell_on_its_page(registry, release, verdict, page)
+    digest = hashlib.sha256(document).hexdigest()
+    at = datetime.now(UTC).replace(microsecond=0)
+    sign_judgement(registry, release, Judgement(judged, digest, approved, at), signing)
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.
     for key, value in (
         ("verdict_run_id", run.run_id),
-        ("verdict_sha256", hashlib.sha256(document).hexdigest()),
+        ("verdict_sha256", digest),
         ("verdict_sentence", str(verdict.get("sentence", ""))),
         ("verdict", word),
     ):
@@ -240,35 +256,47 @@ def publish_release(
     replaces: int | None = None,
     named: bool = True,
     by: str = "",
+    approved_by: str = "",
     because: str = "",
 ) -> ReleaseInfo:
     """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
-    that it replaces.
+    that it replaces. Who asked for it (`by`), who approved it and why are signed with it (`publications.py`).
 
-    Publishing the champion again changes nothing. `replaces`: the version that was live when this was asked
-    for (0: none was): the request expires when another one went live since. `named`: a person named this very
-    version; otherwise one that was rolled back stays so. `by` and `because` are kept with the release: who
-    published it, and why.
+    Publishing the champion again moves nothing, and signs it anew where its verdict is another since.
+    `replaces`: the version that was live when this was asked for (0: none was): the request expires when
+    another one went live since. `named`: a person named this very version; otherwise one that was rolled back
+    stays so. `by` and `because` are kept with the release, too.
 
-    Raises NotFoundError when there is no such release, the first of its `publication_obstacles`, and
-    ReleaseRefusedError when the request has expired.
+    Raises BadInputError without a publisher's key where releases are signed, NotFoundError when there is no
+    such release, the first of its `publication_obstacles`, and ReleaseRefusedError when the request has
+    expired.
     """
     registry, name = open_registry(tracking_uri), release_name(cluster)
     if version is None:
         release = find_by_alias(registry, cluster, CHALLENGER)
     else:
         release = registry.version(name, version)
-    for obstacle in publication_obstacles(registry, release, named=named and version is not None):
+    signing = Signing.of_environment()
+    for obstacle in publication_obstacles(
+        registry, release, named=named and version is not None, signing=signing
+    ):
         raise obstacle
     settle(registry, name)
+    keep_in_history(registry, cluster, signing)
     before = registry.aliases(name).get(CHAMPION)
     if before != release.version:
         if replaces is not None:
             check_not_expired(cluster, release.version, replaces=replaces, live=before)
+        # Both before it moves: then it is never live without.
+        request = Request(by, approved_by, because)
+        sign_publication(registry, release, "publish", request, replaces=before, signing=signing)
         record_decision(
             registry, name, release.version, kind="publish", by=by, because=because, before=before
         )
         move_champion(registry, name, kind="publish", champion=release.version, previous=before)
+        keep_in_history(registry, cluster, signing)
+    elif not is_published_as_judged(release, signing):
+        renew_publication(registry, release, signing)
     registry.delete_version_tag(name, release.version, "rolled_back")
     return _moved(registry, cluster, before, release.version)
 
@@ -290,8 +318,9 @@ def rollback_release(
     Raises NotFoundError when there is no champion or nothing to go back to, ReleaseRefusedError when what
     lies there is damaged or not approved.
     """
-    registry, name = open_registry(tracking_uri), release_name(cluster)
+    registry, name, signing = open_registry(tracking_uri), release_name(cluster), Signing.of_environment()
     finished = settle(registry, name)
+    keep_in_history(registry, cluster, signing)
     aliases = registry.aliases(name)
     champion, previous = aliases.get(CHAMPION), aliases.get(PREVIOUS)
     done = (finished is not None and finished.kind == "rollback") or (
@@ -313,11 +342,15 @@ def rollback_release(
         target = registry.version(name, previous)
         load_release_scorers(*read_release(registry, target))
         check_verdict(registry, target)
+        check_judgement(target, signing)
+        request = Request(by, because=because)
+        sign_publication(registry, target, "rollback", request, replaces=champion, signing=signing)
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         registry.set_version_tag(name, champion, "rolled_back", moment)
         record_decision(registry, name, previous, kind="rollback", by=by, because=because, before=champion)
         move_champion(registry, name, kind="rollback", champion=previous, previous=champion)
         champion = previous
+        keep_in_history(registry, cluster, signing)
     registry.delete_version_tag(name, champion, "rolled_back")
     return _moved(registry, cluster, before, champion)
 

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable
 
-from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
+from foundation.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.files import load_release_scorers
+from lucid_models.releases.publications import check_judgement
 from lucid_models.releases.store import check_not_rolled_back, check_provenance, check_verdict, read_release
+from lucid_models.signing.installation import Signing
 
 
-def publication_obstacles(registry: Registry, release: RegisteredVersion, *, named: bool) -> list[LucidError]:
+def publication_obstacles(
+    registry: Registry, release: RegisteredVersion, *, named: bool, signing: Signing | None = None
+) -> list[LucidError]:
     """Every reason for which a release cannot become the champion now; empty when there is none.
 
-    `named`: a person named this very version, which is how one that was rolled back goes live again.
+    `signing`: whose keys must have signed its verdict; None: as the environment says. `named`: a person named
+    this very version, which is how one that was rolled back goes live again.
     """
 
     def check_contents() -> None:
@@ -19,7 +24,12 @@ def publication_obstacles(registry: Registry, release: RegisteredVersion, *, nam
         check_provenance(manifest, release.version)
         load_release_scorers(manifest, files)
 
-    checks: list[Callable[[], None]] = [lambda: check_verdict(registry, release), check_contents]
+    signing = signing or Signing.of_environment()
+    checks: list[Callable[[], None]] = [
+        lambda: check_verdict(registry, release),
+        lambda: check_judgement(release, signing),
+        check_contents,
+    ]
     if not named:
         checks.insert(0, lambda: check_not_rolled_back(release))
     return [problem for check in checks if (problem := _problem(check)) is not None]
@@ -45,6 +55,6 @@ def check_not_expired(cluster: str, version: int, *, replaces: int, live: int | 
 def _problem(check: Callable[[], None]) -> LucidError | None:
     try:
         check()
-    except (ReleaseRefusedError, NotFoundError) as error:
+    except (ReleaseRefusedError, NotFoundError, BadInputError) as error:
         return error
     return None

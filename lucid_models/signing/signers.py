@@ -31,7 +31,7 @@ from lucid_models.signing.ed25519 import (
     public_bytes,
 )
 from lucid_models.signing.envelope import Envelope, Signature, pre_authentication_encoding
-from lucid_models.signing.trust import ROLES, Role, key_id
+from lucid_models.signing.trust import Role, key_id
 
 SOURCE_VARIABLES: Mapping[Role, str] = {"judge": "LUCID_JUDGE_KEY", "publisher": "LUCID_PUBLISHER_KEY"}
 COMMAND_LIMIT_S = 60.0
@@ -172,6 +172,3 @@ def _run(variable: str, argv: list[str], message: bytes) -> bytes:
         )
         raise BadInputError(f"The command {argv[0]} of {variable} gave no key: {why}.") from error
     return done.stdout
-
-
-__all__ = ["ROLES", "Signer", "local_signer", "open_signers", "private_key_file", "seal"]

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from foundation.errors import ReleaseRefusedError
 from lucid_models.releases.approval import ReleaseIdentity, identify
-from lucid_models.releases.manifest import SHA256, canonical_json
+from lucid_models.releases.manifest import SHA256
 from lucid_models.signing.trust import time_with_offset
 
 JUDGEMENT_TYPE = "application/vnd.lucid.judgement.v1+json"
@@ -26,7 +26,10 @@ PUBLICATION_TYPE = "application/vnd.lucid.publication.v1+json"
 Kind = Literal["publish", "rollback", "renew"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LONGEST = timedelta(days=31)  # that a publication may hold; without a bound an old key could sign for ever
-MOST_TEXT = 500  # characters of what a person wrote
+# The tags of a release that hold the envelopes.
+JUDGEMENT_TAG, PUBLICATION_TAG = "judgement", "publication"
+# Characters of what a person wrote, so that an envelope fits into a tag.
+MOST_NAME, MOST_REASON = 80, 200
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Judgement:
 
     def to_bytes(self) -> bytes:
         """As it is signed and stored."""
-        return canonical_json({**asdict(self), "at": self.at.isoformat()})
+        return _json_bytes({**asdict(self), "at": self.at.isoformat()})
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Publication:
     def to_bytes(self) -> bytes:
         """As it is signed and stored."""
         times = {"at": self.at.isoformat(), "expires": self.expires.isoformat()}
-        return canonical_json({**asdict(self), **times, "files": dict(self.files)})
+        return _json_bytes({**asdict(self), **times, "files": dict(self.files)})
 
 
 def parse_judgement(payload: bytes) -> Judgement:
@@ -112,9 +115,9 @@ def parse_publication(payload: bytes) -> Publication:
             files={name: _digest(digest) for name, digest in files.items()},
             verdict_sha256=_digest(data["verdict_sha256"]),
             gate_rules_sha256=_digest(data["gate_rules_sha256"]),
-            asked_by=_text(data["asked_by"]),
-            approved_by=_text(data["approved_by"]),
-            because=_text(data["because"]),
+            asked_by=_text(data["asked_by"], MOST_NAME),
+            approved_by=_text(data["approved_by"], MOST_NAME),
+            because=_text(data["because"], MOST_REASON),
             replaces=None if replaces is None else _count(replaces),
             previous_sha256=None if previous is None else _digest(previous),
         )
@@ -152,10 +155,14 @@ def _count(value: Any) -> int:
     return value
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > MOST_TEXT:
-        raise ValueError(f"what should be a text of at most {MOST_TEXT} characters is not")
+def _text(value: Any, most: int) -> str:
+    if not isinstance(value, str) or len(value) > most:
+        raise ValueError(f"what should be a text of at most {most} characters is not")
     return value
+
+
+def _json_bytes(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _misfit(name: str, why: object) -> ReleaseRefusedError:

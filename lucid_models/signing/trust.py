@@ -104,7 +104,8 @@ def read_trust(path: Path) -> Trust:
     except FileNotFoundError:
         raise NotFoundError(
             f"There is no trust file at {path}: no signed release can be believed.",
-            remedy="Copy the publishing installation's: `lucid keys show --trust-file` prints it.",
+            remedy="Make keys (`lucid keys create`) where releases are published, and copy its trust file to "
+            "schedulers: `lucid keys show --trust-file` prints it.",
         ) from None
     except OSError as error:
         raise BadInputError(f"The trust file {path} cannot be read: {error}.") from error

@@ -94,11 +94,8 @@ def believe_publication(
     is used on, as stale. Raises StatementRefusedError, and ReleaseRefusedError for what cannot be read.
     """
     place = f"The publication of release {release.version} of {release.cluster}"
-    envelope = _signed_envelope(text, PUBLICATION_TYPE, place)
-    signatures = _signatures(envelope, "publisher", trust)
-    _check_threshold(signatures, "publisher", trust, None, place)
-    publication = parse_publication(envelope.payload)
-    _check_threshold(signatures, "publisher", trust, publication.at, place)
+    signed = read_publication(text, trust=trust, place=place)
+    publication, found = signed.publication, signed.seen
     said = publication.release
     if said.cluster != release.cluster:
         raise StatementRefusedError(
@@ -121,7 +118,6 @@ def believe_publication(
             Reason.FROM_THE_FUTURE,
             remedy="Set the clocks of both machines right.",
         )
-    found = SeenStatement.of(envelope.payload, publication)
     if seen is not None and (
         found.sequence < seen.sequence or (found.sequence == seen.sequence and found != seen)
     ):
@@ -138,7 +134,20 @@ def believe_publication(
             Reason.EXPIRED,
             remedy=f"Renew it: `lucid release renew --cluster {release.cluster}` or its DAG.",
         )
-    return BelievedPublication(publication, found)
+    return signed
+
+
+def read_publication(text: str | None, *, trust: Trust, place: str) -> BelievedPublication:
+    """A publication that enough publishers' keys signed while they were valid, whatever it says.
+
+    Raises StatementRefusedError, and ReleaseRefusedError for what cannot be read.
+    """
+    envelope = _signed_envelope(text, PUBLICATION_TYPE, place)
+    signatures = _signatures(envelope, "publisher", trust)
+    _check_threshold(signatures, "publisher", trust, None, place)
+    publication = parse_publication(envelope.payload)
+    _check_threshold(signatures, "publisher", trust, publication.at, place)
+    return BelievedPublication(publication, SeenStatement.of(envelope.payload, publication))
 
 
 def believe_judgement(

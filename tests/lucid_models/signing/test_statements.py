@@ -235,7 +235,7 @@ def test_what_is_no_envelope_is_refused(text: str, word: str) -> None:
         {"at": "2026-11-27T11:00:00"},
         {"verdict_sha256": "C" * 64},
         {"files": {"a": 1}},
-        {"because": "x" * 501},
+        {"because": "x" * 201},
         {"more": 1},
         {"release": {"name": "x", "version": 3, "cluster": "venus", "manifest_sha256": "a" * 64}},
     ],

@@ -1,0 +1,276 @@
+"""What the publisher says of a cluster: signed before `champion` moves, renewed every day, kept for good.
+
+A publication stands as an envelope in the tag `publication` of the version that it makes live, so that a
+scheduler gets it with the alias that it asks for anyway; renewals replace it there. Publications and
+rollbacks are kept besides, each in a run of its own, as a file and as a tag: the history of the cluster. Each
+names the one before by its digest, so that a history from which one was taken shows the gap.
+
+The number of a statement is one more than the newest that can be found, and at least the seconds since 1970:
+it rises though the history was deleted, or the registry put back to an older state.
+"""
+
+import hashlib
+import logging
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from foundation.errors import BadInputError, LucidError
+from lucid_models.registry import RegisteredVersion, Registry
+from lucid_models.releases.aliases import CHAMPION
+from lucid_models.releases.decisions import read_decision
+from lucid_models.releases.manifest import MANIFEST_FILE, VERDICT_FILE, canonical_json, release_name
+from lucid_models.releases.store import identity_of, read_manifest, read_verdict
+from lucid_models.releases.studies import log_document
+from lucid_models.signing.envelope import parse_envelope
+from lucid_models.signing.installation import Signing
+from lucid_models.signing.signers import seal
+from lucid_models.signing.statements import (
+    JUDGEMENT_TAG,
+    JUDGEMENT_TYPE,
+    LONGEST,
+    MOST_NAME,
+    MOST_REASON,
+    PUBLICATION_TAG,
+    PUBLICATION_TYPE,
+    Judgement,
+    Kind,
+    Publication,
+    parse_publication,
+)
+from lucid_models.signing.verification import believe_judgement, read_publication
+
+EXPERIMENT = "lucid-publications"
+STATEMENT_FILE = "publication.dsse.json"
+HOURS_VARIABLE, DEFAULT_HOURS = "LUCID_PUBLICATION_HOURS", 24.0
+MOST_SHOWN = 50
+logger = logging.getLogger("lucid.releases")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Who wants a release live, who approved it (empty: nobody was asked), and why, in people's words."""
+
+    asked_by: str = ""
+    approved_by: str = ""
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class PastPublication:
+    """A publication or rollback of the past. `sha256`: of its payload; `is_believed`: the installation's keys
+    signed it for this cluster; `problem`: why not, or that the one before it is missing.
+    """
+
+    publication: Publication
+    sha256: str
+    is_believed: bool
+    problem: str | None = None
+
+
+def sign_judgement(
+    registry: Registry, release: RegisteredVersion, judgement: Judgement, signing: Signing
+) -> None:
+    """Put the judge's word on a verdict into the release's tag; where nothing is signed take it away."""
+    signers = signing.signers("judge")
+    if signers:
+        text = seal(JUDGEMENT_TYPE, judgement.to_bytes(), signers)
+        registry.set_version_tag(release.name, release.version, JUDGEMENT_TAG, text)
+    elif JUDGEMENT_TAG in release.tags:
+        registry.delete_version_tag(release.name, release.version, JUDGEMENT_TAG)
+
+
+def check_judgement(release: RegisteredVersion, signing: Signing) -> None:
+    """Raise ReleaseRefusedError unless the judge signed the verdict on a release, where that is asked for."""
+    trust = signing.trust
+    if trust is not None:
+        believe_judgement(
+            release.tags.get(JUDGEMENT_TAG),
+            release=identity_of(release),
+            verdict_sha256=release.tags.get("verdict_sha256"),
+            trust=trust,
+        )
+
+
+def sign_publication(
+    registry: Registry,
+    release: RegisteredVersion,
+    kind: Kind,
+    request: Request,
+    *,
+    replaces: int | None,
+    signing: Signing,
+) -> None:
+    """Put the publisher's word that a release is live into its tag; where nothing is signed take it away.
+
+    Raises BadInputError where the keys that must sign are not here.
+    """
+    signers = signing.signers("publisher")
+    if not signers:
+        registry.delete_version_tag(release.name, release.version, PUBLICATION_TAG)
+        return
+    identity = identity_of(release)
+    verdict = read_verdict(registry, release) or {}
+    verdict_sha256 = release.tags["verdict_sha256"]
+    past = _newest(read_history(registry, identity.cluster, signing))
+    at = datetime.now(UTC).replace(microsecond=0)
+    publication = Publication(
+        release=identity,
+        kind=kind,
+        sequence=max(1 + _newest_number(registry, identity.cluster, past, signing), int(at.timestamp())),
+        at=at,
+        expires=at + _holds_for(),
+        files={
+            MANIFEST_FILE: identity.manifest_sha256,
+            VERDICT_FILE: verdict_sha256,
+            **{pin.file: pin.sha256 for pin in read_manifest(registry, release).models.values()},
+        },
+        verdict_sha256=verdict_sha256,
+        gate_rules_sha256=hashlib.sha256(canonical_json(verdict.get("rules") or {})).hexdigest(),
+        asked_by=request.asked_by[:MOST_NAME],
+        approved_by=request.approved_by[:MOST_NAME],
+        because=request.because[:MOST_REASON],
+        replaces=replaces,
+        previous_sha256=None if past is None else past.sha256,
+    )
+    text = seal(PUBLICATION_TYPE, publication.to_bytes(), signers)
+    registry.set_version_tag(release.name, release.version, PUBLICATION_TAG, text)
+
+
+def is_published_as_judged(release: RegisteredVersion, signing: Signing) -> bool:
+    """Whether the publication of a release, where one is asked for, names the verdict that it has now."""
+    if signing.trust_file is None:
+        return True
+    text = release.tags.get(PUBLICATION_TAG)
+    return text is not None and _stated(text).verdict_sha256 == release.tags.get("verdict_sha256")
+
+
+def renew_publication(
+    registry: Registry, champion: RegisteredVersion, signing: Signing
+) -> Publication | None:
+    """Say again, with a later expiry, that a champion is live; None where nothing is signed.
+
+    One that went live before anything was signed is published by it. Raises ReleaseRefusedError when the
+    judge did not sign its verdict, BadInputError where the keys that must sign are not here.
+    """
+    if signing.trust_file is None:
+        return None
+    check_judgement(champion, signing)
+    decision, before = read_decision(champion), champion.tags.get(PUBLICATION_TAG)
+    if before is not None:
+        said = _stated(before)
+        kind: Kind = "renew"
+        request, replaces = Request(said.asked_by, said.approved_by, said.because), said.replaces
+    else:
+        kind = "publish"
+        request = Request(decision.by, because=decision.because) if decision else Request()
+        replaces = decision.before if decision else None
+    sign_publication(registry, champion, kind, request, replaces=replaces, signing=signing)
+    keep_in_history(registry, identity_of(champion).cluster, signing)
+    return _stated(registry.version(champion.name, champion.version).tags[PUBLICATION_TAG])
+
+
+def _stated(text: str) -> Publication:
+    """What a tag says, whoever signed it."""
+    return parse_publication(parse_envelope(text, source=f"The tag {PUBLICATION_TAG}").payload)
+
+
+def keep_in_history(registry: Registry, cluster: str, signing: Signing) -> None:
+    """Keep the publication or rollback that made the champion live, unless it is kept already."""
+    trust = signing.trust
+    if trust is None:
+        return
+    number = registry.aliases(release_name(cluster)).get(CHAMPION)
+    text = (
+        None if number is None else registry.version(release_name(cluster), number).tags.get(PUBLICATION_TAG)
+    )
+    if text is None:
+        return
+    live = read_publication(text, trust=trust, place=f"The publication of release {number} of {cluster}")
+    publication = live.publication
+    digests = [past.sha256 for past in read_history(registry, cluster, signing)]
+    if publication.kind == "renew" or live.seen.payload_sha256 in digests:
+        return
+    with registry.run(
+        EXPERIMENT,
+        f"{cluster} {publication.kind} {publication.release.version}",
+        {"cluster": cluster, "release_version": str(number), PUBLICATION_TAG: text},
+    ) as run:
+        log_document(run, STATEMENT_FILE, text.encode(), None)
+
+
+def read_history(registry: Registry, cluster: str, signing: Signing) -> list[PastPublication]:
+    """The newest `MOST_SHOWN` publications and rollbacks of a cluster, the newest first.
+
+    One that the installation's keys did not sign, that is of another cluster or whose predecessor is missing
+    has a `problem`.
+    """
+    trust = signing.trust
+    found: list[PastPublication] = []
+    for run in registry.find_runs(EXPERIMENT, {"cluster": cluster}, most=MOST_SHOWN + 1):
+        text, place = run.tags.get(PUBLICATION_TAG), f"A publication of {cluster}"
+        try:
+            payload = parse_envelope(text or "", source=place).payload
+            publication = parse_publication(payload)
+        except LucidError as error:
+            logger.warning("Run %s is no publication: %s", run.run_id, error)
+            continue
+        problem = None
+        if publication.release.cluster != cluster:
+            problem = f"It was signed for cluster {publication.release.cluster}."
+        try:
+            if trust is not None:
+                read_publication(text, trust=trust, place=place)
+        except LucidError as error:
+            problem = str(error)
+        digest = hashlib.sha256(payload).hexdigest()
+        found.append(PastPublication(publication, digest, problem is None, problem))
+    found.sort(key=lambda past: (not past.is_believed, -past.publication.sequence))
+    return _with_gaps(found)[:MOST_SHOWN]
+
+
+def _with_gaps(newest_first: list[PastPublication]) -> list[PastPublication]:
+    """Say of each that is believed whether the one before it, which it names, is there."""
+    believed = [past for past in newest_first if past.is_believed]
+    told = []
+    for index, past in enumerate(believed):
+        before = believed[index + 1].sha256 if index + 1 < len(believed) else None
+        is_oldest_read = before is None and len(newest_first) > MOST_SHOWN
+        gap = past.publication.previous_sha256 != before and not is_oldest_read
+        told.append(
+            replace(
+                past, problem="The publication before it is missing, or is not believed." if gap else None
+            )
+        )
+    return [*told, *(past for past in newest_first if not past.is_believed)]
+
+
+def _newest(history: list[PastPublication]) -> PastPublication | None:
+    return history[0] if history and history[0].is_believed else None
+
+
+def _newest_number(registry: Registry, cluster: str, newest: PastPublication | None, signing: Signing) -> int:
+    """The highest number that the history or the champion, which may have been renewed, shows; 0: none."""
+    numbers = [0 if newest is None else newest.publication.sequence]
+    champion = registry.aliases(release_name(cluster)).get(CHAMPION)
+    if champion is not None and (trust := signing.trust) is not None:
+        text = registry.version(release_name(cluster), champion).tags.get(PUBLICATION_TAG)
+        with suppress(LucidError):  # whoever put it there, its number is not to be followed
+            signed = read_publication(text, trust=trust, place=f"The publication of {cluster}")
+            numbers.append(signed.publication.sequence)
+    return max(numbers)
+
+
+def _holds_for() -> timedelta:
+    """How long a publication holds (LUCID_PUBLICATION_HOURS)."""
+    text = os.environ.get(HOURS_VARIABLE, "").strip() or str(DEFAULT_HOURS)
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = float("nan")
+    if not 1 <= hours <= LONGEST / timedelta(hours=1):
+        raise BadInputError(
+            f"{HOURS_VARIABLE}={text!r} is not a number of hours from 1 to {LONGEST / timedelta(hours=1):g}."
+        )
+    return timedelta(hours=hours)

@@ -1,0 +1,74 @@
+"""What one installation signs with and believes.
+
+Below the state folder lie `keys/judge.key` and `keys/publisher.key` (private, PEM, their owner's alone) and
+`trust.json`, the trust file that schedulers are given a copy of. LUCID_TRUST names another trust file, or is
+the word `unsigned`: then nothing is signed and nothing signed is asked for.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from foundation.environment import state_dir
+from foundation.errors import BadInputError
+from lucid_models.signing.signers import SOURCE_VARIABLES, Signer, open_signers
+from lucid_models.signing.trust import TRUST_FILE, Role, Trust, read_trust
+
+TRUST_VARIABLE = "LUCID_TRUST"
+UNSIGNED = "unsigned"
+KEYS_FOLDER = "keys"
+
+
+def trust_place(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the trust file is (LUCID_TRUST, else `trust.json` in `folder`); None: releases are unsigned."""
+    named = environment.get(TRUST_VARIABLE, "").strip()
+    if named == UNSIGNED:
+        return None
+    return Path(named) if named else folder / TRUST_FILE
+
+
+@dataclass(frozen=True)
+class Signing:
+    """What an installation signs with and believes. `trust_file` None: it signs nothing."""
+
+    trust_file: Path | None
+    keys_folder: Path
+
+    @classmethod
+    def of_environment(cls) -> "Signing":
+        """As the environment says."""
+        folder = state_dir()
+        return cls(trust_place(folder), folder / KEYS_FOLDER)
+
+    @property
+    def trust(self) -> Trust | None:
+        """The trust file as it is now; None: unsigned. Raises as `read_trust`."""
+        return None if self.trust_file is None else read_trust(self.trust_file)
+
+    def signers(self, role: Role) -> list[Signer]:
+        """Who signs for a role; empty where nothing is signed.
+
+        Raises BadInputError where fewer keys are here than must sign, or where the trust file does not have
+        them as valid: schedulers would refuse what they sign.
+        """
+        trust = self.trust
+        if trust is None:
+            return []
+        signers = open_signers(role, self.keys_folder)
+        now = datetime.now(UTC)
+        for signer in signers:
+            key = trust.key(signer.id)
+            if key is None or key.role != role or key.revoked is not None or not key.is_valid_at(now):
+                raise BadInputError(
+                    f"The {role}'s key {signer.id[:12]}... is not valid now by {self.trust_file}.",
+                    remedy="Add it there (`lucid keys show`), or sign with another.",
+                )
+        if len({signer.id for signer in signers}) < trust.threshold[role]:
+            raise BadInputError(
+                f"{len(signers)} of the {trust.threshold[role]} {role}'s keys that must sign are here.",
+                remedy=f"Make one (`lucid keys create`), say where it is ({SOURCE_VARIABLES[role]}), or set "
+                f"{TRUST_VARIABLE}={UNSIGNED} here and for schedulers.",
+            )
+        return signers
