@@ -57,6 +57,9 @@ from local_stack.supervisor import (
     write_private,
     write_processes,
 )
+from lucid_models.signing.installation import KEYS_FOLDER, TRUST_VARIABLE
+from lucid_models.signing.key_store import KeyStore
+from lucid_models.signing.trust import TRUST_FILE
 from simulator.gate.installed_rules import installed_rules
 
 READY_TIMEOUT_S = 240.0
@@ -88,6 +91,7 @@ def up(config: StackConfig, *, tell: Say = say) -> StackConfig:
         else:
             _end_leftovers(config)
             _check_ports(config)
+            _create_keys(config)
             installed_rules()  # a bad rule is said now, not by the first validation
             _start(config, tell)
         try:
@@ -100,6 +104,12 @@ def up(config: StackConfig, *, tell: Say = say) -> StackConfig:
                 down(config.state_dir, tell=tell)
             raise
     return config
+
+
+def _create_keys(config: StackConfig) -> None:
+    """What is published is signed from the first release on, unless LUCID_TRUST says how it is otherwise."""
+    if not os.environ.get(TRUST_VARIABLE):
+        KeyStore(config.state_dir / TRUST_FILE, config.state_dir / KEYS_FOLDER).create()
 
 
 def down(state_dir: Path, *, tell: Say = say) -> bool:

@@ -12,6 +12,8 @@ from pathlib import Path
 from foundation import strict_json
 from foundation.bounded_http import without_proxies
 from local_stack.supervisor import STACK_VARIABLE, ProcessSpec, read_json, running_supervisor, write_private
+from lucid_models.signing.installation import TRUST_VARIABLE
+from lucid_models.signing.trust import TRUST_FILE
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_AIRFLOW_PORT = 8080
@@ -120,6 +122,7 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "LUCID_TRACKING_URI": config.mlflow_url,
         "LUCID_INPUT_ROOTS": inherited.get("LUCID_INPUT_ROOTS") or _input_roots(inherited),
         "LUCID_REQUIRE_APPROVAL": "true" if config.require_approval else "false",
+        TRUST_VARIABLE: inherited.get(TRUST_VARIABLE) or str(config.state_dir / TRUST_FILE),
         # Airflow
         "AIRFLOW_HOME": str(config.airflow_home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(config.dags_dir),

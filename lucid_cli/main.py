@@ -17,6 +17,7 @@ from lucid_cli import (
     characterise,
     explain,
     inference,
+    keys,
     live,
     logs,
     metrics,
@@ -62,6 +63,7 @@ app.add_typer(nodes.app, name="nodes")
 app.add_typer(inference.app, name="inference")
 app.add_typer(site.app, name="site")
 app.add_typer(release.app, name="release")
+app.add_typer(keys.app, name="keys")
 app.add_typer(live.app, name="live")
 monitor.register(app)
 status.register(app)

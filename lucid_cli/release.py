@@ -298,6 +298,18 @@ def rollback(
 
 
 @app.command()
+@with_options(ReleasedCluster)
+def renew(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
+    """Sign anew, with a later expiry, that a cluster's `champion` is live (the DAG renew_publications)."""
+    from lucid_models.releases.publications import renew_champion
+
+    tracking, cluster = released.find()
+    publication = to_jsonable(renew_champion(tracking_uri=tracking, cluster=cluster))
+    facts = {name: publication[name] for name in ("sequence", "at", "expires")}
+    show(facts, as_json=as_json, people=lambda: print_facts(facts, title=f"Publication of {cluster}"))
+
+
+@app.command()
 def migrate(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
     """Copy the releases of older versions of Lucid, in one registered model, to the models of their clusters.
 

@@ -256,16 +256,16 @@ def publish_release(
     replaces: int | None = None,
     named: bool = True,
     by: str = "",
-    approved_by: str = "",
+    asked_by: str = "",
     because: str = "",
 ) -> ReleaseInfo:
     """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
-    that it replaces. Who asked for it (`by`), who approved it and why are signed with it (`publications.py`).
+    that it replaces. Who asked for it, who approved it and why are signed with it (`publications.py`).
 
     Publishing the champion again moves nothing, and signs it anew where its verdict is another since.
     `replaces`: the version that was live when this was asked for (0: none was): the request expires when
     another one went live since. `named`: a person named this very version; otherwise one that was rolled back
-    stays so. `by` and `because` are kept with the release, too.
+    stays so. `by`: who published it, and `because`, why; `asked_by`: who asked for it, where `by` approved.
 
     Raises BadInputError without a publisher's key where releases are signed, NotFoundError when there is no
     such release, the first of its `publication_obstacles`, and ReleaseRefusedError when the request has
@@ -288,7 +288,7 @@ def publish_release(
         if replaces is not None:
             check_not_expired(cluster, release.version, replaces=replaces, live=before)
         # Both before it moves: then it is never live without.
-        request = Request(by, approved_by, because)
+        request = Request(asked_by or by, by if asked_by else "", because)
         sign_publication(registry, release, "publish", request, replaces=before, signing=signing)
         record_decision(
             registry, name, release.version, kind="publish", by=by, because=because, before=before

@@ -19,12 +19,13 @@ from datetime import UTC, datetime, timedelta
 from foundation.errors import BadInputError, LucidError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION
+from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.decisions import read_decision
 from lucid_models.releases.manifest import MANIFEST_FILE, VERDICT_FILE, canonical_json, release_name
-from lucid_models.releases.store import identity_of, read_manifest, read_verdict
+from lucid_models.releases.store import find_by_alias, identity_of, read_manifest, read_verdict
 from lucid_models.releases.studies import log_document
 from lucid_models.signing.envelope import parse_envelope
-from lucid_models.signing.installation import Signing
+from lucid_models.signing.installation import TRUST_VARIABLE, UNSIGNED, Signing
 from lucid_models.signing.signers import seal
 from lucid_models.signing.statements import (
     JUDGEMENT_TAG,
@@ -108,7 +109,8 @@ def sign_publication(
     """
     signers = signing.signers("publisher")
     if not signers:
-        registry.delete_version_tag(release.name, release.version, PUBLICATION_TAG)
+        if PUBLICATION_TAG in release.tags:
+            registry.delete_version_tag(release.name, release.version, PUBLICATION_TAG)
         return
     identity = identity_of(release)
     verdict = read_verdict(registry, release) or {}
@@ -136,6 +138,22 @@ def sign_publication(
     )
     text = seal(PUBLICATION_TYPE, publication.to_bytes(), signers)
     registry.set_version_tag(release.name, release.version, PUBLICATION_TAG, text)
+
+
+def renew_champion(*, tracking_uri: str, cluster: str) -> Publication:
+    """Renew the publication of a cluster's champion.
+
+    Raises NotFoundError without a champion, BadInputError where nothing is signed, and as
+    `renew_publication`.
+    """
+    registry = open_registry(tracking_uri)
+    champion = find_by_alias(registry, cluster, CHAMPION)
+    publication = renew_publication(registry, champion, Signing.of_environment())
+    if publication is None:
+        raise BadInputError(
+            f"Nothing is signed here ({TRUST_VARIABLE}={UNSIGNED}): there is no publication to renew."
+        )
+    return publication
 
 
 def is_published_as_judged(release: RegisteredVersion, signing: Signing) -> bool:

@@ -48,6 +48,6 @@ def every_dag(
 # Every DAG; errors that name one, or a command that does the same, lead to its form.
 DAG_IDS = (
     *("ingest_logs", "characterise_cluster", "profile_workloads", "retrain_models", "validate_release"),
-    *("publish_release", "rollback_release", "monitor_live", "forecast_inference_load"),
+    *("publish_release", "rollback_release", "renew_publications", "monitor_live", "forecast_inference_load"),
     *("evaluate_policies", "plan_capacity", "tune_system", "search_pareto_front", "remove_cluster"),
 )

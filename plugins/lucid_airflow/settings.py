@@ -13,6 +13,10 @@
 | where the log ends for it | LUCID_MONITOR_AS_OF (default: its last job; `now`: also what did not come) | |
 | live scheduler that it looks at | LUCID_LIVE (state folder or URL; default: in the state folder) | |
 | its token, for a URL | LUCID_LIVE_TOKEN_FILE | |
+| when `renew_publications` runs | LUCID_RENEW_SCHEDULE (default: every eight hours; `none`) | |
+| how long a publication holds | LUCID_PUBLICATION_HOURS (default: 24) | |
+| whose signatures count | LUCID_TRUST (default: trust.json in the state folder; `unsigned`: all) | |
+| keys that sign | LUCID_JUDGE_KEY, LUCID_PUBLISHER_KEY (default: `keys/` in the state folder) | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | when `forecast_inference_load` runs besides | LUCID_FORECAST_SCHEDULE (default: @daily; `none`) | |
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
@@ -152,6 +156,11 @@ def live_roots() -> InputRoots:
 def monitor_schedule() -> str | None:
     """Return when `monitor_live` runs by itself, None for never. Reads no database."""
     return schedule("LUCID_MONITOR_SCHEDULE", "@daily")
+
+
+def renew_schedule() -> str | None:
+    """Return when `renew_publications` runs by itself, None for never. Reads no database."""
+    return schedule("LUCID_RENEW_SCHEDULE", "17 */8 * * *")
 
 
 def retrain_schedule(assets: Any) -> Any:

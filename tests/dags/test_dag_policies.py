@@ -28,7 +28,18 @@ VERBS = {
         "plan",
     ),
     "propose",
-    *("publish", "read", "remove", "request", "resolve", "rollback", "simulate", "train", "validate"),
+    *(
+        "publish",
+        "read",
+        "remove",
+        "renew",
+        "request",
+        "resolve",
+        "rollback",
+        "simulate",
+        "train",
+        "validate",
+    ),
 }
 HEAVY = (
     "pandas",
@@ -96,7 +107,8 @@ def test_policies_of_tasks(dag_bag: Any, dag_id: str) -> None:
 @pytest.mark.parametrize("dag_id", ids)
 def test_all_tasks_of_a_dag_run_where_its_rights_are(dag_bag: Any, dag_id: str) -> None:
     """What judges runs on workers of the judge alone, what publishes on those of the publisher alone."""
-    writes = {"validate_release": "judge", "publish_release": "publish", "rollback_release": "publish"}
+    publishing = dict.fromkeys(("publish_release", "rollback_release", "renew_publications"), "publish")
+    writes = {"validate_release": "judge", **publishing}
     queues = {task.queue for task in dag_bag.dags[dag_id].tasks}
     assert queues == {writes.get(dag_id, "default")}
 

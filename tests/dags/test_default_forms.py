@@ -25,6 +25,7 @@ ON_NOTHING = {
     "profile_workloads": NO_JOBS,
     "publish_release": NO_RELEASE,
     "remove_cluster": NO_NAME,
+    "renew_publications": NOTHING,
     "retrain_models": NO_JOBS,
     "rollback_release": NO_RELEASE,
     "search_pareto_front": NO_JOBS,

@@ -10,6 +10,7 @@ from lucid_airflow import form_fields, settings
 from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.run_results import RunOutcome, tell
 
+THE_PIPELINE = "the pipeline"  # what starts a run that no person did
 REASON = "reason"  # the field of the approval's form
 
 
@@ -74,13 +75,20 @@ def decided_by(context: Any, approval: Any) -> tuple[str, str]:
 
     `approval`: what `RequestApprovalOperator` returned; None: nobody was asked.
     """
-    answer = approval or {}
-    user = answer.get("responded_by_user")
-    if user:
-        return str(user.get("name") or user.get("id")), str(
-            (answer.get("params_input") or {}).get(REASON) or ""
-        )
+    person = answered_by(approval)
+    if person is not None:
+        return person, str((approval.get("params_input") or {}).get(REASON) or "")
+    starter = started_by(context)
+    return starter, "no approval was required" if starter == THE_PIPELINE else ""
+
+
+def answered_by(approval: Any) -> str | None:
+    """Return who answered `approval`; None: nobody was asked."""
+    user = (approval or {}).get("responded_by_user")
+    return str(user.get("name") or user.get("id")) if user else None
+
+
+def started_by(context: Any) -> str:
+    """Return who triggered a run: a person's name, else `THE_PIPELINE`."""
     triggered_by = getattr((context or {}).get("dag_run"), "triggering_user_name", None)
-    if triggered_by:
-        return str(triggered_by), ""
-    return "the pipeline", "no approval was required"
+    return str(triggered_by) if triggered_by else THE_PIPELINE

@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lucid_airflow import settings
 from lucid_airflow.handover import announce, announcements, take_first
 from lucid_airflow.links import MlflowLink, ReleaseLink
-from lucid_airflow.operators.approval import decided_by
+from lucid_airflow.operators.approval import answered_by, decided_by, started_by
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_results import RunOutcome, tell
@@ -261,6 +261,7 @@ class PublishReleaseOperator(LucidOperator, is_step=True):
             replaces=None if self.replaces is None else int(self.replaces),
             named=bool(self.named),
             by=by,
+            asked_by=started_by(context) if answered_by(self.approval) else "",
             because=because or str(self.reason or ""),
         )
         self.about_release(release.cluster, release.version)
@@ -322,6 +323,38 @@ class RollbackReleaseOperator(LucidOperator, is_step=True):
         result = {**_facts(release), "reason": self.reason}
         announce(context, result)
         return result
+
+
+class RenewPublicationsOperator(LucidOperator, is_step=True):
+    """Sign anew, with a later expiry, what is live for each cluster: schedulers then know that nothing newer
+    is kept from them. One cluster's failure is no other's; the task fails at the end.
+    """
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """Renew; returns cluster -> when its publication expires."""
+        from foundation.errors import LucidError, ReleaseRefusedError
+        from lucid_models.releases.publications import renew_champion
+        from lucid_models.signing.installation import Signing
+        from pipeline.release.current_release import clusters_with_champion
+
+        if Signing.of_environment().trust_file is None:
+            raise AirflowSkipException("Nothing is signed here (LUCID_TRUST=unsigned): nothing to renew.")
+        tracking_uri = settings.tracking_uri()
+        clusters = clusters_with_champion(tracking_uri)
+        if not clusters:
+            raise AirflowSkipException("There is no champion yet: nothing to renew.")
+        renewed, failed = {}, []
+        for cluster in clusters:
+            try:
+                publication = renew_champion(tracking_uri=tracking_uri, cluster=cluster)
+                renewed[cluster] = publication.expires.isoformat()
+            except LucidError as error:
+                failed.append(f"{cluster}: {error}")
+        until = ", ".join(f"{cluster} until {expires}" for cluster, expires in renewed.items())
+        if failed:
+            raise ReleaseRefusedError(f"Renewed: {until or 'none'}. Not renewed: {'; '.join(failed)}")
+        tell(context, f"Renewed: {until}.")
+        return renewed
 
 
 def _facts(release: "ReleaseInfo") -> dict[str, Any]:

@@ -85,7 +85,7 @@ def history(site: dict[str, Any]) -> list[tuple[str, int, str | None]]:
 
 
 def test_what_goes_live_is_signed_with_who_asked_and_kept(site: dict[str, Any]) -> None:
-    publish_release(**site, version=1, by="mia", approved_by="noor", because="a first one")
+    publish_release(**site, version=1, by="noor", asked_by="mia", because="a first one")
     first = live(site)
     publish_release(**site, version=2, by="mia", because="shorter queues")
     second = live(site)
