@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from foundation import strict_json
 from foundation.errors import ReleaseRefusedError
 
 MOST_BYTES = 64 * 1024
@@ -65,7 +66,7 @@ def parse_envelope(text: str | bytes, *, source: str) -> Envelope:
             f"{source} holds {len(text)} bytes; an envelope holds at most {MOST_BYTES}."
         )
     try:
-        document = json.loads(text, object_pairs_hook=_without_duplicates)
+        document = strict_json.loads(text)
         signatures = document["signatures"]
         if document.keys() != {"payloadType", "payload", "signatures"} or not isinstance(signatures, list):
             raise ValueError("its members are not payloadType, payload and signatures")
@@ -77,7 +78,7 @@ def parse_envelope(text: str | bytes, *, source: str) -> Envelope:
         return Envelope(
             payload_type, _bytes_of(document["payload"]), tuple(_signature(each) for each in signatures)
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ReleaseRefusedError(
             f"{source} is no DSSE envelope: {error}.", remedy="Publish the release again."
         ) from error
@@ -97,10 +98,3 @@ def _bytes_of(text: Any) -> bytes:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
         raise ValueError(f"what should be base64 is not: {error}") from error
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        raise ValueError("a member stands in it twice")
-    return document

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
+from foundation import strict_json
 from foundation.errors import ReleaseRefusedError
 from lucid_models.releases.approval import ReleaseIdentity, identify
 from lucid_models.releases.manifest import SHA256
@@ -127,8 +128,8 @@ def parse_publication(payload: bytes) -> Publication:
 
 def _object(payload: bytes, kind: type[Judgement | Publication], name: str) -> dict[str, Any]:
     try:
-        data = json.loads(payload)
-    except (ValueError, RecursionError) as error:
+        data = strict_json.loads(payload)
+    except ValueError as error:
         raise _misfit(name, error) from error
     fields = set(kind.__dataclass_fields__)
     if not isinstance(data, dict) or data.keys() != fields:

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from foundation import strict_json
 from foundation.errors import BadInputError, NotFoundError
 from foundation.regular_files import read_regular
 from lucid_models.signing.ed25519 import PUBLIC_BYTES
@@ -117,14 +118,14 @@ def parse_trust(payload: bytes, *, source: str) -> Trust:
     try:
         if len(payload) > _MOST_BYTES:
             raise ValueError(f"it holds more than {_MOST_BYTES} bytes")
-        document = json.loads(payload)
+        document = strict_json.loads(payload)
         if document["format_version"] != FORMAT_VERSION:
             raise ValueError(f"its format version is {document['format_version']!r}, not {FORMAT_VERSION}")
         keys = tuple(_key(each) for each in document["keys"])
         if len({key.id for key in keys}) != len(keys):
             raise ValueError("a key stands in it twice")
         return Trust(keys, _threshold(document["threshold"]), _skew(document["clock_skew_s"]))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadInputError(
             f"{source} cannot be used: {error}.", remedy="Copy it again: `lucid keys show --trust-file`."
         ) from error
