@@ -33,6 +33,22 @@ def read_switch(variable: str, *, default: bool, environment: Mapping[str, str] 
     return word in _ON
 
 
+def read_number(variable: str, *, default: int, environment: Mapping[str, str] = os.environ) -> int:
+    """Return the whole number above 0 that a variable gives; unset or empty: the default.
+
+    Raises BadInputError for anything else.
+    """
+    text = environment.get(variable, "").strip().replace("_", "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) < 2**63):
+        raise BadInputError(
+            f"{variable}={environment[variable]!r} is no whole number above 0.",
+            remedy=f"Set it to one, such as {default}.",
+        )
+    return int(text[:20])
+
+
 def read_json_object(variable: str, *, example: str) -> dict[str, Any]:
     """Return the JSON object that a variable holds; unset or empty: an empty one.
 

@@ -22,6 +22,7 @@ from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.quarantine import Accounting
 from foundation.errors import BadInputError
 from foundation.input_files import open_input
+from foundation.unpacking import UnpackedFile
 
 
 def _field(name: str, kind: pa.DataType, meaning: str, *, nullable: bool = False) -> pa.Field:
@@ -64,7 +65,7 @@ def read_allocations(uri: str) -> AllocationBatch:
                 null_values=[""],
             )
             with open_input(uri) as raw:
-                stream = pa.CompressedInputStream(raw, "gzip") if name.endswith(".gz") else raw
+                stream = UnpackedFile(raw, uri) if name.endswith(".gz") else raw
                 table = pacsv.read_csv(stream, convert_options=as_text)
     except (OSError, pa.ArrowException) as error:
         raise BadInputError(

@@ -5,9 +5,7 @@ which ends in `# EOF`, in seconds. `promtool tsdb dump` writes a metric's name a
 scrape has no times at all: the caller says when it was.
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -19,7 +17,8 @@ from cluster_logs.metrics.prometheus_api import Series, series_of_response
 from cluster_logs.metrics.source_account import SourceAccount
 from foundation import strict_json
 from foundation.errors import BadInputError
-from foundation.input_files import read_input
+from foundation.input_files import open_input
+from foundation.unpacking import UnpackedFile
 
 _LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'
 _LINE = re.compile(
@@ -124,12 +123,11 @@ def _labels(text: str) -> Mapping[str, str] | None:
 
 
 def _read_text(uri: str) -> str:
-    payload = read_input(uri)
     try:
-        if uri.endswith(".gz"):
-            payload = gzip.decompress(payload)
+        with open_input(uri) as file:
+            payload: bytes = UnpackedFile(file, uri).read() if uri.endswith(".gz") else file.read()
         return payload.decode("utf-8")
-    except (OSError, EOFError, zlib.error) as error:
+    except OSError as error:
         raise BadInputError(
             f"The metrics {uri} cannot be read: {error}.", remedy="Check the path and that it is complete."
         ) from error

@@ -10,6 +10,7 @@ import pyarrow as pa
 from foundation.errors import BadInputError
 from foundation.input_files import open_input, shown
 from foundation.progress import Progress, Work, silent
+from foundation.unpacking import UnpackedFile
 
 BLOCK_BYTES = 8 * 1024 * 1024
 # A block of short lines is divided: what is made of a line takes more memory than its bytes.
@@ -55,7 +56,8 @@ class TextSource:
         one.
 
         Raises NotFoundError for an absent file; BadInputError for an empty one, for what is no text, a
-        truncated or damaged gzip and a line above MAX_LINE_BYTES.
+        truncated or damaged gzip, one that holds more than may be (`UnpackedFile`) and a line above
+        MAX_LINE_BYTES.
         """
         carry: list[bytes] = []
         carried = lines = taken = 0
@@ -129,11 +131,11 @@ class TextSource:
         ):  # every second byte of UTF-16 without a mark, and of most binary files
             raise BadInputError(f"{self.place} {inside}no UTF-8 text.", remedy="Convert it to UTF-8.")
 
-    def _decompressed(self, raw: pa.NativeFile) -> tuple[pa.NativeFile, bool]:
+    def _decompressed(self, raw: pa.NativeFile) -> tuple[pa.NativeFile | UnpackedFile, bool]:
         magic = raw.read(2)
         raw.seek(0)
         if magic == _GZIP_MAGIC:
-            return pa.CompressedInputStream(raw, "gzip"), True
+            return UnpackedFile(raw, self.place), True
         if self.name.endswith(".gz") and magic:
             raise BadInputError(
                 f"{self.place} is called .gz, but holds no gzip data.", remedy="Rename it or compress it."

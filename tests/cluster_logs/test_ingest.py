@@ -349,3 +349,29 @@ def test_the_venus_throughput_is_complete(tmp_path: Path) -> None:
     raw = pd.read_csv(path)
     assert throughput["submitted_gpus"].tolist() == raw["submit_gpu_num"].tolist()
     pd.testing.assert_frame_equal(throughput, read_throughput_file(str(path), cluster="venus"))
+
+
+@pytest.mark.parametrize("form", ["a log", "rows that are all bad"])
+def test_a_log_that_unpacks_to_more_than_may_be_is_refused_and_the_lake_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("LUCID_MOST_LOG_BYTES", "20000000")
+    row = "1,u,vc,1,4,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:00,2020-04-01 01:00:00,3600,0\n"
+    rows = "\n" if form != "a log" else row
+    bomb = tmp_path / "bomb.csv.gz"
+    with gzip.open(bomb, "wt", compresslevel=9) as file:
+        file.write(
+            "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+        )
+        for _ in range(30):
+            file.write(rows * (1_000_000 // len(rows)))
+    assert bomb.stat().st_size < 1_000_000
+    lake = str(tmp_path / "lake")
+    with pytest.raises(
+        BadInputError, match=r"bomb\.csv\.gz holds more than 20,000,000 bytes .*LUCID_MOST_LOG_"
+    ):
+        ingest_log(source_format="helios", input_uri=str(bomb), cluster="venus", lake_uri=lake)
+    assert Lake(lake).clusters() == []
+    monkeypatch.setenv("LUCID_MOST_LOG_BYTES", "20 GB")
+    with pytest.raises(BadInputError, match="LUCID_MOST_LOG_BYTES='20 GB' is no whole number above 0"):
+        ingest_log(source_format="helios", input_uri=str(bomb), cluster="venus", lake_uri=lake)
