@@ -17,20 +17,30 @@ def own_process() -> str:
 
 def is_gone(process: str) -> bool:
     """Whether the process of these words has surely ended; False where that cannot be seen from here."""
+    return _lives(process) is False
+
+
+def is_alive(process: str) -> bool:
+    """Whether the process of these words surely runs; False where that cannot be seen from here."""
+    return _lives(process) is True
+
+
+def _lives(process: str) -> bool | None:
+    """Whether a process runs; None where that cannot be seen from here."""
     host, _, rest = process.partition("/")
     words, here = rest.split("/"), _place()
     if len(words) != 4 or host != here[0]:
-        return False
+        return None
     boot, numbering, pid, started_s = words
     if boot != here[1]:  # the machine was restarted
-        return True
-    if numbering != here[2] or not pid.isdigit():
         return False
+    if numbering != here[2] or not pid.isdigit():
+        return None
     try:
         now_s = _started_s(int(pid))
-        return now_s is None or abs(now_s - float(started_s)) > _SAME_START_S
+        return now_s is not None and abs(now_s - float(started_s)) <= _SAME_START_S
     except (psutil.Error, ValueError):
-        return False
+        return None
 
 
 def _place() -> tuple[str, str, str]:

@@ -14,16 +14,15 @@ from typing import Any
 
 from foundation.errors import LucidError, NotFoundError, ServiceRefusedError
 from foundation.leftovers import scratch_folder
-from foundation.process_identity import is_gone, own_process
 from lucid_models.code_version import CodeVersion, code_version
 from lucid_models.mlflow_server import SQLITE, MlflowServer
+from lucid_models.run_owner import PROCESS_TAG, owner_tags, why_dead
 from lucid_models.tracking_run import MAX_TAG, OpenRun
 
-PROCESS_TAG = "lucid.process"  # which process writes a run
 # MLflow's UI opens an experiment of this kind as runs with metrics, not as traces of generative models.
 EXPERIMENT_KIND, MODELS = "mlflow.experimentKind", "custom_model_development"
-_RUNNING_RUNS = 100  # at most, that are looked through
-_LONGEST_RUN_S = 30 * 86_400.0  # of a process that cannot be seen from here
+_RUNNING_RUNS, _EXPERIMENTS = 100, 1_000  # at most, that are looked through
+_NOTE = "mlflow.note.content"  # MLflow shows it above the run
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,16 @@ class Registry(MlflowServer):
 
     @contextmanager
     def run(self, experiment: str, name: str, tags: Mapping[str, str] | None = None) -> Iterator[OpenRun]:
-        """A run that ends as FINISHED, or as FAILED when the block raises."""
+        """A run that ends as FINISHED, or as FAILED when the block raises.
+
+        Runs of any experiment whose process was killed, so that it could not end them, end as KILLED first.
+        """
         code = code_version()
-        all_tags = {"mlflow.runName": name, PROCESS_TAG: own_process(), **_code_tags(code), **(tags or {})}
+        owner = owner_tags()
+        all_tags = {"mlflow.runName": name, **owner, **_code_tags(code), **(tags or {})}
         place = self.call(lambda: self._experiment(experiment))
         with suppress(LucidError):
-            self._end_runs_left_behind(place)
+            self._end_runs_left_behind(owner)
         run_id = self.call(lambda: self.client.create_run(place, tags=all_tags)).info.run_id
         status = "FAILED"
         try:
@@ -81,16 +84,23 @@ class Registry(MlflowServer):
                 if status == "FINISHED":
                     raise
 
-    def _end_runs_left_behind(self, experiment_id: str) -> None:
-        """End the runs whose process was killed: it could not say so."""
+    def _end_runs_left_behind(self, owner: Mapping[str, str]) -> None:
+        """End the runs that are surely written no longer, and note why; runs of other programs are left."""
+        experiments = self.call(lambda: self.client.search_experiments(max_results=_EXPERIMENTS))
         running = self.call(
             lambda: self.client.search_runs(
-                [experiment_id], "attributes.status = 'RUNNING'", max_results=_RUNNING_RUNS
+                [each.experiment_id for each in experiments],
+                f"attributes.status = 'RUNNING' and tags.`{PROCESS_TAG}` != ''",
+                max_results=_RUNNING_RUNS,
             )
         )
         for run in running:
-            age_s = time.time() - run.info.start_time / 1e3
-            if is_gone(run.data.tags.get(PROCESS_TAG, "")) or age_s > _LONGEST_RUN_S:
+            why = why_dead(run.data.tags, time.time() - run.info.start_time / 1e3, owner)
+            if why is None:
+                continue
+            with suppress(LucidError):  # what this account may not end, another's next step does
+                note = f"Ended as KILLED: {why}."
+                self.call(partial(self.client.set_tag, run.info.run_id, _NOTE, note))
                 self.call(partial(self.client.set_terminated, run.info.run_id, "KILLED"))
 
     def run_metrics(self, run_id: str) -> dict[str, float]:

@@ -16,6 +16,7 @@ from lucid_airflow.links import model_version_path
 from lucid_airflow.operators.declared_fields import declare_fields
 from lucid_airflow.task_log import quiet_libraries
 from lucid_models.releases.page_address import AIRFLOW_URL_VARIABLES, release_page_path
+from lucid_models.run_owner import name_task
 
 
 class LucidOperator(BaseOperator):
@@ -48,6 +49,8 @@ class LucidOperator(BaseOperator):
         quiet_libraries()
         # What is written elsewhere, MLflow's page of a release for one, links back to here.
         os.environ.setdefault(AIRFLOW_URL_VARIABLES[0], settings.airflow_url())
+        if (ti := context.get("ti")) is not None:  # runs of MLflow that an earlier try left are ended
+            name_task(f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}", ti.try_number)
         with as_airflow_errors(context):
             check_places(context)
             with reading_only_from(settings.input_roots):
