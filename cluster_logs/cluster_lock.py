@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from foundation import strict_json
+from foundation.lake_modes import make_file, make_folder
 from foundation.process_lock import ProcessLock, holder, is_held
 
 LEASE_S = 60.0
@@ -57,12 +58,13 @@ class LocalLock:
     """A lock on a local file, which ends with its process."""
 
     def __init__(self, folder: Path) -> None:
-        self._lock = ProcessLock(folder / ".lock", 0o666)
+        self._lock = ProcessLock(folder / ".lock")
         self._ours = False
 
     def acquire(self) -> bool:
         """Take the lock, if it is free; say whether it is ours."""
-        self._lock.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._lock.path.parent)
+        make_file(self._lock.path)
         self._ours = self._lock.acquire()
         return self._ours
 

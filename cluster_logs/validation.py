@@ -18,6 +18,7 @@ from cluster_logs.expectations.suite import Severity, Suite
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import nodes_of_each
 from foundation.errors import NotFoundError, UnknownNameError, ValidationFailedError
+from foundation.lake_modes import make_folder
 from foundation.storage import locate
 
 # What the lake's tables are known by, the columns that identify a row, and the column of its time.
@@ -102,6 +103,8 @@ def validate_lake(
         # No other writer may change the rows between the check and the move.
         with lake.writing(cluster, f"validation of {table}", (table, "quarantine")):
             frame = _read(lake, cluster, table, suite)
+            if docs_dir is None:
+                make_folder(folder)
             checked, index = run_suite(frame, suite, subject=f"{cluster}-{table}", docs_dir=folder)
             results += checked
             rows += len(frame)

@@ -20,9 +20,11 @@ import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.input_roots import admitted, local_path
+from foundation.lake_modes import make_file, make_folder
 from foundation.leftovers import held, sweep
 
 if TYPE_CHECKING:
@@ -69,11 +71,19 @@ def _arrow_file_system(scheme: str, uri: str) -> tuple[pafs.FileSystem, str]:
 
 
 def write_atomically(fs: pafs.FileSystem, path: str, write: Callable[[pa.NativeFile], None]) -> None:
-    """Create or replace one file; after a failure the old file is untouched and no temporary file is left."""
+    """Create or replace one file; after a failure the old file is untouched and no temporary file is left.
+
+    On a local disk who may read it is as `foundation.lake_modes` says.
+    """
     folder, _, name = path.rpartition("/")
     temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex[:12]}-{name}"
-    fs.create_dir(folder, recursive=True)
+    if _is_local(fs):
+        make_folder(Path(folder))
+    else:
+        fs.create_dir(folder, recursive=True)
     try:
+        if _is_local(fs):
+            make_file(Path(temporary))  # what opens it next leaves its mode as it is
         with fs.open_output_stream(temporary) as sink, _held_if_local(fs, temporary):
             write(sink)
         if isinstance(fs, pafs.LocalFileSystem):
@@ -109,6 +119,12 @@ def read_bytes(uri: str) -> bytes | None:
         return None
     with fs.open_input_stream(path) as source:
         return bytes(source.read())
+
+
+def _is_local(fs: pafs.FileSystem) -> bool:
+    if isinstance(fs, pafs.PyFileSystem) and isinstance(fs.handler, pafs.FSSpecHandler):
+        return isinstance(fs.handler.fs, LocalFileSystem)
+    return isinstance(fs, pafs.LocalFileSystem)
 
 
 def _held_if_local(fs: pafs.FileSystem, path: str) -> contextlib.AbstractContextManager[None]:

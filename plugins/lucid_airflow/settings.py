@@ -27,6 +27,7 @@
 | how it measures inference servers | LUCID_INFERENCE_QUERIES (a JSON object: usage, servers -> PromQL) | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 | do tasks' logs show the frames of errors that we know of? | LUCID_LOG_FRAMES (default: false) | |
+| who may read a lake on a local disk | LUCID_LAKE_MODE (octal; default: 0640 less the umask) | |
 | most that a gzip log may hold | LUCID_MOST_LOG_BYTES (default: 68719476736, 64 GiB) | |
 | where forms may read from | LUCID_INPUT_ROOTS (folders, URI prefixes; besides the inbox, the lake) | |
 
