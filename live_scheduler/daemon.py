@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -192,12 +193,13 @@ class Daemon:
         view = replace(view, settings=self._in_force, decision=decision, problem=problem)
         view = replace(view, ended=(*view.ended, *learnt))
         if decision is not None and problem is None:
-            view = self._act(view, decision, cluster)
-            release = self._followed
-            if self.sleeper is not None and release is not None:
-                self.sleeper.look(cluster, release.node_sleep)
-            if self.lender is not None and release is not None:
-                self.lender.look(cluster.at_s, release.loans)
+            with self.safety.writing() if self.safety is not None else nullcontext():
+                view = self._act(view, decision, cluster)
+                release = self._followed
+                if self.sleeper is not None and release is not None:
+                    self.sleeper.look(cluster, release.node_sleep)
+                if self.lender is not None and release is not None:
+                    self.lender.look(cluster.at_s, release.loans)
         done = time.perf_counter()
         seconds = {"read": read - began, "decide": decided - read, "apply": done - decided}
         return replace(view, seconds=seconds)

@@ -48,6 +48,7 @@ from live_scheduler.kubernetes.workload import (
     KueueWorkload,
     PriorityClass,
 )
+from live_scheduler.write_lease import present_lease
 
 logger = logging.getLogger("lucid.live")
 
@@ -223,7 +224,7 @@ class KueueAdapter:
                 if last_seen is not None and last_seen.annotations.get(ADVICE, "") == change.text:
                     return None
                 note = {"metadata": {"annotations": {ADVICE: change.text or None}}}
-                self._keep(self._api.merge_patch(self._path(key), note))
+                self._keep(self._patch(key, note))
                 return None
             workload = self._workloads.get(key) or self._look(key)
             for _ in range(_ATTEMPTS):
@@ -233,7 +234,7 @@ class KueueAdapter:
                 if body is None:
                     return None
                 try:
-                    self._keep(self._api.merge_patch(self._path(key), body))
+                    self._keep(self._patch(key, body))
                     return None
                 except ApiRefusalError as error:
                     if error.status != 409:
@@ -277,6 +278,12 @@ class KueueAdapter:
         for owner in own_order(workload, self._rules, self._classes):
             return f"it keeps {owner}"
         return None
+
+    def _patch(self, key: str, body: Json) -> Json:
+        lease = present_lease()
+        if lease is not None:
+            lease.check()
+        return self._api.merge_patch(self._path(key), body)
 
     def _look(self, key: str) -> KueueWorkload:
         return self._keep(self._api.get(self._path(key)))

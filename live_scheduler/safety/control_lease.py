@@ -2,11 +2,14 @@
 
     lease = ControlLease(folder, settings)
     lease.take()                                  # one daemon a folder; the dead man's switch is armed
-    lease.before(changes, state, priorities)      # word of what will be touched; then adapter.apply(changes)
-    lease.beat()                                  # after a healthy pass
+    with lease.writing():                         # a pass
+        lease.before(changes, state, priorities)  # word of what will be touched; then adapter.apply(changes)
+        lease.beat()                              # after a healthy pass
     lease.leave()                                 # a clean end: everything is given back
 
-The switch is a process of its own (`dead_mans_switch.py`), started here unless one watches already.
+The switch is a process of its own (`dead_mans_switch.py`), started here unless one watches already. After a
+silence that was too long it takes the lease, and a daemon that wakes up then writes nothing more. It takes
+the lease again when a pass of its goes well, and writes in the next one, which reads the cluster anew.
 """
 
 import json
@@ -14,7 +17,7 @@ import logging
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -41,11 +44,14 @@ from live_scheduler.safety.restore_command import give_loans_back, restore_all, 
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.safety.touched_nodes import TouchedNodes
+from live_scheduler.write_lease import LeaseLostError, WriteLease
 
 logger = logging.getLogger("lucid.live")
 
 _LEAVE_LIMIT_S = 20.0
 _END_LIMIT_S = 5.0
+# A long write renews the lease so often.
+_RENEWALS_A_LIFE = 4
 # Of nodes on loan the first look requeues the jobs there, and a second one sees that they are gone.
 _SECOND_LOOK_LIMIT_S = 0.1
 
@@ -61,6 +67,8 @@ class ControlLease:
         self._clock = clock
         self._lock = ProcessLock(folder / DAEMON_LOCK)
         self._words: OperatorsWord | None = None
+        self._write = WriteLease(folder, renew=self._renew)
+        self._beat_s = 0.0  # the last one, by the monotonic clock
         self._watch: subprocess.Popen[bytes] | None = None
 
     @cached_property
@@ -86,7 +94,8 @@ class ControlLease:
     def take(self) -> None:
         """Become the daemon of this folder, and arm the switch.
 
-        Raises BadInputError where another daemon lives or the folder cannot be written.
+        Raises BadInputError where another daemon lives or the folder cannot be written,
+        ServiceUnavailableError where a program of an earlier one still writes and cannot be ended.
         """
         try:
             private_folder(self.folder, tighten=False)
@@ -98,9 +107,11 @@ class ControlLease:
                 )
             self._check_loans()
             self._leave_settings()
+            if self._changes_something:
+                self._write.take()
             self._write_beat()
             self._arm()
-        except BadInputError:
+        except LucidError:
             self._lock.release()
             raise
         except OSError as error:
@@ -110,14 +121,19 @@ class ControlLease:
                 remedy="The daemon has to keep its state: give it a folder with room (LUCID_STATE_DIR).",
             ) from error
 
+    def writing(self) -> AbstractContextManager[None]:
+        """Let what is written to the cluster meanwhile be written under this lease."""
+        return self._write.writing()
+
     def before(self, changes: Sequence[Change], state: ClusterState, allowed: PriorityRange) -> None:
         """Leave word of `changes` before they are asked of the cluster, and renew the lease.
 
         Raises ServiceUnavailableError when that cannot be written down: nothing may be changed then, since
-        it would not be known what to give back.
+        it would not be known what to give back. Raises LeaseLostError when the switch has stepped in since
+        the last pass: what was read meanwhile may be past.
         """
         with self._writing():
-            self._write_beat()
+            self._keep_lease()
             self.touched.note(changes, state, allowed)
         if self._words is not None:
             self._words.asked(changes)
@@ -134,19 +150,19 @@ class ControlLease:
             return self._words.heard(state)
 
     def before_nodes(self, changes: Sequence[NodeChange]) -> None:
-        """Leave word of changes of nodes, and renew the lease; raises ServiceUnavailableError."""
+        """Leave word of changes of nodes, and renew the lease; raises as `before`."""
         with self._writing():
-            self._write_beat()
+            self._keep_lease()
             self.touched_nodes.note(changes)
             self._arm()
 
     def before_loans(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
         """Leave word of what becomes of nodes on loan, and renew the lease.
 
-        Raises ServiceUnavailableError.
+        Raises as `before`.
         """
         with self._writing():
-            self._write_beat()
+            self._keep_lease()
             self.loan_record.note(nodes, step, at_s, why)
             self._arm()
 
@@ -157,8 +173,13 @@ class ControlLease:
             self.touched_nodes.cross_off_awake(reading)
 
     def beat(self) -> None:
-        """Say that all is well, and see that the switch is armed; raises ServiceUnavailableError."""
+        """Say that all is well, and see that the switch is armed; raises ServiceUnavailableError.
+
+        A lease that was lost is taken again.
+        """
         with self._writing():
+            if self._changes_something and not self._write.held:
+                self._take_lease()
             self._write_beat()
             self._arm()
 
@@ -213,6 +234,35 @@ class ControlLease:
             self.touched_nodes.reload()
             self.loan_record.reload()
 
+    def _keep_lease(self) -> None:
+        """Renew the lease; raises LeaseLostError in a pass that began without it, and takes it again."""
+        if self._write.held:
+            self._write_beat()
+            return
+        first = not self._write.token
+        self._take_lease()
+        if first:
+            return
+        raise LeaseLostError(
+            f"No pass had gone well for {self.settings.dead_after_s:g} s, and the dead man's switch has"
+            " stepped in: this pass changes nothing, the next one takes over again."
+        )
+
+    def _take_lease(self) -> None:
+        """Take the lease from the switch, which stops; raises ServiceUnavailableError, OSError."""
+        if self.settings.mode is not Mode.CONTROL:
+            self.touched.refresh()
+            if self.touched.beyond_advice():
+                raise ServiceUnavailableError("The order of an earlier daemon is still to be given back.")
+        self._write.take()
+        self._write_beat()
+        self._arm()
+
+    def _renew(self) -> None:
+        if self._clock().monotonic_s - self._beat_s > self.settings.dead_after_s / _RENEWALS_A_LIFE:
+            with self._writing():
+                self._write_beat()
+
     def _write_beat(self, *, left: bool = False) -> None:
         now = self._clock()
         beat = Heartbeat(
@@ -225,8 +275,15 @@ class ControlLease:
             left=left,
             sleeps_nodes=self._sleeps_nodes,
             lends_nodes=self._lends_nodes,
+            lease=self._write.token,
         )
         write_heartbeat(self.folder / HEARTBEAT_FILE, beat)
+        self._beat_s = now.monotonic_s
+
+    @property
+    def _changes_something(self) -> bool:
+        """Whether this daemon writes to the cluster: one that only looks on takes the lease from nobody."""
+        return self.settings.mode is not Mode.OBSERVE or self._sleeps_nodes or self._lends_nodes
 
     @property
     def _sleeps_nodes(self) -> bool:
@@ -262,8 +319,7 @@ class ControlLease:
     def _arm(self) -> None:
         if self._watch is not None and self._watch.poll() is None:
             return
-        changes_nodes = self._sleeps_nodes or self._lends_nodes
-        if self.settings.mode is Mode.OBSERVE and not changes_nodes and not self._holds:
+        if not self._changes_something and not self._holds:
             return  # nothing is to be given back, ever
         self._watch = start_switch(self.folder)
 

@@ -5,11 +5,11 @@
 A process of its own, in a session of its own, so that it outlives whatever ends the daemon; one a state
 folder. It looks at the heartbeat, and while that is fresh it does nothing else. When it is not, it says so in
 its place (job_submit.lua then gives new jobs Slurm's own priorities, whatever the time of day) and gives all
-jobs back (`restoring.py`), again and again until all are, and until the cluster has let them be through two
-cycles of its own (`settling.py`). Nodes that were put to sleep it wakes, until each has booted or failed to
-(`waking.py`), and nodes on loan it gives back to inference (`live_scheduler/loans/giving_back.py`). It
-ends when that is done and no daemon lives. A daemon that comes back takes the queue over again, and starts
-another.
+jobs back (`restoring.py`) under a lease of its own (`write_lease.py`), again and again until all are, and
+until the cluster has let them be through two cycles of its own (`settling.py`). Nodes that were put to sleep
+it wakes, until each has booted or failed to (`waking.py`), and nodes on loan it gives back to inference
+(`live_scheduler/loans/giving_back.py`). It ends when that is done and no daemon lives. A daemon that comes
+back takes the queue over again, and starts another.
 """
 
 import math
@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,12 +41,15 @@ from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.safety.touched_nodes import TouchedNodes
 from live_scheduler.safety.waking import NodesBack, wake_touched
 from live_scheduler.settings_file import settings_from
+from live_scheduler.write_lease import LeaseLostError, WriteLease, is_in_force
 
 DAEMON_LOCK = "daemon.lock"  # held by the daemon as long as it lives
 WATCH_LOCK = "watch.lock"  # held by the switch
 RESTORE_LOCK = "restore.lock"  # held by whoever gives jobs back at this moment
 WATCH_SETTINGS = "watch.json"
 WATCH_LOG = "watch.log"
+# What its log says when it has seen so, and not otherwise.
+ALL_BACK = "all are back"
 _MOST_LOG_BYTES = 1_000_000
 
 # The queue is looked at once more, so much later.
@@ -76,6 +79,7 @@ class Watch:
         `least_s`: the queue is looked at once more, so much later, also where nothing is written back.
         """
         self.folder = folder
+        self._last = Restoration()
         self.done = Restoration()  # what was given back so far
         self.nodes = NodesBack()  # likewise
         self.loans = LoansBack()  # likewise
@@ -86,6 +90,7 @@ class Watch:
         self._clock = clock
         self._say = say
         self._path = folder / HEARTBEAT_FILE
+        self._lease = WriteLease(folder)
         # What the daemon asked for before it died may be done later still.
         self._settling = Settling(least_s=least_s, clock=lambda: clock().monotonic_s)
         self._said_dead = self._said_watching = self._settled = False
@@ -100,7 +105,7 @@ class Watch:
         now = self._clock()
         beat = read_heartbeat(self._path)
         touched, nodes, lent = TouchedJobs(self.folder), TouchedNodes(self.folder), LoanRecord(self.folder)
-        if beat is not None and beat.alive(now):
+        if beat is not None and self._alive(beat, now):
             # One that only looks on may have controlled before, with other settings.
             jobs_are_well = beat.controls or not touched.beyond_advice()
             awake, home = beat.sleeps_nodes or not len(nodes), beat.lends_nodes or not len(lent)
@@ -108,7 +113,9 @@ class Watch:
                 self._start_over()
                 return True
             if jobs_are_well:
-                return all([awake or self._wake_nodes(), home or self._give_loans_back()])
+                # They are no business of that daemon's: each writes what is its own.
+                fenced = False
+                return all([awake or self._wake_nodes(fenced), home or self._give_loans_back(fenced)])
         elif beat is None and not len(touched) and not len(nodes) and not len(lent):
             return True  # no daemon was ever here
         elif not self._said_dead:
@@ -118,16 +125,22 @@ class Watch:
             self._say_dead(beat)
         if not self._settled and now.monotonic_s >= self._next_look_s:
             try:
-                home = self._give_loans_back()
-            finally:  # whatever becomes of loans
-                try:
-                    given_back = self.give_back()
-                finally:  # whatever becomes of jobs: boots take long
-                    woken = self._wake_nodes()
-            self._settled = given_back and woken and home
+                self._settled = self._give_all_back()
+            except LeaseLostError:  # a daemon has come back
+                return False
             if not self._settled:
                 self._next_look_s = max(self._next_look_s, now.monotonic_s + self._pause_s())
         return self._settled
+
+    def _give_all_back(self) -> bool:
+        try:
+            home = self._give_loans_back()
+        finally:  # whatever becomes of loans
+            try:
+                given_back = self.give_back()
+            finally:  # whatever becomes of jobs: boots take long
+                woken = self._wake_nodes()
+        return given_back and woken and home
 
     def _pause_s(self) -> float:
         """Nodes that boot are looked at every now and then; jobs that are not back yet, at every look."""
@@ -143,15 +156,16 @@ class Watch:
 
         Raises ServiceUnavailableError when the cluster does not answer, OSError for the state folder.
         """
-        with restore_lock(self.folder, limit_s=1.0):
+        with self._acting():
             adapter, stage = self._open_cluster()
             touched = TouchedJobs(self.folder)
             result = restore(
                 adapter, touched, stage=stage, remember=True, go_on=lambda: not self.controlled()
             )
             self.done = self.done.followed_by(result)
-            if result.changed:
+            if result.changed and result != self._last:
                 self._say(result.describe())
+            self._last = result
             write_back = adapter.write_backs()
             settled = self._settling.seen(result, write_back)
             if write_back is not None and not settled and self._settling.goes_on_for_ever(write_back):
@@ -161,6 +175,8 @@ class Watch:
             if settled:
                 with suppress(OSError):
                     touched.cross_off(touched)
+                if not self.gave_up:
+                    self._say(ALL_BACK)
         if result.complete and not settled:
             self._next_look_s = self._clock().monotonic_s + next_look_s(write_back)
             if write_back is not None and not self._said_watching:
@@ -168,12 +184,12 @@ class Watch:
                 self._say(watch_words(write_back))
         return settled
 
-    def _wake_nodes(self) -> bool:
+    def _wake_nodes(self, fenced: bool = True) -> bool:
         """Wake the nodes that were put to sleep; return whether none is left. Raises as `give_back`."""
         touched = TouchedNodes(self.folder)
         if self._open_power is None or not len(touched):
             return True
-        with restore_lock(self.folder, limit_s=1.0):
+        with self._acting(fenced):
             done = wake_touched(
                 self._open_power(), touched, go_on=lambda: not self._lives(lambda beat: beat.sleeps_nodes)
             )
@@ -187,12 +203,12 @@ class Watch:
                 self._say(f"node {node} is not woken: {why}")
         return done.complete
 
-    def _give_loans_back(self) -> bool:
+    def _give_loans_back(self, fenced: bool = True) -> bool:
         """Give nodes on loan back to inference; return whether none is left. Raises as `give_back`."""
         record = LoanRecord(self.folder)
         if self._open_loans is None or not len(record):
             return True
-        with restore_lock(self.folder, limit_s=1.0):
+        with self._acting(fenced):
             done = give_back(
                 self._open_loans(), record, go_on=lambda: not self._lives(lambda beat: beat.lends_nodes)
             )
@@ -211,7 +227,19 @@ class Watch:
     def _lives(self, does: Callable[[Heartbeat], bool]) -> bool:
         """Return whether a daemon lives that does something."""
         beat = read_heartbeat(self._path)
-        return beat is not None and does(beat) and beat.alive(self._clock())
+        return beat is not None and does(beat) and self._alive(beat, self._clock())
+
+    def _alive(self, beat: Heartbeat, now: Moment) -> bool:
+        """Return whether a daemon lives, and has the lease that its beat names (an observer has none)."""
+        return beat.alive(now) and (not beat.lease or is_in_force(self.folder, beat.lease))
+
+    @contextmanager
+    def _acting(self, fenced: bool = True) -> Iterator[None]:
+        """Let one process give back at a time, and (`fenced`) no other one write."""
+        with restore_lock(self.folder, limit_s=1.0), ExitStack() as stack:
+            if fenced:
+                stack.enter_context(lease_to_restore(self._lease))
+            yield
 
     def _say_dead(self, beat: Heartbeat | None) -> None:
         if beat is not None and not beat.left:
@@ -232,6 +260,20 @@ def restore_lock(folder: Path, *, limit_s: float = _LOCK_LIMIT_S) -> Iterator[No
             if time.monotonic() > deadline:
                 raise ServiceUnavailableError(f"Another process gives jobs back ({folder / RESTORE_LOCK}).")
             time.sleep(0.02)
+        yield
+
+
+@contextmanager
+def lease_to_restore(lease: WriteLease) -> Iterator[None]:
+    """Write under the lease, taken from whichever process has it; raises ServiceUnavailableError.
+
+    A folder in which none can be kept is no hindrance to the way back.
+    """
+    with ExitStack() as stack:
+        with suppress(OSError):
+            if not lease.held:
+                lease.take()
+            stack.enter_context(lease.writing())
         yield
 
 

@@ -42,7 +42,8 @@ class Heartbeat:
 
     `at_s` is Unix time, `monotonic_s` counts within the boot `boot_id`. `controls`: it orders the queue (it
     only looks on otherwise). `left`: it ended on purpose and will not beat again. `sleeps_nodes`: it puts
-    nodes to sleep, `lends_nodes`: it lends them. `pid` is for people.
+    nodes to sleep, `lends_nodes`: it lends them. `lease` is the token of the lease on writing that it had
+    then (`write_lease.py`; empty: it writes nothing). `pid` is for people.
     """
 
     at_s: float
@@ -54,6 +55,7 @@ class Heartbeat:
     left: bool = False
     sleeps_nodes: bool = False
     lends_nodes: bool = False
+    lease: str = ""
 
     def age_s(self, now: Moment) -> float:
         """Return how old the beat is; infinite when it comes from the future of its clock."""
@@ -96,6 +98,7 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
             left=bool(fields["left"]),
             sleeps_nodes=bool(fields.get("sleeps_nodes")),
             lends_nodes=bool(fields.get("lends_nodes")),
+            lease=str(fields.get("lease", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -21,6 +21,7 @@ from live_scheduler.safety.dead_mans_switch import (
     WATCH_LOG,
     Say,
     Watch,
+    lease_to_restore,
     restore_lock,
     start_switch,
 )
@@ -30,6 +31,7 @@ from live_scheduler.safety.settling import longest_s, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.safety.touched_nodes import TouchedNodes
 from live_scheduler.safety.waking import NodesBack, wake_touched
+from live_scheduler.write_lease import WriteLease
 
 # A daemon that was told to end gives everything back itself first.
 _END_LIMIT_S = 40.0
@@ -125,10 +127,10 @@ def give_loans_back(folder: Path, settings: LiveSettings, *, limit_s: float) -> 
     record = LoanRecord(folder)
     if not len(record):
         return LoansBack()
-    loans = adapter_kind(settings.adapter).open_loans(settings)
+    loans, lease = adapter_kind(settings.adapter).open_loans(settings), WriteLease(folder)
 
     def look() -> LoansBack:
-        with restore_lock(folder):
+        with restore_lock(folder), lease_to_restore(lease):
             return give_back(loans, record)
 
     return look_until_back(look, limit_s, _PAUSE_S)
@@ -139,10 +141,10 @@ def wake_all(folder: Path, settings: LiveSettings, *, limit_s: float) -> NodesBa
     touched = TouchedNodes(folder)
     if not len(touched):
         return NodesBack()
-    power = adapter_kind(settings.adapter).open_power(settings)
+    power, lease = adapter_kind(settings.adapter).open_power(settings), WriteLease(folder)
 
     def look() -> NodesBack:
-        with restore_lock(folder):
+        with restore_lock(folder), lease_to_restore(lease):
             return wake_touched(power, touched)
 
     return look_until_back(look, limit_s, _NODES_PAUSE_S)
@@ -193,7 +195,7 @@ def restore_all(
         everything = False  # what no record names is given back once
         return done
 
-    with restore_lock(folder):
+    with restore_lock(folder), lease_to_restore(WriteLease(folder)):
         return look_until_back(look, limit_s, _PAUSE_S)
 
 

@@ -6,7 +6,8 @@ cluster which numbers its jobs as they come numbers them alike. Texts beside job
 profiled goes home. Jobs that users or admins hold stay held, and what another hand set after this product
 had stays as it is (`operators_word.py`).
 
-Everything may be repeated at any point: what is back is not touched again.
+Everything may be repeated at any point: what is back is not touched again. What counts is what is read back
+afterwards: a change that the cluster took, and that is not seen, is asked for again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +46,9 @@ class Restoration:
     a person holds: the cluster gives them its own priority when they are released. `by_hand` keep the place
     that a person gave them. `refused` are refusals for
     jobs that still wait. `left` are not back yet: refused, sent home a moment ago, or not reached.
-    `ours` waited with a priority that only this product gives (`PriorityRange.exclusive`) when this began.
+    `ours` waited with a priority that only this product gives (`PriorityRange.exclusive`), or had a text of
+    this product's beside them, when this began. `undone` were given back, and do not show it: something else
+    was written since.
     """
 
     returned: tuple[str, ...] = ()
@@ -56,6 +59,7 @@ class Restoration:
     refused: tuple[Refusal, ...] = ()
     left: tuple[str, ...] = ()
     ours: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -64,7 +68,7 @@ class Restoration:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing of this product was there any more when this began, as far as priorities tell."""
+        """Whether nothing of this product was seen any more when this began."""
         return self.complete and not self.ours
 
     @property
@@ -83,6 +87,7 @@ class Restoration:
             refused=later.refused,
             left=later.left,
             ours=later.ours,
+            undone=later.undone,
         )
 
     def describe(self) -> str:
@@ -118,46 +123,80 @@ def restore(
     """
     state = adapter.read()
     touched.reload()
+    priorities = adapter.priorities
     words = OperatorsWord(touched.folder, adapter, touched)
     state = words.heard(state, keep=False)
     by_hand = words.orders(state)
+    recorded = dict(touched.values)
     ours = tuple(
         job.job_id
         for job in state.jobs
-        if job.waiting and adapter.priorities.ours(job.priority) and job.job_id not in by_hand
+        if _shows_text(job) or (job.waiting and priorities.ours(job.priority) and job.job_id not in by_hand)
     )
     home = stage.all_home(state) if stage is not None else _strays_home(state)
-    wanted = changes_back(state, touched, adapter.priorities, home, by_hand=by_hand, everything=everything)
+    wanted = changes_back(state, touched, priorities, home, by_hand=by_hand, everything=everything)
     # What is sent home is given back when it waits there; what is refused now, at the next call.
     later = [change.job_id for change in wanted if everything or isinstance(change, SendHome)]
     _unless_unwritable(lambda: touched.adopt(later))
+    recorded |= {job_id: touched.of(job_id) for job_id in later}
     asked, refusals, unasked = _asked_in_batches(adapter, wanted, go_on)
     refused = {refusal.change.job_id: refusal for refusal in refusals}
     if wanted:
         state = adapter.read()
     waiting = {job.job_id for job in state.jobs if job.waiting and not job.held}
     made = [change for change in asked if change.job_id not in refused]
-    sent_home = [change.job_id for change in made if isinstance(change, SendHome)]
-    not_restored = {job_id for job_id in refused if job_id in waiting}
+    seen = [change for change in made if _is_seen(change, state.by_id.get(change.job_id), priorities)]
+    showing = {job.job_id for job in state.jobs if _shows_text(job)}
+    not_restored = {
+        job_id
+        for job_id, refusal in refused.items()
+        if job_id in waiting or (isinstance(refusal.change, Advise) and job_id in showing)
+    }
     not_restored |= {change.job_id for change in unasked}
-    not_restored |= {job_id for job_id in sent_home if job_id in state.by_id}
+    unseen = {change.job_id: change for change in set(made).difference(seen)}
+    not_restored |= unseen.keys()
     held = tuple(job.job_id for job in state.jobs if job.held and touched.of(job.job_id).how - {Way.RETURNED})
-    back = [job_id for job_id in touched if job_id not in not_restored]
+    touched.refresh()
+    # A job that was touched anew meanwhile, by a daemon that has come back, is not.
+    back = [job_id for job_id, touch in recorded.items() if touched.of(job_id) == touch]
+    back = [job_id for job_id in back if job_id not in not_restored]
     alive = [job_id for job_id in back if remember and job_id in state.by_id]
     _unless_unwritable(lambda: touched.returned(alive))
     _unless_unwritable(lambda: touched.cross_off(set(back) - set(alive)))
     return Restoration(
         returned=tuple(
-            change.job_id for change in made if isinstance(change, ReturnToDefault) and not change.by_hand
+            change.job_id for change in seen if isinstance(change, ReturnToDefault) and not change.by_hand
         ),
-        sent_home=tuple(sent_home + [change.job_id for change in made if isinstance(change, MoveTo)]),
-        cleared=tuple(change.job_id for change in made if isinstance(change, Advise)),
+        sent_home=tuple(change.job_id for change in made if isinstance(change, SendHome | MoveTo)),
+        cleared=tuple(change.job_id for change in seen if isinstance(change, Advise)),
         held=held,
         by_hand=tuple(job.job_id for job in _by_submission(state) if job.job_id in by_hand and job.waiting),
         refused=tuple(refusal for job_id, refusal in refused.items() if job_id in waiting),
         left=tuple(job.job_id for job in _by_submission(state) if job.job_id in not_restored),
         ours=ours,
+        undone=tuple(job_id for job_id, change in unseen.items() if not isinstance(change, SendHome)),
     )
+
+
+def _shows_text(job: LiveJob) -> bool:
+    return bool(job.advice) and Kept.TEXT not in job.kept
+
+
+def _is_seen(change: Change, job: LiveJob | None, priorities: PriorityRange) -> bool:
+    """Return whether a job shows what was asked for; one that is gone does."""
+    if job is None:
+        return True
+    match change:
+        case Advise(text=text):
+            return job.advice == text
+        case ReturnToDefault(by_hand=by_hand):
+            return by_hand or not priorities.ours(job.priority)
+        case MoveTo(partition=partition):
+            return job.partition == partition
+        case SendHome():
+            return False  # it is given back when it waits there
+        case _:
+            return True  # a begin time passes by itself
 
 
 def _asked_in_batches(
@@ -200,7 +239,7 @@ def changes_back(
     anew = False
     for job in _by_submission(state):
         touch = touched.of(job.job_id)
-        if Way.ADVISED in touch.how and Kept.TEXT not in job.kept:
+        if _shows_text(job) or (Way.ADVISED in touch.how and Kept.TEXT not in job.kept):
             changes.append(Advise(job.job_id, ""))
         if job.job_id in leaving:
             continue  # it waits some moments later

@@ -5,6 +5,7 @@ One object a daemon. None of it knows a policy or a scheduler.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from live_scheduler.adapter import Change, ClusterAdapter
@@ -72,6 +73,10 @@ class SafetyNet:
         allowed, _ = self._limit.choose(changes, places)
         self.lease.before(allowed, view.cluster, self._adapter.priorities)
         return allowed
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Let what is written to the cluster meanwhile be written under the daemon's lease."""
+        return self.lease.writing()
 
     def beat(self, view: LiveView) -> None:
         """Say that the pass went well; raises ServiceUnavailableError when that cannot be written."""

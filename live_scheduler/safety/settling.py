@@ -37,10 +37,13 @@ class Settling:
 
     def seen(self, done: Restoration, write_back: WriteBack | None) -> bool:
         """Take in a look at all jobs; return whether all is back for good. `write_back` was read after it."""
-        if not done.complete:
-            self.start_over()
-            return False
         now_s = self._clock()
+        if not done.complete:
+            began_s = self._began_s
+            self.start_over()
+            if done.undone:
+                self._began_s = now_s if began_s is None else began_s
+            return False
         # What is not written back needs no second look, but for what is still on its way.
         quiet = done.quiet if write_back is not None else done.complete
         cycles = None if write_back is None else write_back.cycles

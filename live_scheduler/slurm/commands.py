@@ -14,8 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError, UnknownNameError
+from foundation.errors import (
+    BadInputError,
+    LucidError,
+    NotFoundError,
+    ServiceUnavailableError,
+    UnknownNameError,
+)
 from live_scheduler.slurm.job_states import PHASE_OF_STATE, Phase, parse_state
+from live_scheduler.write_lease import LeaseLostError, present_lease
 
 CALL_LIMIT_S = 60.0
 
@@ -303,16 +310,17 @@ def call(
     environment: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
     limit_s: float = CALL_LIMIT_S,
+    program: str = "",
 ) -> str:
     """Run one of Slurm's commands and return its standard output.
 
     Its variables are `environment` (default: this process', without those that steer Slurm's programs) and
-    `settings` on top. Errors as the module says.
+    `settings` on top; `program` is its name for people (default: the first word). Errors as the module says.
     """
     if environment is None:
         environment = plain_environment()
     connection = {key: os.environ[key] for key in _CONNECTION if key in os.environ}
-    program = command[0]
+    program = program or command[0]
     try:
         result = subprocess.run(
             list(command),
@@ -342,6 +350,21 @@ def call(
     if no_answer(output):
         raise ServiceUnavailableError(f"Slurm did not answer {program}: {output}.")
     raise BadInputError(f"Slurm refused {program}: {output or f'exit code {result.returncode}'}.")
+
+
+def change_cluster(command: Sequence[str], *, limit_s: float = CALL_LIMIT_S) -> None:
+    """Run a command that changes the cluster, under the present lease; raises as `call`, LeaseLostError."""
+    lease = present_lease()
+    if lease is None:
+        call(command, limit_s=limit_s)
+        return
+    lease.check()
+    try:
+        call(lease.command(command), limit_s=limit_s, program=command[0])
+    except LucidError as error:
+        if lease.held:
+            raise
+        raise LeaseLostError(f"The lease on the cluster was taken by another process: {error}") from error
 
 
 def plain_environment() -> dict[str, str]:

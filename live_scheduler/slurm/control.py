@@ -32,7 +32,7 @@ from live_scheduler.adapter import (
     SetPriority,
     StartAfter,
 )
-from live_scheduler.slurm.commands import call, not_yet
+from live_scheduler.slurm.commands import call, change_cluster, not_yet
 from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.overwritten import Before
 from live_scheduler.slurm.queue_reading import QueueRow
@@ -275,7 +275,7 @@ class _Job:
             why = self.update(f"Comment={text}")
         else:
             try:
-                call(["scontrol", "update", f"JobId={row.target}", f"Comment={text}"])
+                change_cluster(["scontrol", "update", f"JobId={row.target}", f"Comment={text}"])
                 why = ""
             except BadInputError as error:
                 why = str(error)

@@ -21,7 +21,7 @@ from cluster_logs.host_lists import expand_hosts
 from foundation.errors import BadInputError
 from live_scheduler.loans.node_loans import LoanNode, LoanReading, LoanRefusal, Side
 from live_scheduler.node_sleep.node_power import PoweredNode
-from live_scheduler.slurm.commands import call
+from live_scheduler.slurm.commands import call, change_cluster
 from live_scheduler.slurm.control import START_DELAY_S
 from live_scheduler.slurm.node_power import POWER_COMMAND, parse_power, reserved_nodes
 from live_scheduler.slurm.node_reading import read_nodes
@@ -149,7 +149,7 @@ class SlurmNodeLoans:
         partition = self._partition_of[side]
         try:
             command = ["scontrol", "update", f"PartitionName={partition}", f"Nodes={','.join(wanted)}"]
-            call(command, limit_s=_ASK_LIMIT_S)
+            change_cluster(command, limit_s=_ASK_LIMIT_S)
         except BadInputError as error:
             return [LoanRefusal(side, str(error))]
         return []

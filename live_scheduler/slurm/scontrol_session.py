@@ -22,6 +22,7 @@ from typing import Self
 
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.slurm.commands import no_answer, not_yet, plain_environment
+from live_scheduler.write_lease import LeaseLostError, present_lease
 
 # Lines on their way at once.
 _WINDOW = 32
@@ -40,19 +41,24 @@ def fits_a_line(value: str) -> bool:
 
 
 class ScontrolSession:
-    """A running scontrol; `limit_s` is for all that it is told. Use it as a context manager."""
+    """A running scontrol; `limit_s` is for all that it is told. Use it as a context manager.
+
+    It runs under the present lease (`write_lease.py`), and is told nothing more once that is lost.
+    """
 
     def __init__(self, limit_s: float) -> None:
-        """Start it. Raises BadInputError when there is no scontrol."""
+        """Start it. Raises BadInputError when there is no scontrol, LeaseLostError."""
         self._deadline = time.monotonic() + limit_s
         self._limit_s = limit_s
         self._nonce = secrets.token_hex(8)
         self._count = 0
         self._not_yet = 0
         self._heard = bytearray()
+        self._lease = present_lease()
+        command = ["scontrol"] if self._lease is None else self._lease.command(["scontrol"])
         try:
             self._process = subprocess.Popen(
-                ["scontrol"],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -101,11 +107,13 @@ class ScontrolSession:
 
         Where Slurm cannot change several jobs now, it is given up: GIVEN_UP is said of all further lines, and
         they may have been obeyed or not. Raises ServiceUnavailableError when slurmctld does not answer or the
-        time is up.
+        time is up, LeaseLostError.
         """
         answers: list[str] = []
         for start in range(0, len(lines), _WINDOW):
             window = lines[start : start + _WINDOW]
+            if self._lease is not None:
+                self._lease.check()
             first = self._count
             self._count += len(window)
             text = "".join(f"{line}\n{self._word(first + at)}\n" for at, line in enumerate(window))
@@ -159,4 +167,6 @@ class ScontrolSession:
 
     def _broken(self) -> ServiceUnavailableError:
         words = " ".join(self._heard.decode(errors="replace").split())
+        if self._lease is not None and not self._lease.held:
+            return LeaseLostError(f"The lease on the cluster was taken by another process: {words}")
         return ServiceUnavailableError(f"scontrol ended by itself: {words or 'it said nothing'}.")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from foundation.process_lock import holder, is_held
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
-from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK
+from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK, WATCH_LOG
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Moment, read_heartbeat
 from live_scheduler.slurm.control import PRIORITIES
 from tests.live_scheduler.live_release import AWAY, keep_release
@@ -138,6 +138,7 @@ class LiveCluster:
     models: Mapping[str, list[Path]]
     settings: str = ""
     http_port: int = -1
+    dead_after_s: float = 4.0
     submitted: list[str] = field(default_factory=list)
     _daemons: list[LiveProcess] = field(default_factory=list)
 
@@ -149,7 +150,7 @@ class LiveCluster:
         scontrol.write_text(SCONTROL.format(real="/usr/bin/scontrol"))
         scontrol.chmod(0o755)
         (self.folder / "live.toml").write_text(
-            "pass_interval_s = 0.25\nrelease_interval_s = 0.5\ndead_after_s = 4.0\n"
+            f"pass_interval_s = 0.25\nrelease_interval_s = 0.5\ndead_after_s = {self.dead_after_s}\n"
             f"http_port = {self.http_port}\n" + self.settings
         )
 
@@ -303,12 +304,20 @@ class LiveCluster:
         """Start the dead man's switch as a service manager does."""
         return self._start("watch")
 
+    def start_own_switch(self) -> LiveProcess:
+        """Start the switch as a daemon does, with the daemons' log of it."""
+        command = [sys.executable, "-m", "live_scheduler.safety.dead_mans_switch", str(self.state)]
+        return self._launch(command, self.state / WATCH_LOG)
+
     def _start(self, verb: str, *options: str) -> LiveProcess:
         command = [sys.executable, "-m", "lucid_cli.main", "live", verb, f"--cluster={NAME}", *options]
         log = self.folder / "logs" / f"{len(self._daemons)}.log"
-        with log.open("wb") as stream:
+        return self._launch([*command, f"--settings={self.folder / 'live.toml'}"], log)
+
+    def _launch(self, command: Sequence[str], log: Path) -> LiveProcess:
+        with log.open("ab") as stream:
             process = subprocess.Popen(
-                [*command, f"--settings={self.folder / 'live.toml'}"],
+                command,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
