@@ -57,9 +57,7 @@ from local_stack.supervisor import (
     write_private,
     write_processes,
 )
-from lucid_models.signing.installation import KEYS_FOLDER, TRUST_VARIABLE
-from lucid_models.signing.key_store import KeyStore
-from lucid_models.signing.trust import TRUST_FILE
+from lucid_models.signing.installation import TRUST_VARIABLE, Signing
 from simulator.gate.installed_rules import installed_rules
 
 READY_TIMEOUT_S = 240.0
@@ -109,7 +107,7 @@ def up(config: StackConfig, *, tell: Say = say) -> StackConfig:
 def _create_keys(config: StackConfig) -> None:
     """What is published is signed from the first release on, unless LUCID_TRUST says how it is otherwise."""
     if not os.environ.get(TRUST_VARIABLE):
-        KeyStore(config.state_dir / TRUST_FILE, config.state_dir / KEYS_FOLDER).create()
+        Signing.of_environment(config.state_dir).key_store.create()
 
 
 def down(state_dir: Path, *, tell: Say = say) -> bool:

@@ -100,16 +100,9 @@ def revoke(
 
 
 def _store() -> "KeyStore":
-    from lucid_models.signing.installation import TRUST_VARIABLE, Signing
-    from lucid_models.signing.key_store import KeyStore
+    from lucid_models.signing.installation import Signing
 
-    signing = Signing.of_environment()
-    if signing.trust_file is None:
-        raise BadInputError(
-            f"{TRUST_VARIABLE} is `unsigned`: this installation has no keys.",
-            remedy=f"Unset {TRUST_VARIABLE}.",
-        )
-    return KeyStore(signing.trust_file, signing.keys_folder)
+    return Signing.of_environment().key_store
 
 
 def _roles(named: str | None) -> "tuple[Role, ...]":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from foundation.environment import state_dir
 from foundation.errors import BadInputError
+from lucid_models.signing.key_store import KeyStore
 from lucid_models.signing.signers import SOURCE_VARIABLES, Signer, open_signers
 from lucid_models.signing.trust import TRUST_FILE, Role, Trust, read_trust
 
@@ -37,15 +38,25 @@ class Signing:
     keys_folder: Path
 
     @classmethod
-    def of_environment(cls) -> "Signing":
-        """As the environment says."""
-        folder = state_dir()
+    def of_environment(cls, folder: Path | None = None) -> "Signing":
+        """As the environment says, in a state folder (None: which one it says, too)."""
+        folder = folder or state_dir()
         return cls(trust_place(folder), folder / KEYS_FOLDER)
 
     @property
     def trust(self) -> Trust | None:
         """The trust file as it is now; None: unsigned. Raises as `read_trust`."""
         return None if self.trust_file is None else read_trust(self.trust_file)
+
+    @property
+    def key_store(self) -> KeyStore:
+        """Where its keys come and go; raises BadInputError where nothing is signed."""
+        if self.trust_file is None:
+            raise BadInputError(
+                f"{TRUST_VARIABLE}={UNSIGNED} says that nothing is signed here.",
+                remedy=f"Unset {TRUST_VARIABLE}.",
+            )
+        return KeyStore(self.trust_file, self.keys_folder)
 
     def signers(self, role: Role) -> list[Signer]:
         """Who signs for a role; empty where nothing is signed.

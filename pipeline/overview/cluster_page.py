@@ -13,6 +13,8 @@ from cluster_logs.quarantine import REASONS
 from cluster_logs.removal import Holdings, holdings
 from foundation.errors import LucidError, NotFoundError
 from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.publications import read_history
+from lucid_models.signing.installation import Signing
 from pipeline.characterisation.page import REPORT_FILE
 from pipeline.kept_reports import PAGE_FILE, newest_reports
 from pipeline.overview.clusters import ClusterAtAGlance, cluster_at_a_glance
@@ -96,14 +98,32 @@ class NewestCharacterisation:
 
 
 @dataclass(frozen=True)
+class WentLive:
+    """A publication or rollback of the past: which release went live when (ISO, UTC) in place of which, who
+    asked for it, who approved it (empty: nobody was asked) and why. `problem`: why it is not believed.
+    """
+
+    kind: str
+    version: int
+    replaces: int | None
+    at: str
+    asked_by: str
+    approved_by: str
+    because: str
+    problem: str | None
+
+
+@dataclass(frozen=True)
 class ClusterPage:
-    """One cluster. `steps`: what a publication needs, in its order; `held` what a removal would remove;
+    """One cluster. `steps`: what a publication needs, in its order; `history`: what was live, the newest
+    first, as it was signed (None: nothing is signed here); `held` what a removal would remove;
     `docs`: the tables whose data docs were written, by their pages below /lucid/data-docs; `problem`: why its
     tables could not be read.
     """
 
     cluster: ClusterAtAGlance
     steps: Sequence[PublicationStep]
+    history: Sequence[WentLive] | None
     jobs_by_day: Mapping[str, int]
     nodes: Sequence[NodesOfVirtualCluster]
     profiles: ProfileOrigins | None
@@ -130,6 +150,11 @@ def read_cluster_page(*, tracking_uri: str, lake_uri: str, state_dir: Path, clus
             remedy=f"Clusters with jobs: {', '.join(lake.clusters()) or 'none'}.",
         )
     profiles, tables = None, _Tables()
+    history: Sequence[WentLive] | None = None
+    try:
+        history = _history(tracking_uri, cluster)
+    except LucidError as error:
+        problems.append(str(error))
     try:
         profiles = stored_profile_set(lake_uri, cluster)
         tables = _read_tables(lake, cluster)
@@ -139,6 +164,7 @@ def read_cluster_page(*, tracking_uri: str, lake_uri: str, state_dir: Path, clus
     return ClusterPage(
         cluster=glance,
         steps=publication_steps(glance, simulated_profiles=simulated),
+        history=history,
         jobs_by_day=tables.jobs_by_day,
         nodes=tables.nodes,
         profiles=None if profiles is None else _origins(profiles),
@@ -165,6 +191,25 @@ def _held(lake_uri: str, cluster: str) -> Holdings | None:
         return holdings(lake_uri, cluster)
     except NotFoundError:
         return None
+
+
+def _history(tracking_uri: str, cluster: str) -> Sequence[WentLive] | None:
+    signing = Signing.of_environment()
+    if signing.trust_file is None:
+        return None
+    return [
+        WentLive(
+            past.publication.kind,
+            past.publication.release.version,
+            past.publication.replaces,
+            past.publication.at.isoformat(),
+            past.publication.asked_by,
+            past.publication.approved_by,
+            past.publication.because,
+            past.problem,
+        )
+        for past in read_history(open_registry(tracking_uri), cluster, signing)
+    ]
 
 
 def _glance(

@@ -167,8 +167,10 @@ def build(versions: dict[str, int], until: datetime, **settings: Any) -> int:
 def fill(folder: Path) -> None:
     """Run everything, from the log to the release that waits for a person; keep a what-if."""
     from lucid_models.releases.lifecycle import publish_release
+    from lucid_models.signing.installation import Signing
     from pipeline.training.windows import training_window_end
 
+    Signing.of_environment().key_store.create()
     lake_uri, tracking_uri = os.environ["LUCID_LAKE_URI"], os.environ["LUCID_TRACKING_URI"]
     keep_small_what_if(folder / "sweep", folder / "what_if")
     log, nodes = write_log(folder)

@@ -18,6 +18,10 @@ def test_the_card_leads_to_the_page_and_quarantine_shows_rows(visit: Callable[..
     expect(quarantine).to_contain_text("gpu_num = many")
     expect(page.get_by_role("region", name="Ready to publish?")).to_contain_text(f"Release {LIVE} is live")
     expect(page.get_by_role("region", name="Ingests")).to_contain_text("helios")
+    live = page.get_by_role("region", name="What was live")
+    expect(live).to_contain_text("it measures less")
+    expect(live).to_contain_text("ann")
+    expect(live).not_to_contain_text("missing")
 
 
 def test_a_removal_wants_the_name_and_a_confirmation(visit: Callable[..., Any]) -> None:

@@ -68,6 +68,26 @@ const Tables = ({ tables }) =>
     ]),
   });
 
+// What was live when, who wanted it and why, as it was signed.
+const History = ({ cluster, history }) =>
+  h(Rows, {
+    columns: ["When", "Release", "In place of", "Asked by", "Approved by", "Why"],
+    rows: history.map((each) => [
+      h(Time, { iso: each.at }),
+      h(
+        HStack,
+        { wrap: "wrap" },
+        h(Go, { to: `/plugin/lucid/releases/${cluster}/${each.version}` }, `Release ${each.version}`),
+        each.kind === "rollback" && h(Word, null, "rollback"),
+        each.problem && h(Text, { color: "fg.error" }, each.problem),
+      ),
+      each.replaces ?? "none",
+      each.asked_by,
+      each.approved_by,
+      each.because,
+    ]),
+  });
+
 const PALETTE = { success: "ok", failed: "refused" };
 
 // The runs of ingest_logs that were about this cluster, as Airflow has them.
@@ -135,6 +155,12 @@ export function ClusterPage({ parts: [name] }) {
     problem && h(Problem, null, problem),
     value.problem && h(Problem, null, value.problem),
     h(Card, { title: "Ready to publish?" }, h(Steps, { steps: value.steps, may })),
+    value.history &&
+      h(
+        Shown,
+        { title: "What was live", when: value.history.length, missing: "Nothing was published yet." },
+        h(History, { cluster: name, history: value.history }),
+      ),
     data &&
       h(
         Card,
