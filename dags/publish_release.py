@@ -6,6 +6,10 @@ reason, and the rest is skipped. An approved one waits for a person when approva
 then `champion` of its cluster moves to it and the former champion becomes `previous`. The cluster's live
 schedulers pull it at their next poll.
 
+Where LUCID_FOUR_EYES is on, which it is unless the installation switches it off, none of those approves who
+started what led to the release: its ingest, its training, its verdict or this run. Such an answer does not
+count, and the question is asked again.
+
 The request is to replace the release that is live when it is made. When another one goes live meanwhile it
 has expired: `publish_release` says so and changes nothing.
 """
@@ -54,6 +58,7 @@ with DAG(
         approval_required=dag.param("approval_required"),
         cluster=check_verdict.output["cluster"],
         version=check_verdict.output["version"],
+        started_by=check_verdict.output["started_by"],
         params=reason_field(),
         response_timeout=APPROVAL_TIMEOUT,
     )
@@ -64,6 +69,7 @@ with DAG(
         replaces=check_verdict.output["live"],
         named=check_verdict.output["named"],
         approval=request_approval.output,
+        started_by=check_verdict.output["started_by"],
         reason=dag.param("reason"),
         outlets=[RELEASE_CHAMPION],
     )

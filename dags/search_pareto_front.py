@@ -146,6 +146,7 @@ with DAG(
         "becomes a release?",
         body="{{ ti.xcom_pull('collect_front', key='summary') }}",
         study_uri=study_uri,
+        cluster=plan_search.output["cluster"],
         pick=dag.param("pick"),
         response_timeout=APPROVAL_TIMEOUT,
     )

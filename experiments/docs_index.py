@@ -1,6 +1,7 @@
-"""Generated lists of docs/: modules by folder, the job table's columns, a site's keys, services, decisions.
+"""Generated lists of docs/: modules by folder, the job table's columns, a site's keys, services, who may do
+what, decisions.
 
-    python -m experiments.docs_index    # docs/modules.md, formats.md, site_policy.md, services.md, decisions/
+    python -m experiments.docs_index    # docs/modules.md, formats.md, site_policy.md, services.md, ...
 
 Every sentence is the first of a docstring, or the title of a record.
 """
@@ -21,6 +22,7 @@ from cluster_logs.site.rules import Ignored, SiteRules
 from cluster_logs.slurm_words import EXPORT_COMMAND
 from experiments.pages import written
 from foundation.markdown import markdown_table
+from lucid_airflow.access.acts import roles_table
 from pipeline.services import SERVICES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -145,6 +147,7 @@ def pages() -> dict[Path, str]:
             "inference load": lake_table(INFERENCE_LOAD_SCHEMA),
         },
         docs / "site_policy.md": {"keys": site_table()},
+        docs / "security.md": {"acts": roles_table()},
         docs / "services.md": {"services": service_table()},
         docs / "decisions" / "README.md": {"decisions": decision_list()},
     }

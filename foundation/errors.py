@@ -8,6 +8,7 @@ LucidError
 ├── HalfWrittenError         tables that a writer began to change and did not end
 ├── ValidationFailedError    a table failed its expectations
 ├── ReleaseRefusedError      a release that may not be published or loaded
+├── NotAllowedError          a person who may not do what was asked
 ├── ServiceRefusedError      MLflow answered, and will not do what it was asked: asking again changes nothing
 ├── DiskError                a disk that is full, read-only or failing; memory that is not there
 └── ServiceUnavailableError  MLflow, Airflow or storage did not answer
@@ -105,6 +106,10 @@ class ValidationFailedError(LucidError):
 
 class ReleaseRefusedError(LucidError):
     """A release may not be published or loaded."""
+
+
+class NotAllowedError(LucidError):
+    """A person may not do what was asked."""
 
 
 class ServiceUnavailableError(LucidError):

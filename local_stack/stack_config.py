@@ -123,6 +123,8 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "LUCID_INPUT_ROOTS": inherited.get("LUCID_INPUT_ROOTS") or _input_roots(inherited),
         "LUCID_REQUIRE_APPROVAL": "true" if config.require_approval else "false",
         TRUST_VARIABLE: inherited.get(TRUST_VARIABLE) or str(config.state_dir / TRUST_FILE),
+        # It has one login: nobody else could approve what that one started.
+        "LUCID_FOUR_EYES": inherited.get("LUCID_FOUR_EYES") or "false",
         # Airflow
         "AIRFLOW_HOME": str(config.airflow_home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(config.dags_dir),

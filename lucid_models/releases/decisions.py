@@ -3,6 +3,7 @@ and about one that never was.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.manifest import release_name
 
-WENT_LIVE, TURNED_DOWN = "went_live", "turned_down"
+WENT_LIVE, TURNED_DOWN, STARTED_BY = "went_live", "turned_down", "started_by"
 _LONGEST = 1_000  # characters of what a person wrote
 
 
@@ -40,6 +41,24 @@ def reject_release(*, tracking_uri: str, cluster: str, version: int, by: str, be
     """Write down who would not have a release go live; it may be published all the same another time."""
     decision = _decision("rejection", by, because, None)
     _record(open_registry(tracking_uri), release_name(cluster), version, TURNED_DOWN, decision)
+
+
+def record_starters(tracking_uri: str, cluster: str, version: int, people: Iterable[str]) -> None:
+    """Write down who started what led to a release, besides those who are known: none of them is the only one
+    who approves it.
+    """
+    registry, name = open_registry(tracking_uri), release_name(cluster)
+    known = read_starters(registry.version(name, version))
+    if new := sorted({*known, *people}.difference(known)):
+        registry.set_version_tag(name, version, STARTED_BY, json.dumps([*known, *new]))
+
+
+def read_starters(release: RegisteredVersion) -> list[str]:
+    """Who started what led to a release, by name; none where the pipeline did, or another than Airflow's."""
+    try:
+        return [str(name) for name in json.loads(release.tags.get(STARTED_BY, "[]"))]
+    except (TypeError, ValueError):
+        return []
 
 
 def _decision(kind: str, by: str, because: str, before: int | None) -> Decision:

@@ -20,16 +20,18 @@ def read_verdict(
     named: bool = False,
     replaces: int | None = None,
 ) -> dict[str, Any]:
-    """Return {cluster, version, live, approved, reason, beside, summary} of a cluster's release (default: the
-    challenger).
+    """Return {cluster, version, live, approved, started_by, reason, beside, summary} of a cluster's release
+    (default: the challenger).
 
     `approved`: the gate approved it and nothing else stands against publishing it now (`named`: a person
     named this version; `replaces`: in place of which one, 0: none). `live`: what it would replace (0: none),
-    for `publish_release(replaces=...)`; `beside`: how it is beside that one. `summary` is Markdown for the
-    person who approves. Raises NotFoundError when there is no such release.
+    for `publish_release(replaces=...)`; `started_by`: who started what led to it; `beside`: how it is beside
+    the live one. `summary` is Markdown for the person who approves. Raises NotFoundError when there is no
+    such release.
     """
     from lucid_models.registry import Registry
     from lucid_models.releases.aliases import CHAMPION
+    from lucid_models.releases.decisions import read_starters
     from lucid_models.releases.lifecycle import show_release
     from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
     from pipeline.release.beside_the_live import beside_the_live
@@ -39,7 +41,8 @@ def read_verdict(
     else:
         release = show_release(tracking_uri=tracking_uri, cluster=cluster, version=version)
     registry = Registry(tracking_uri)
-    obstacles = publication_obstacles(registry, registry.version(release.name, release.version), named=named)
+    registered = registry.version(release.name, release.version)
+    obstacles = publication_obstacles(registry, registered, named=named)
     live = registry.aliases(release.name).get(CHAMPION)
     if replaces is not None and live != release.version:
         try:
@@ -61,6 +64,7 @@ def read_verdict(
         "version": int(release.version),
         "live": live or 0,
         "approved": not obstacles,
+        "started_by": read_starters(registered),
         "reason": f"Release {release.version} of cluster {release.cluster} is {word}: {reason}",
         "beside": beside,
         "summary": f"**{sentence}**\n\n{what}\n\n{beside}",

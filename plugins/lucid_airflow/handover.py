@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, NotAllowedError
 
 HANDED_ON = "announced"  # in a run's conf: what the run before it has left
 REST_KEY = "rest"  # the XCom of what this run leaves
 REQUEST_REST = "request_rest"  # the task that hands it on
+STARTED_BY = "started_by"  # in an event's extra: who triggered the runs that led to it, by name
 
 
 def take_first(context: Any, announced: Sequence[Mapping[str, Any]], *identity: str) -> list[dict[str, Any]]:
@@ -28,6 +29,9 @@ def take_first(context: Any, announced: Sequence[Mapping[str, Any]], *identity: 
 def announcements(context: Any, asset: Any) -> list[dict[str, Any]]:
     """Return what this run was told, the newest last: by the run that handed on to it, else by the events of
     these assets that started it (`asset`: one or several).
+
+    Raises NotAllowedError for an event that a person made by hand, through Airflow's API: it would have the
+    pipeline act in nobody's name, and people start runs by their forms.
     """
     handed_on = (getattr(context["dag_run"], "conf", None) or {}).get(HANDED_ON)
     if handed_on:
@@ -40,13 +44,44 @@ def announcements(context: Any, asset: Any) -> list[dict[str, Any]]:
     triggering = context.get("triggering_asset_events") or {}
     assets = asset if isinstance(asset, Sequence) else [asset]
     events = [event for each in assets for event in triggering.get(each) or []]
+    if any((event.extra or {}).get("from_rest_api") for event in events):
+        raise NotAllowedError(
+            "This run was started by an asset event that a person made by hand.",
+            remedy="Trigger the DAG itself: its form says what it is about, and the run who asked.",
+        )
     return [dict(event.extra or {}) for event in sorted(events, key=lambda event: event.timestamp)]
 
 
 def announce(context: Any, extra: Mapping[str, Any]) -> None:
-    """Give every outlet's event of the running task this extra."""
+    """Give every outlet's event of the running task this extra, and who started what led to it."""
+    people = started_by(context, extra.get("cluster"))
     for outlet in context["task"].outlets:
-        context["outlet_events"][outlet].extra = dict(extra)
+        context["outlet_events"][outlet].extra = {**extra, **({STARTED_BY: people} if people else {})}
+
+
+def person_of(context: Any) -> str | None:
+    """Return who triggered a run, by the name of the login; None: the pipeline did.
+
+    A run that one hands on to has its person: Airflow lets it inherit the name.
+    """
+    name = getattr((context or {}).get("dag_run"), "triggering_user_name", None)
+    return str(name) if name else None
+
+
+def started_by(context: Any, cluster: str | None = None) -> list[str]:
+    """Return who triggered this run, or one of those that led to it by events about a cluster."""
+    run = (context or {}).get("dag_run")
+    handed_on = (getattr(run, "conf", None) or {}).get(HANDED_ON) or []
+    triggering = (context or {}).get("triggering_asset_events") or {}
+    extras = [*handed_on, *(event.extra or {} for events in triggering.values() for event in events)]
+    names = {
+        str(name)
+        for extra in extras
+        if isinstance(extra, Mapping) and extra.get("cluster") in (None, cluster)
+        for name in extra.get(STARTED_BY) or ()
+    }
+    person = person_of(context)
+    return sorted(names | ({person} if person else set()))
 
 
 def asked_interval(context: Any, start: Any, end: Any) -> tuple[datetime | None, datetime | None]:

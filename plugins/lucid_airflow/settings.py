@@ -20,6 +20,8 @@
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | when `forecast_inference_load` runs besides | LUCID_FORECAST_SCHEDULE (default: @daily; `none`) | |
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
+| may who started a release approve it? | LUCID_FOUR_EYES (default: true, they may not) | |
+| who may do what to which cluster | LUCID_RIGHTS (a TOML file, `access/site_rights.py`; default: all) | |
 | how `publish_release` ends on a refused release | LUCID_REFUSED_RUNS (default: skipped; failed) | |
 | rules of the gate | LUCID_GATE_RULES (a JSON object, read by `simulator.gate.installed_rules`) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
@@ -198,6 +200,17 @@ def monitor_settings() -> dict[str, Any]:
 def approval_required() -> bool:
     """Return whether every publication waits for a person's approval. Reads no database."""
     return read_switch("LUCID_REQUIRE_APPROVAL", default=True)
+
+
+def four_eyes() -> bool:
+    """Return whether nobody who started what led to a release may be the one who approves it."""
+    return read_switch("LUCID_FOUR_EYES", default=True)
+
+
+def rights_file() -> Path | None:
+    """Return the site's table of rights, None: Airflow's roles alone decide."""
+    text = os.environ.get("LUCID_RIGHTS", "").strip()
+    return Path(text) if text else None
 
 
 def refused_runs_fail() -> bool:

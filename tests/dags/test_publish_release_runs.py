@@ -1,6 +1,7 @@
 """The end of the chain with real task runs: what happens after each word of the gate."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     from lucid_models.releases import lifecycle as releases
     from pipeline.release import release_gate
 
-    record: dict[str, Any] = {"published": [], "approved": True}
+    record: dict[str, Any] = {"published": [], "approved": True, "started by": ["ben"]}
 
     def read_verdict(
         *, tracking_uri: str, cluster: str, version: int | None, named: bool, replaces: int | None
@@ -31,6 +32,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             "version": version or 7,
             "live": 5,
             "approved": record["approved"],
+            "started_by": record["started by"],
             "reason": f"Release {version or 7} is {word}: mean JCT.",
             "summary": "**mean JCT**",
         }
@@ -43,7 +45,15 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             self.moved = f"champion of {cluster}: none -> {version}"
 
     def publish_release(
-        *, tracking_uri: str, cluster: str, version: int, replaces: int, named: bool, by: str, because: str
+        *,
+        tracking_uri: str,
+        cluster: str,
+        version: int,
+        replaces: int,
+        named: bool,
+        by: str,
+        because: str,
+        **_: str,
     ) -> Published:
         assert replaces == 5, "what was live when the verdict was checked, however long a person took"
         assert named  # by the form: what was rolled back meanwhile may go live again
@@ -98,7 +108,8 @@ def test_a_person_is_asked_where_the_installation_or_the_run_wants_it(
     def answer(task: Any, context: Any) -> dict[str, Any]:
         asked.append(task.subject)
         assert task.body.startswith("**mean JCT**")
-        assert task.body.endswith("(https://mlops.example.org/plugin/lucid/releases/small/7)")
+        assert "(https://mlops.example.org/plugin/lucid/releases/small/7)" in task.body
+        assert task.started_by == ["ben", "dag_test"], "who trained it, and who started this run"
         assert registry["published"] == []
         return {
             "chosen_options": [ApprovalOperator.APPROVE],
@@ -196,3 +207,60 @@ def test_a_rejection_is_kept_with_the_release_and_told(
     assert kept == [{**about, "by": by, "because": because}]
     assert result_of(run, "request_approval")["sentence"] == f"Release 7 of small was {sentence}"
     assert registry["published"] == []
+
+
+@pytest.mark.parametrize("four_eyes", [True, False])
+def test_who_started_it_does_not_approve_it(
+    four_eyes: bool, monkeypatch: pytest.MonkeyPatch, registry
+) -> None:
+    """Ben trained it: his answer is not counted, and the question is asked again."""
+    from airflow.providers.standard.operators.hitl import ApprovalOperator
+
+    answers = [{"id": "2", "name": "ben"}, {"id": "3", "name": "carla"}]
+
+    def answer(task: Any, context: Any) -> Any:
+        event = {
+            "chosen_options": [ApprovalOperator.APPROVE],
+            "params_input": {"reason": "looks good"},
+            "responded_at": datetime.now(UTC),
+            "responded_by_user": answers.pop(0),
+        }
+        return task.execute_complete(context, event)
+
+    monkeypatch.setattr(ApprovalOperator, "execute", answer)
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "true")
+    monkeypatch.setenv("LUCID_FOUR_EYES", str(four_eyes).lower())
+    publish_dag().test(run_conf=FORM)
+    assert registry["decided"] == ("carla" if four_eyes else "ben", "looks good")
+
+
+def test_a_task_that_was_marked_as_done_approves_nothing(monkeypatch: pytest.MonkeyPatch, registry) -> None:
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "true")
+    dag = publish_dag()
+    dag.get_task("publish_release").retries = 0
+    run = dag.test(run_conf=FORM, mark_success_pattern="request_approval")
+    assert states(run)["publish_release"] == "failed"
+    assert note_of(run).startswith("No person approved this")
+    assert registry["published"] == []
+
+
+def test_a_persons_right_ends_at_their_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry
+) -> None:
+    """The table names who runs tests: for other clusters than this, and for other acts."""
+    rights = tmp_path / "rights.toml"
+    monkeypatch.setenv("LUCID_RIGHTS", str(rights))
+    monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "false")
+    row = '[[right]]\npeople = ["{}"]\nacts = ["{}"]\nclusters = ["{}"]\n'
+    rights.write_text(
+        row.format("dag_test", "publish", "large")
+        + row.format("dag_test", "train", "*")
+        + row.format("carla", "publish", "small")
+    )
+    run = publish_dag().test(run_conf=FORM)
+    assert states(run)["check_verdict"] == "failed"
+    assert "dag_test has no right to do this to cluster small (act publish). Ask carla" in note_of(run)
+    assert registry["published"] == []
+    rights.write_text(row.format("*", "*", "small"))
+    publish_dag().test(run_conf=FORM)
+    assert registry["published"] == [("http://127.0.0.1:1", "small", 7)]

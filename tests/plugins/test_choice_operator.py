@@ -25,7 +25,9 @@ def study(tmp_path: Path) -> str:
 def operator(study: str, pick: str | None = None) -> Any:
     from lucid_airflow.operators.pareto import RequestChoiceOperator
 
-    return RequestChoiceOperator(task_id="request_choice", subject="Which?", study_uri=study, pick=pick)
+    return RequestChoiceOperator(
+        task_id="request_choice", subject="Which?", study_uri=study, cluster="small", pick=pick
+    )
 
 
 def answer(chosen: str) -> dict[str, Any]:

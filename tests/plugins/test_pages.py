@@ -8,7 +8,10 @@ from urllib.parse import quote
 import pytest
 from fastapi.testclient import TestClient
 
+from cluster_logs.lake import Lake
 from lucid_airflow.pages.app import ASSETS, PagesApp, _build
+from tests.conftest import small_jobs
+from tests.plugins.conftest import Somebody
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def logged_in(docs: Path) -> TestClient:
     from airflow.api_fastapi.core_api.security import get_user
 
     app = _build()
-    app.dependency_overrides[get_user] = lambda: "somebody"
+    app.dependency_overrides[get_user] = Somebody
     return TestClient(app)
 
 
@@ -119,3 +122,26 @@ def test_the_overview_says_what_this_person_may_do(
     seen = logged_in.get("/api/overview").json()
     assert seen["clusters"] == []
     assert {action for action, may in seen["may"].items() if may} == {"monitor"}
+    assert (seen["person"], seen["may_with"], seen["four_eyes"]) == ("somebody", {}, True)
+
+
+def test_the_overview_says_what_the_sites_table_leaves(
+    logged_in: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: Any, may_trigger: Any
+) -> None:
+    """Of what Airflow's role lets this person do: judge, and that with one cluster alone."""
+    table = tmp_path / "rights.toml"
+    table.write_text('[[right]]\npeople = ["somebody"]\nacts = ["judge"]\nclusters = ["small"]\n')
+    monkeypatch.setenv("LUCID_RIGHTS", str(table))
+    monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
+    monkeypatch.setenv("LUCID_TRACKING_URI", shop.uri)
+    may_trigger("monitor_live", "publish_release")
+    for name in ("small", "large"):
+        Lake(str(tmp_path / "lake")).write_jobs(name, small_jobs())
+    seen = logged_in.get("/api/overview").json()
+    allowed = {
+        name: {action for action, may in actions.items() if may} for name, actions in seen["may_with"].items()
+    }
+    assert allowed == {"small": {"monitor"}, "large": set()}
+    assert {action for action, may in seen["may"].items() if may} == {"monitor"}
+    table.write_text("[[right]")
+    assert "is no TOML" in logged_in.get("/api/overview").json()["detail"]

@@ -13,6 +13,7 @@ from cluster_logs.lake import Lake
 from lucid_airflow.pages.app import PagesApp, _build
 from tests.conftest import small_jobs
 from tests.pipeline.what_if.what_if_results import HOSTILE, RUN_ID, keep_small_what_if
+from tests.plugins.conftest import Somebody
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def client(state_dir: Path, monkeypatch: pytest.MonkeyPatch, may_trigger: Callab
     monkeypatch.setenv("LUCID_TRACKING_URI", f"sqlite:///{state_dir}/mlflow.db")
     may_trigger("evaluate_policies")
     pages = _build()
-    pages.dependency_overrides[get_user] = lambda: "somebody"
+    pages.dependency_overrides[get_user] = Somebody
     return TestClient(pages)
 
 

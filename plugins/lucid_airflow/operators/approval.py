@@ -6,8 +6,11 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
+from foundation.errors import NotAllowedError
 from lucid_airflow import form_fields, settings
+from lucid_airflow.access.run_rights import objection_to
 from lucid_airflow.errors import as_airflow_errors
+from lucid_airflow.handover import person_of
 from lucid_airflow.run_results import RunOutcome, tell
 
 THE_PIPELINE = "the pipeline"  # what starts a run that no person did
@@ -23,16 +26,27 @@ class RequestApprovalOperator(ApprovalOperator):
     """Wait for a person in the UI when approval is required; else go on at once.
 
     The installation decides (LUCID_REQUIRE_APPROVAL); a run's `approval_required` may ask for more, never for
-    less. No answer in time counts as a rejection.
+    less. No answer in time counts as a rejection. An answer of a person who may not give it does not count
+    (`objection_to`): it is asked again. `started_by`: who started what led to the release.
     """
 
-    template_fields: Sequence[str] = ("subject", "body", "approval_required", "cluster", "version")
+    template_fields: Sequence[str] = (
+        "subject",
+        "body",
+        "approval_required",
+        "cluster",
+        "version",
+        "started_by",
+    )
 
-    def __init__(self, *, approval_required: Any, cluster: Any, version: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, *, approval_required: Any, cluster: Any, version: Any, started_by: Any, **kwargs: Any
+    ) -> None:
         super().__init__(defaults=self.REJECT, **kwargs)
         self.approval_required = approval_required
         self.cluster = cluster
         self.version = version
+        self.started_by = started_by
 
     def execute(self, context: Any) -> Any:
         """Ask, or say that no approval is needed."""
@@ -41,10 +55,17 @@ class RequestApprovalOperator(ApprovalOperator):
         if not required:
             tell(context, "No person's approval is required (LUCID_REQUIRE_APPROVAL is off).", step=True)
             return {"chosen_options": [self.APPROVE], "responded_by_user": None}
+        if self.started_by and settings.four_eyes():
+            self.body += f"\n\nStarted by {' and '.join(self.started_by)}: another person must approve it."
         return super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Go on with the answer; a rejection is kept with the release, and ends the run."""
+        with as_airflow_errors(context):
+            objection = _objection(event, str(self.cluster), self.started_by)
+        if objection:
+            tell(context, f"{objection} It is asked again.", step=True)
+            return super().execute(context)
         if event.get("chosen_options") == [self.REJECT]:
             from lucid_models.releases.decisions import reject_release
 
@@ -70,6 +91,32 @@ class RequestApprovalOperator(ApprovalOperator):
         return super().execute_complete(context, event)
 
 
+def _objection(answer: dict[str, Any], cluster: str, starters: Sequence[str]) -> str | None:
+    """Why an answer does not count; None: it does, or nobody gave one. Who started it may turn it down."""
+    user = answer.get("responded_by_user")
+    approved = answer.get("chosen_options") == [ApprovalOperator.APPROVE]
+    return objection_to(name_of(user), cluster, starters if approved else ()) if user else None
+
+
+def check_answer(approval: Any, cluster: str, starters: Any) -> None:
+    """Raise NotAllowedError unless a run may act on what `RequestApprovalOperator` returned (`approval`).
+
+    None: that task never ended by itself; whoever marked it as done was asked nothing.
+    """
+    if approval is None or (settings.approval_required() and not approval.get("responded_by_user")):
+        raise NotAllowedError(
+            "No person approved this: the task that asks one was marked as done, or asked nobody.",
+            remedy="Trigger publish_release again, and have it approved.",
+        )
+    if objection := _objection(approval, cluster, list(starters or ())):
+        raise NotAllowedError(objection)
+
+
+def name_of(user: Any) -> str:
+    """Return the name of who answered, as a run has the name of who triggered it."""
+    return str(user.get("name") or user.get("id"))
+
+
 def decided_by(context: Any, approval: Any) -> tuple[str, str]:
     """Return who let a run act, and why, in words: who answered `approval`, else who or what started the run.
 
@@ -78,17 +125,16 @@ def decided_by(context: Any, approval: Any) -> tuple[str, str]:
     person = answered_by(approval)
     if person is not None:
         return person, str((approval.get("params_input") or {}).get(REASON) or "")
-    starter = started_by(context)
+    starter = started_run(context)
     return starter, "no approval was required" if starter == THE_PIPELINE else ""
 
 
 def answered_by(approval: Any) -> str | None:
     """Return who answered `approval`; None: nobody was asked."""
     user = (approval or {}).get("responded_by_user")
-    return str(user.get("name") or user.get("id")) if user else None
+    return name_of(user) if user else None
 
 
-def started_by(context: Any) -> str:
+def started_run(context: Any) -> str:
     """Return who triggered a run: a person's name, else `THE_PIPELINE`."""
-    triggered_by = getattr((context or {}).get("dag_run"), "triggering_user_name", None)
-    return str(triggered_by) if triggered_by else THE_PIPELINE
+    return person_of(context) or THE_PIPELINE

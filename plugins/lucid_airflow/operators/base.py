@@ -9,9 +9,10 @@ from airflow.sdk import BaseOperator, SkipMixin
 from foundation.input_roots import reading_only_from
 from foundation.progress import Progress, lines
 from lucid_airflow import settings
+from lucid_airflow.access.run_rights import check_right
 from lucid_airflow.dag_defaults import STEP_TIMEOUT
 from lucid_airflow.errors import as_airflow_errors
-from lucid_airflow.handover import REQUEST_REST, announce
+from lucid_airflow.handover import REQUEST_REST, announce, started_by
 from lucid_airflow.links import model_version_path
 from lucid_airflow.operators.declared_fields import declare_fields
 from lucid_airflow.task_log import quiet_libraries
@@ -53,12 +54,19 @@ class LucidOperator(BaseOperator):
             name_task(f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}", ti.try_number)
         with as_airflow_errors(context):
             check_places(context)
+            self.check_right(context, getattr(self, "cluster", None))
             with reading_only_from(settings.input_roots):
                 return self.run(context)
 
     def run(self, context: Any) -> Any:
         """Do the work; heavy imports belong in here."""
         raise NotImplementedError(f"{type(self).__name__} must say what it does in run().")
+
+    def check_right(self, context: Any, cluster: Any) -> None:
+        """Refuse a cluster to which the person who triggered the run may not do this; one that `run` finds
+        by itself is checked there.
+        """
+        check_right(context, cluster)
 
     def about_release(self, cluster: str, version: int) -> None:
         """Let the task's buttons *Release* and *MLflow* lead to this release."""
@@ -69,7 +77,10 @@ class LucidOperator(BaseOperator):
 
     def announce_built(self, context: Any, cluster: str, version: int, **inputs: Any) -> None:
         """Tell the gate's DAG of a new challenger, with the `inputs` that its validation begins with."""
+        from lucid_models.releases.decisions import record_starters
+
         self.about_release(cluster, version)
+        record_starters(settings.tracking_uri(), cluster, version, started_by(context, cluster))
         announce(context, {"cluster": cluster, **inputs, "version": version})
 
     def push_all(self, context: Any, values: Mapping[str, Any]) -> None:

@@ -43,6 +43,7 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
         if not announced:
             raise AirflowSkipException("The lake has no jobs yet: nothing to characterise.")
         mine = take_first(context, announced, "cluster")
+        self.check_right(context, mine[-1]["cluster"])
         characterised = characterise_cluster(
             lake_uri=mine[-1].get("lake_uri") or settings.lake_uri(),
             cluster=str(mine[-1]["cluster"]),

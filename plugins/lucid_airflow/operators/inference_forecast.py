@@ -38,6 +38,7 @@ class ResolveLoadOperator(LucidOperator, multiple_outputs=True, is_step=True):
         if not announced:
             raise AirflowSkipException("The lake has no inference load yet: nothing to forecast.")
         mine = take_first(context, announced, "cluster")[-1]
+        self.check_right(context, mine["cluster"])
         lake_uri = mine.get("lake_uri") or lake_uri
         as_of = read_as_of(self.as_of or mine.get("as_of"))
         plan = plan_load_forecast(

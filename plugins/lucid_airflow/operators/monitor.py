@@ -45,6 +45,7 @@ class MonitorReleaseOperator(SkippingOperator, multiple_outputs=True):
         if not announced:
             raise AirflowSkipException("There is no champion yet: nothing to watch.")
         cluster = str(take_first(context, announced, "cluster")[0]["cluster"])
+        self.check_right(context, cluster)
         values = {**settings.monitor_settings(), **(self.monitor_settings or {})}
         if self.window_days is not None:
             values["window_days"] = self.window_days

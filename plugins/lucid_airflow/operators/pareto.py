@@ -8,8 +8,10 @@ from airflow.sdk import SkipMixin
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
+from lucid_airflow.access.run_rights import objection_to
 from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.links import FrontLink, MlflowLink, ReleaseLink
+from lucid_airflow.operators.approval import name_of
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_results import tell
@@ -37,6 +39,7 @@ class PlanSearchOperator(LucidOperator, multiple_outputs=True):
 
         lake_uri = self.lake_uri or settings.lake_uri()
         cluster = self.cluster or only_cluster(lake_uri)
+        self.check_right(context, cluster)
         days = (
             self.asked.get("hold_out_days")
             or usual_held_out(settings.tracking_uri(), cluster, lake_uri)
@@ -145,11 +148,12 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
     """
 
     inherits_from_skipmixin = True
-    template_fields: Sequence[str] = ("subject", "body", "study_uri", "pick")
+    template_fields: Sequence[str] = ("subject", "body", "study_uri", "pick", "cluster")
 
-    def __init__(self, *, study_uri: Any, pick: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, study_uri: Any, cluster: Any, pick: Any = None, **kwargs: Any) -> None:
         super().__init__(options=[NONE], defaults=[NONE], multiple_outputs=True, **kwargs)
         self.study_uri = study_uri
+        self.cluster = cluster
         self.pick = pick
 
     def execute(self, context: Any) -> Any:
@@ -169,13 +173,17 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
         """Take the answer."""
         with as_airflow_errors(context):
             labels = self._offer()
+            user = event.get("responded_by_user")
+            objection = user and objection_to(name_of(user), str(self.cluster))
+        if objection:
+            tell(context, f"{objection} It is asked again.", step=True)
+            return super().execute(context)
         answer = super().execute_complete(context, event)
         (option,) = answer["chosen_options"]
         if option == NONE:
             tell(context, "Nothing was picked: no release is built.")
             self.skip(ti=context["ti"], tasks=context["task"].get_direct_relatives(upstream=False))
             return {}
-        user = answer["responded_by_user"]
         tell(context, f"{labels[option]} was picked.", step=True)
         return {"front_id": labels[option], "picked_by": dict(user) if user else None}
 

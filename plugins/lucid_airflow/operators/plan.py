@@ -30,6 +30,7 @@ class PlanCapacityOperator(LucidOperator, multiple_outputs=True):
 
         lake_uri = settings.lake_uri()
         cluster = str(self.cluster or only_cluster(lake_uri))
+        self.check_right(context, cluster)
         tracking_uri = settings.tracking_uri()
         planned = plan_cluster(
             log_of_form(self.planned_log, cluster=cluster, lake_uri=lake_uri),

@@ -32,6 +32,7 @@ class PlanMeasurementsOperator(LucidOperator):
         from pipeline.training.windows import only_cluster
 
         self.cluster = self.cluster or only_cluster(self.lake_uri or settings.lake_uri())
+        self.check_right(context, self.cluster)
         context["ti"].xcom_push(key="cluster", value=self.cluster)
         if not self.wanted:
             tell(context, f"The form asks for no {self.stage}.", step=True)

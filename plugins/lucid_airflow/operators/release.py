@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
-from lucid_airflow.handover import announce, announcements, take_first
+from lucid_airflow.handover import announce, announcements, started_by, take_first
 from lucid_airflow.links import MlflowLink, ReleaseLink
-from lucid_airflow.operators.approval import answered_by, decided_by, started_by
+from lucid_airflow.operators.approval import answered_by, check_answer, decided_by, started_run
 from lucid_airflow.operators.base import LucidOperator
 from lucid_airflow.operators.declared_fields import Verbatim
 from lucid_airflow.run_results import RunOutcome, tell
@@ -116,6 +116,7 @@ class ValidateReleaseOperator(LucidOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Validate; returns whether the gate approved, and its sentence."""
+        from lucid_models.releases.decisions import record_starters
         from pipeline.release.release_gate import summarise_verdict
         from pipeline.release.release_settings import gate_settings
         from pipeline.training.windows import read_as_of
@@ -148,6 +149,9 @@ class ValidateReleaseOperator(LucidOperator):
         self.about_release(self.cluster, int(version))
         if verdict.study:
             self.mlflow_path = validation.mlflow_path
+        else:
+            people = started_by(context, self.cluster)
+            record_starters(settings.tracking_uri(), self.cluster, int(version), people)
         # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
         return {
             "cluster": self.cluster,
@@ -199,7 +203,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Look the verdict up; returns cluster, version, what is live now, whether the form named the
-        version, approved, the reason.
+        version, approved, the reason, who started what led to it.
         """
         from foundation.errors import ReleaseRefusedError
         from lucid_models.releases.clusters import which_cluster
@@ -209,6 +213,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
         extras = take_first(context, announcements(context, self.asset), "cluster", "version")
         announced = extras[-1] if extras else {}
         cluster = which_cluster(tracking_uri, self.cluster or announced.get("cluster"))
+        self.check_right(context, cluster)
         version = self.version or (announced.get("version") if announced.get("cluster") == cluster else None)
         result = read_verdict(
             tracking_uri=tracking_uri,
@@ -218,6 +223,7 @@ class CheckVerdictOperator(LucidOperator, multiple_outputs=True, is_step=True):
             replaces=None if self.replaces is None else int(self.replaces),
         )
         result["named"] = bool(self.version)
+        result["started_by"] = sorted({*result["started_by"], *started_by(context, cluster)})
         self.about_release(cluster, int(result["version"]))
         result["summary"] += f"\n\n[All about this release]({settings.airflow_url()}/{self.release_path})"
         if not result["approved"]:
@@ -236,8 +242,9 @@ class PublishReleaseOperator(LucidOperator, is_step=True):
 
     `replaces`: the version that was live when the verdict was checked (0: none); when another one went live
     while a person was asked, the request has expired and nothing moves. Unless the form `named` it, a release
-    that was rolled back meanwhile stays so. `reason`: why the run was started, kept where the `approval`
-    gives none.
+    that was rolled back meanwhile stays so. `approval`: what `RequestApprovalOperator` returned; without one
+    of a person who may give it nothing moves where it is required, even if the task that asks was marked as
+    done. `reason`: why the run was started, kept where the `approval` gives none.
     """
 
     operator_extra_links = (ReleaseLink(), MlflowLink())
@@ -246,13 +253,15 @@ class PublishReleaseOperator(LucidOperator, is_step=True):
     version: Any
     replaces: Any
     named: Any = True
-    approval: Any = None
+    approval: Any
+    started_by: Any = ()
     reason: Any = None
 
     def run(self, context: Any) -> dict[str, Any]:
         """Publish; returns the champion's cluster, name and version, and which one it replaced in words."""
         from lucid_models.releases.lifecycle import publish_release
 
+        check_answer(self.approval, str(self.cluster), self.started_by)
         by, because = decided_by(context, self.approval)
         release = publish_release(
             tracking_uri=settings.tracking_uri(),
@@ -261,7 +270,7 @@ class PublishReleaseOperator(LucidOperator, is_step=True):
             replaces=None if self.replaces is None else int(self.replaces),
             named=bool(self.named),
             by=by,
-            asked_by=started_by(context) if answered_by(self.approval) else "",
+            asked_by=started_run(context) if answered_by(self.approval) else "",
             because=because or str(self.reason or ""),
         )
         self.about_release(release.cluster, release.version)
@@ -289,7 +298,9 @@ class ReadChampionOperator(LucidOperator, multiple_outputs=True, is_step=True):
         from lucid_models.releases.lifecycle import show_release
 
         tracking_uri = settings.tracking_uri()
-        champion = show_release(tracking_uri=tracking_uri, cluster=which_cluster(tracking_uri, self.cluster))
+        cluster = which_cluster(tracking_uri, self.cluster)
+        self.check_right(context, cluster)
+        champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
         self.about_release(champion.cluster, champion.version)
         leave = int(self.version or champion.version)
         tell(context, f"Release {leave} of {champion.cluster} is left.", step=True)

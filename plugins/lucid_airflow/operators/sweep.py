@@ -29,6 +29,7 @@ class PlanSweepOperator(LucidOperator):
 
         lake_uri = self.lake_uri or settings.lake_uri()
         cluster = self.cluster or only_cluster(lake_uri)
+        self.check_right(context, cluster)
         plan = plan_evaluation(
             lake_uri=lake_uri,
             cluster=cluster,

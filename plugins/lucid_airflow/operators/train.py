@@ -41,6 +41,7 @@ class ResolveInputsOperator(LucidOperator, multiple_outputs=True, is_step=True):
         values = self.merge_values(extras[-1] if extras else {})
         tracking_uri, lake_uri = settings.tracking_uri(), values["lake_uri"]
         cluster = which_cluster(tracking_uri, values["cluster"])
+        self.check_right(context, cluster)
         held_out = held_out_of(
             tracking_uri,
             cluster,
@@ -107,6 +108,7 @@ class ResolveTrainingOperator(ResolveInputsOperator):
         values = self.merge_values(announced)
         tracking_uri, lake_uri = settings.tracking_uri(), values["lake_uri"]
         cluster = str(values["cluster"] or only_cluster(lake_uri))
+        self.check_right(context, cluster)
         as_of = read_as_of(values["as_of"])
         models = self.models or _models_of(extras)
         days = values["hold_out_days"]

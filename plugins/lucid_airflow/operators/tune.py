@@ -24,6 +24,7 @@ class PlanTuningOperator(LucidOperator, multiple_outputs=True):
 
         lake_uri, tracking_uri = self.lake_uri or settings.lake_uri(), settings.tracking_uri()
         cluster = self.cluster or only_cluster(lake_uri)
+        self.check_right(context, cluster)
         days = self.asked.get("hold_out_days") or usual_held_out(tracking_uri, cluster, lake_uri)
         plan = plan_tuning(
             lake_uri=lake_uri,

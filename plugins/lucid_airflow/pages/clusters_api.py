@@ -27,7 +27,11 @@ def router() -> Any:
                 state_dir=settings.state_dir(),
                 cluster=check_cluster_name(cluster),
             )
-        may = {"remove": may_start(user, REMOVE), "ingest": may_start(user, INGEST)}
+        with errors_in_words():
+            may = {
+                "remove": may_start(user, REMOVE, cluster),
+                "ingest": may_start(user, INGEST, cluster),
+            }
         return {**to_jsonable(page), "may": may}
 
     return api

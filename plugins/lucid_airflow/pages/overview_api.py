@@ -31,20 +31,26 @@ def router() -> Any:
 
     api = APIRouter()
 
-    def answered(read: Callable[[], Any], user: Any) -> dict[str, Any]:
-        """What was read, what the person may do, where MLflow is, and whether a publication must be approved;
-        our errors in words.
+    def may_of(user: Any, cluster: str | None) -> dict[str, bool]:
+        may = {action: may_start(user, dag_id, cluster) for action, dag_id in ACTIONS.items()}
+        return {**may, "approve": may_answer(user, ACTIONS["publish"], cluster)}
+
+    def answered(read: Callable[[], Any], user: Any, cluster: str | None = None) -> dict[str, Any]:
+        """What was read, what the person may do (with each cluster; `cluster`: with this one), who they are,
+        where MLflow is, and how a publication must be approved; our errors in words.
         """
         with errors_in_words():
             overview = to_jsonable(read())
-        may = {action: may_start(user, dag_id) for action, dag_id in ACTIONS.items()}
-        may["approve"] = may_answer(user, ACTIONS["publish"])
-        return {
-            **overview,
-            "may": may,
-            "mlflow": settings.mlflow_ui_url(),
-            "approval_required": settings.approval_required(),
-        }
+            names = [each["name"] for each in overview.get("clusters", ())]
+            return {
+                **overview,
+                "may": may_of(user, cluster),
+                "may_with": {name: may_of(user, name) for name in names},
+                "person": user.get_name(),
+                "mlflow": settings.mlflow_ui_url(),
+                "approval_required": settings.approval_required(),
+                "four_eyes": settings.four_eyes(),
+            }
 
     @api.get("/overview")
     def overview(user: GetUserDep) -> dict[str, Any]:
@@ -64,6 +70,6 @@ def router() -> Any:
                 tracking_uri=settings.tracking_uri(), cluster=check_cluster_name(cluster), version=version
             )
 
-        return answered(read, user)
+        return answered(read, user, cluster)
 
     return api

@@ -1,19 +1,24 @@
-"""What a person may do on our pages is what Airflow lets them do with its DAGs; there is no right of ours."""
+"""What a person may do on our pages: what Airflow lets them do with its DAGs, and the site's table with
+clusters (`access/site_rights.py`). Buttons go by it; a task asks again about what it does.
+"""
 
 from typing import Any
 from urllib.parse import urlsplit
 
+from lucid_airflow.access.acts import ACT_OF_DAG, Act
+from lucid_airflow.access.run_rights import may_do
+
 INGEST, REMOVE = "ingest_logs", "remove_cluster"
 
 
-def may_start(user: Any, dag_id: str) -> bool:
-    """Whether a person may start runs of a DAG."""
-    return _may(user, "POST", "RUN", dag_id)
+def may_start(user: Any, dag_id: str, cluster: str | None = None) -> bool:
+    """Whether a person may start runs of a DAG about a cluster; None: about at least one."""
+    return _may(user, "POST", "RUN", dag_id) and may_do(user.get_name(), ACT_OF_DAG[dag_id], cluster)
 
 
-def may_answer(user: Any, dag_id: str) -> bool:
-    """Whether a person may answer what a DAG's runs ask, as approving a release."""
-    return _may(user, "PUT", "HITL_DETAIL", dag_id)
+def may_answer(user: Any, dag_id: str, cluster: str | None = None) -> bool:
+    """Whether a person may answer what a DAG's runs ask about a cluster, as approving a release."""
+    return _may(user, "PUT", "HITL_DETAIL", dag_id) and may_do(user.get_name(), Act.APPROVE, cluster)
 
 
 def _may(user: Any, method: str, entity: str, dag_id: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from foundation import strict_json
 from foundation.strict_json import StrictJsonError
 from lucid_airflow import settings
+from lucid_airflow.pages.rights import may_start
 
 DAG_ID = "evaluate_policies"
 
@@ -39,8 +40,6 @@ def _answered(read: Callable[[], Any]) -> Any:
 
 
 def _asking(api: Any) -> None:
-    from airflow.api_fastapi import app
-    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
     from airflow.api_fastapi.core_api.security import GetUserDep
     from fastapi import HTTPException
 
@@ -49,16 +48,15 @@ def _asking(api: Any) -> None:
 
     @api.get("/form")
     def form(user: GetUserDep) -> Any:
-        """What may be asked, and whether this person may ask."""
-        may = app.get_auth_manager().is_authorized_dag(
-            method="POST",
-            access_entity=DagAccessEntity.RUN,
-            details=DagDetails(id=DAG_ID),
-            user=user,
-        )
+        """What this person may ask, and whether they may ask at all."""
 
         def read() -> dict[str, Any]:
-            clusters = cluster_choices(settings.lake_uri(), settings.tracking_uri())
+            may = may_start(user, DAG_ID)
+            clusters = [
+                choice
+                for choice in cluster_choices(settings.lake_uri(), settings.tracking_uri())
+                if not may or may_start(user, DAG_ID, choice.name)
+            ]
             return {"clusters": clusters, "policies": policy_choices(), "may": may}
 
         return _answered(read)

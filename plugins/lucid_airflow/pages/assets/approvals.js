@@ -12,7 +12,7 @@ const WAITS = ["awaiting_input", "deferred"];
 const taskAddress = ({ runId, taskId }) => `dags/${DAG_ID}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${taskId}`;
 
 // What waits, oldest first: { cluster, version, live, beside, reason, subject, askedAt, runId, taskId, mapIndex,
-// options }; `live` is the version that was live when it was asked (0: none), `beside` how this one is beside that,
+// options, startedBy }; `live` is the version that was live when it was asked (0: none), `beside` how this one is beside that,
 // the reason is what the gate said.
 async function readWaiting() {
   const states = WAITS.map((state) => `&state=${state}`).join("");
@@ -21,8 +21,8 @@ async function readWaiting() {
     asked.map(async ({ subject, created_at: askedAt, options, task_instance: task }) => {
       const waiting = { subject, askedAt, options, runId: task.dag_run_id, taskId: task.task_id, mapIndex: task.map_index };
       const judged = await airflow("GET", `${taskAddress({ ...waiting, taskId: "check_verdict" })}/xcomEntries/return_value?stringify=false`);
-      const { cluster, version, live, beside, reason } = judged.value;
-      return { ...waiting, cluster, version: Number(version), live, beside, reason };
+      const { cluster, version, live, beside, reason, started_by: startedBy = [] } = judged.value;
+      return { ...waiting, cluster, version: Number(version), live, beside, reason, startedBy };
     }),
   );
 }
@@ -54,10 +54,13 @@ const CONSEQUENCE = {
 const expired = ({ version, live: replaces }, live) =>
   live !== undefined && replaces !== undefined && live !== version && (live ?? 0) !== replaces;
 
+// Whether this person started what led to it: then another must approve it.
+const ownOf = ({ startedBy }, { person, four_eyes: fourEyes }) => fourEyes && startedBy.includes(person);
+
 // One question with its buttons; `live`: the version that is live now (null: none; undefined: not known); `may`:
-// whether this person may answer, by `answer`; `about`: what the gate said stands beside it, with the way to all about
+// whether this person may answer, by `answer`; `seen`: who they are, and the site's rule; `about`: what the gate said stands beside it, with the way to all about
 // the release. An expired one can only be rejected.
-export const Approval = ({ waiting, live, may, answer, about = false }) =>
+export const Approval = ({ waiting, live, may, seen, answer, about = false }) =>
   h(
     VStack,
     { align: "stretch", gap: 2 },
@@ -82,6 +85,7 @@ export const Approval = ({ waiting, live, may, answer, about = false }) =>
           `It has expired: it was asked when ${waiting.live ? `release ${waiting.live}` : "nothing"} was live, and now ${live ? `release ${live}` : "nothing"} is. Reject it; whoever still wants release ${waiting.version} publishes it from its page.`,
         )
       : h(Text, null, waiting.beside),
+    ownOf(waiting, seen) && h(Text, { color: "fg.warning" }, "You started what led to it: another person must approve it."),
     h(
       HStack,
       { wrap: "wrap", align: "start" },
@@ -90,7 +94,7 @@ export const Approval = ({ waiting, live, may, answer, about = false }) =>
           key: option,
           label: option,
           may,
-          disabled: option === "Approve" && expired(waiting, live),
+          disabled: option === "Approve" && (expired(waiting, live) || ownOf(waiting, seen)),
           silent: i < waiting.options.length - 1,
           danger: option === "Reject",
           confirm: CONSEQUENCE[option]?.(waiting, live) ?? waiting.subject,
@@ -105,7 +109,7 @@ const WAITING = ["No approval waits any more", "One approval waits"];
 
 // All that waits, above everything else of a page; nothing where nothing waits. `clusters`: those whose releases
 // could be read.
-export function Approvals({ clusters, may }) {
+export function Approvals({ clusters, seen }) {
   const { value, problem } = useWaiting();
   const { answer, going } = useAnswered();
   if (problem) return h(Problem, null, `Which approvals wait could not be read: ${problem}`);
@@ -114,7 +118,7 @@ export function Approvals({ clusters, may }) {
   return h(
     Card,
     { title: WAITING[value?.length ?? 0] ?? `${value.length} approvals wait` },
-    value?.map((waiting) => h(Approval, { key: waiting.runId, waiting, live: live[waiting.cluster], may, answer, about: true })),
+    value?.map((waiting) => h(Approval, { key: waiting.runId, waiting, live: live[waiting.cluster], may: (seen.may_with[waiting.cluster] ?? seen.may).approve, seen, answer, about: true })),
     going,
   );
 }

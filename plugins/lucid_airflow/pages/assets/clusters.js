@@ -205,6 +205,9 @@ const Cluster = ({ cluster, seen, runs }) => {
   );
 };
 
+// What was seen, as far as it is about one cluster: what this person may do with it.
+const seenOf = (seen, name) => ({ ...seen, may: seen.may_with[name] ?? seen.may });
+
 // The place "": all clusters.
 export function Clusters() {
   const { value, problem } = useReading("overview");
@@ -218,15 +221,15 @@ export function Clusters() {
     problem && h(Problem, null, problem),
     value?.problem && h(Problem, null, value.problem),
     !value && !problem && h(Waiting),
-    value && h(Approvals, { clusters: value.problem ? [] : clusters, may: value.may.approve }),
+    value && h(Approvals, { clusters: value.problem ? [] : clusters, seen: value }),
     value &&
       !value.problem &&
       !clusters.length &&
       h(Text, null, "There is no cluster yet. ", h(Go, { to: "/plugin/lucid/ingest" }, "Bring the log of one"), "."),
     clusters.map((cluster) =>
       open
-        ? h(Cluster, { key: cluster.name, cluster, seen: value, runs })
-        : h("details", { key: cluster.name }, h("summary", { style: { cursor: "pointer" } }, h(Row, { cluster })), h(Cluster, { cluster, seen: value, runs })),
+        ? h(Cluster, { key: cluster.name, cluster, seen: seenOf(value, cluster.name), runs })
+        : h("details", { key: cluster.name }, h("summary", { style: { cursor: "pointer" } }, h(Row, { cluster })), h(Cluster, { cluster, seen: seenOf(value, cluster.name), runs })),
     ),
   );
 }

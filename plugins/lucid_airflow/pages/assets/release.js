@@ -86,7 +86,7 @@ function Decision({ seen, version }) {
   const runs = useUnderWay();
   const { answer, going } = useAnswered();
   const asked = waiting?.find((each) => each.cluster === cluster && each.version === version);
-  if (asked) return h(Approval, { waiting: asked, live: champion, may: may.approve, answer });
+  if (asked) return h(Approval, { waiting: asked, live: champion, may: may.approve, seen, answer });
   if (going.length) return going;
   if (live) return previous ? h(RollbackButton, { cluster, live: version, previous, may: may.rollback }) : null;
   if (!obstacles.length) return h(PublishButton, { cluster, version, live: champion, beside, may: may.publish });
