@@ -16,6 +16,7 @@ from lucid_models.releases.publications import (
     EXPERIMENT,
     Publication,
     read_history,
+    renew_champion,
     renew_publication,
 )
 from lucid_models.releases.store import identity_of
@@ -242,3 +243,18 @@ def test_a_rotated_key_signs_and_what_the_old_one_signed_holds(site: dict[str, A
     store.revoke(following.id)
     with pytest.raises(ReleaseRefusedError, match="revoked"):
         live(site)
+
+
+def test_a_champion_from_before_signatures_is_judged_again_and_signed(
+    site: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setenv("LUCID_TRUST", "unsigned")
+        judge(site, 1)
+        publish_release(**site, version=1, by="mia", because="before")
+    with pytest.raises(StatementRefusedError):
+        renew_champion(**site)
+    judge(site, 1)
+    renew_champion(**site)
+    assert (live(site).kind, live(site).asked_by) == ("publish", "mia")
+    assert history(site) == [("publish", 1, None)]
