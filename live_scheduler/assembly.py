@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from live_scheduler.adapters import OpenedCluster, adapter_kind
+from live_scheduler.beliefs import trust_of
 from live_scheduler.client import PollLimits, ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.daemon_parts import DecisionSources
@@ -29,6 +30,7 @@ from live_scheduler.service.operations import Operations
 from live_scheduler.service_manager import ServiceManager
 from live_scheduler.stop_signals import stop_when_told
 from live_scheduler.waits.wait_forecasts import WaitForecasts
+from lucid_models.signing.trust import UNSIGNED
 
 logger = logging.getLogger("lucid.live")
 
@@ -100,12 +102,16 @@ def run_until_told(daemon: Daemon) -> None:
             logger.info("%s", safety.leave().describe())
 
 
-def open_releases(tracking_uri: str, settings: LiveSettings, folder: Path) -> ReleaseClient:
-    """Return the client that follows the settings' cluster and alias, its last known good release at hand."""
+def open_releases(tracking_uri: str, settings: LiveSettings, folder: Path, state_dir: Path) -> ReleaseClient:
+    """Return the client that follows the settings' cluster and alias, its last known good release at hand.
+
+    It keeps its releases in `folder`; in `state_dir` lies the trust file that nothing else names.
+    """
     return ReleaseClient(
         tracking_uri,
         settings.release,
         folder / RELEASES_DIR,
         cluster=settings.cluster,
+        trust=trust_of(settings.trust or None, state_dir) or UNSIGNED,
         limits=PollLimits(poll_s=settings.release_limit_s, stale_after_polls=settings.stale_after_polls),
     )

@@ -4,27 +4,30 @@
     release = client.poll()          # every few seconds; one small GET when nothing changed
     rank_queue(queue, release)
 
-Needs NumPy and httpx only. A release is used when its verdict approves exactly it (`releases/approval.py`),
-it is of this cluster, its manifest, digests, sizes and formats hold, all three models load and each scores a
-probe; else the one before stays, and `status()` says
+Needs NumPy and httpx, and `cryptography` (`pip install 'lucid-mlops[verify]'`) unless it is told to believe
+unsigned releases. A release is used when judge and publisher signed that it is live (`beliefs.py`), its
+verdict approves exactly it (`releases/approval.py`), it is of this cluster, its manifest, digests, sizes and
+formats hold, all three models load and each scores a probe; else the one before stays, and `status()` says
 what was refused and why.
 """
 
 import re
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from foundation.bounded_http import within
 from foundation.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
+from live_scheduler.beliefs import Backing, Clock, belief_of, trust_of
+from live_scheduler.client_status import SIGNED_TRUST, UNSIGNED_TRUST, ClientStatus
 from live_scheduler.release import FallbackRelease, LiveRelease, Release
 from live_scheduler.release_fetch import ReleaseFetch
 from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore
 from live_scheduler.verified_release import verify_release
-from lucid_models.releases.approval import APPROVED, identify
+from lucid_models.releases.approval import APPROVED, ReleaseIdentity, identify
 from lucid_models.releases.layout import old_layout
 from lucid_models.releases.manifest import VERDICT_FILE, release_name
 
@@ -48,25 +51,17 @@ class PollLimits:
 
 
 @dataclass(frozen=True)
-class ClientStatus:
-    """What a client does and why; times are ISO, None: never.
+class _Refused:
+    """What was refused last: why, in a sentence and in a word, and when (monotonic clock)."""
 
-    `mode`: "following" the alias, on the "last known good" release while the server is away or the newer one
-    is refused, "stale" when the server was away for too many polls, or on the "fallback". `problem` is what
-    stands in the way now, `refused_*` the last refused release, `fetching` how far a fetch is that runs now.
-    """
+    target: AliasTarget
+    reason: str
+    code: str | None
+    at_s: float = field(default_factory=time.monotonic)
 
-    alias: str
-    mode: str
-    release: str
-    version: int | None
-    verdict: str | None
-    last_poll: str | None
-    last_contact: str | None
-    problem: str | None
-    refused_version: int | None
-    refused_reason: str | None
-    fetching: str | None = None
+    def age_s(self) -> float:
+        """Time since then."""
+        return time.monotonic() - self.at_s
 
 
 class ReleaseClient:
@@ -81,11 +76,14 @@ class ReleaseClient:
         cluster: str,
         limits: PollLimits = PollLimits(),
         unapproved: bool = False,
+        trust: str | Path | None = None,
+        clock: Clock = lambda: datetime.now(UTC),
     ) -> None:
         """Start with the last known good release on disk, if any; no request is made yet.
 
-        `unapproved`: take a release without the gate's approval, to look at by hand; nothing of it is kept on
-        disk or read from there.
+        `unapproved`: take a release without the gate's approval, to look at by hand; no signature is asked
+        for, and nothing of it is kept on disk or read from there. `trust`: the trust file, or the word
+        `unsigned`; default: LUCID_TRUST, else `trust.json` in `state_dir`. `clock`: tells the time (aware).
         Raises BadInputError for an alias, an address or a cluster that cannot be one.
         """
         if not _ALIAS.fullmatch(alias):
@@ -95,6 +93,12 @@ class ReleaseClient:
         self._store = ReleaseStore(Path(state_dir))
         self._limits = limits
         self._unapproved = unapproved
+        trust_file = None if unapproved else trust_of(trust, self._store.folder)
+        self._trust = UNSIGNED_TRUST if trust_file is None else SIGNED_TRUST
+        self._belief = belief_of(trust_file, self._store.folder / cluster, cluster, alias, clock)
+        self._backing = Backing()
+        self._expired: str | None = None
+        self._trust_changed = False
         self._missed_polls = 0
         self._lock = threading.Lock()
         self._following = False
@@ -102,7 +106,8 @@ class ReleaseClient:
         self._last_poll: str | None = None
         self._last_contact: str | None = None
         self._problem: str | None = None
-        self._refused: tuple[AliasTarget, str, float] | None = None
+        self._refused: _Refused | None = None
+        self._believed: AliasTarget | None = None
         self._under_way: ReleaseFetch | None = None
         self._written: dict[str, object] | None = None
         self._current: Release = self._start()
@@ -130,6 +135,7 @@ class ReleaseClient:
             except Exception as error:  # a scheduler outlives any fault of its model supply
                 self._following = False
                 self._problem = f"Unexpected: {error!r}"
+            self._expired = self._see_expiry()
             if isinstance(self._current, FallbackRelease) and self._problem:
                 self._current = FallbackRelease(self._problem)
             self._write_status()
@@ -139,6 +145,8 @@ class ReleaseClient:
         """What this client does and why."""
         current = self._current
         refused, under_way = self._refused, self._under_way
+        published = self._backing.published.publication if self._backing.published else None
+        is_signed = isinstance(current, LiveRelease) and bool(current.signed_by)
         return ClientStatus(
             alias=self.alias,
             mode=self._mode(),
@@ -147,10 +155,16 @@ class ReleaseClient:
             verdict=self._verdict if self._following else None,
             last_poll=self._last_poll,
             last_contact=self._last_contact,
-            problem=self._problem,
-            refused_version=refused[0].version if refused else None,
-            refused_reason=refused[1] if refused else None,
+            problem=" ".join(filter(None, (self._problem, self._expired))) or None,
+            refused_version=refused.target.version if refused else None,
+            refused_reason=refused.reason if refused else None,
             fetching=under_way.describe() if under_way else None,
+            refused_code=refused.code if refused else None,
+            trust=self._trust,
+            published=published is not None if is_signed else None,
+            sequence=published.sequence if published else None,
+            expires=published.expires.isoformat(timespec="seconds") if published else None,
+            expired=self._expired is not None,
         )
 
     def close(self) -> None:
@@ -160,23 +174,30 @@ class ReleaseClient:
     def _mode(self) -> str:
         if not isinstance(self._current, LiveRelease):
             return "fallback"
+        if self._expired:
+            return "stale"
         if self._following:
             return "following"
         return "stale" if self._missed_polls >= self._limits.stale_after_polls else "last known good"
 
     def _start(self) -> Release:
         try:
-            kept = None
             if not self._unapproved:
-                kept = self._store.load(self.cluster, self.alias, self._server.uri)
+                self._belief.refresh()
+                kept = self._store.load(self.cluster, self.alias, self._server.uri, self._belief)
+                if kept is not None:
+                    release, self._backing = kept
+                    self._expired = self._belief.expired(self._backing)
+                    return release
         except Exception as error:  # whatever lies on the disk, a scheduler starts
             self._problem = f"The last known good release was not used: {error}"
             return FallbackRelease(self._problem)
-        return kept or FallbackRelease(
+        return FallbackRelease(
             f"no release of cluster {self.cluster!r} with the alias {self.alias!r} was ever fetched."
         )
 
     def _look(self) -> None:
+        self._apply_trust()
         try:
             target = self._server.resolve(self._name, self.alias)
         except NotFoundError:
@@ -184,41 +205,93 @@ class ReleaseClient:
                 raise old_layout(self._server.uri) from None
             raise
         self._last_contact, self._missed_polls = self._last_poll, 0
-        if self._is_current(target):
-            self._following, self._problem, self._verdict = True, None, target.verdict.word
-            self._refused = None
+        if self._is_current(target) and target == self._believed:
+            self._follow(target)
             return
-        if self._refused is not None:
-            refused, reason, moment = self._refused
-            if refused == target and time.monotonic() - moment < self._limits.retry_refused_s:
-                self._following, self._problem = False, reason
-                return
-        fetch = self._under_way = ReleaseFetch(target.version)
+        refused = self._refused
+        if refused and refused.target == target and refused.age_s() < self._limits.retry_refused_s:
+            self._following, self._problem = False, refused.reason
+            return
         try:
-            release, files = self._fetch(target, fetch)
+            self._take_over(target)
         except ReleaseRefusedError as error:
             reason = f"Release {target.version} was refused: {error}"
-            self._refused = (target, reason, time.monotonic())
+            self._refused = _Refused(target, reason, getattr(error, "reason", None))
             self._following, self._problem = False, reason
-            return
-        finally:
-            self._under_way = None
-        self._current = release
+
+    def _follow(self, target: AliasTarget) -> None:
+        """What is in use is what the alias means."""
         self._following, self._problem, self._refused = True, None, None
-        self._verdict = target.verdict.word
-        if self._unapproved:
+        self._verdict, self._believed = target.verdict.word, target
+
+    def _take_over(self, target: AliasTarget) -> None:
+        """Use a target that is believed: fetched, or with newer statements on what is in use already.
+
+        Raises ReleaseRefusedError, ServiceUnavailableError, OSError.
+        """
+        identity = identify(self.cluster, target.version, target.manifest_sha256)
+        in_use = self._is_current(target)
+        backing = self._belief.believe(identity, target.verdict.sha256, target.statements, in_use=in_use)
+        release = self._current if in_use and backing.files == self._backing.files else None
+        files: dict[str, bytes] = {}
+        if not isinstance(release, LiveRelease):
+            fetch = self._under_way = ReleaseFetch(target.version)
+            try:
+                release, files = self._fetch(identity, target, backing, fetch)
+            finally:
+                self._under_way = None
+        unchanged = release is self._current and backing.statements == self._backing.statements
+        self._current, self._backing = release, backing
+        self._follow(target)
+        if self._unapproved or unchanged:
             return
         try:
-            self._store.save(release, files, self._server.uri)
+            if files:
+                self._store.save(release, files, self._server.uri, target.statements)
+            else:
+                self._store.keep_statements(release, self._server.uri, target.statements)
         except OSError as error:
             self._problem = f"Release {release.version} is in use but could not be kept on disk: {error}"
 
-    def _fetch(self, target: AliasTarget, fetch: ReleaseFetch) -> tuple[LiveRelease, dict[str, bytes]]:
+    def _apply_trust(self) -> None:
+        """When the trust file says something else than before, ask it about what is in use, too."""
+        self._trust_changed |= self._belief.refresh()
+        if not self._trust_changed:
+            return
+        self._refused = self._believed = None
+        current = self._current
+        if not isinstance(current, LiveRelease):
+            self._current = self._start()  # the copy on disk may be believed now
+            self._trust_changed = False
+            return
+        identity = identify(self.cluster, current.version, current.manifest_sha256)
+        try:
+            self._backing = self._belief.believe_kept(
+                identity, current.verdict_sha256, self._backing.statements
+            )
+        except ReleaseRefusedError as error:
+            self._backing = Backing()
+            self._current = FallbackRelease(f"Release {current.version} is no longer believed: {error}")
+        self._trust_changed = False
+
+    def _see_expiry(self) -> str | None:
+        """Why what is in use counts as stale, by its own statement; None: it holds."""
+        if not isinstance(self._current, LiveRelease):
+            return None
+        return self._belief.expired(self._backing)
+
+    def _fetch(
+        self, release: ReleaseIdentity, target: AliasTarget, backing: Backing, fetch: ReleaseFetch
+    ) -> tuple[LiveRelease, dict[str, bytes]]:
         """Download and verify a whole release; raises ReleaseRefusedError, ServiceUnavailableError."""
-        release = identify(self.cluster, target.version, target.manifest_sha256)
         verdict = None if self._unapproved else target.verdict
 
         def read(file: str, most: int) -> bytes:
+            payload = fetched(file, most)
+            backing.check(file, payload)
+            return payload
+
+        def fetched(file: str, most: int) -> bytes:
             fetch.begin(file)
             if file == VERDICT_FILE:
                 if target.verdict.run_id is None:
@@ -226,7 +299,7 @@ class ReleaseClient:
                 return self._server.fetch_of_run(target.verdict.run_id, file, most, fetch.received)
             return self._server.fetch(release.name, release.version, file, most, fetch.received)
 
-        return verify_release(self.alias, release, verdict, read, fetch.expect)
+        return verify_release(self.alias, release, verdict, read, fetch.expect, signed_by=backing.signed_by)
 
     def _is_current(self, target: AliasTarget) -> bool:
         """Whether what is in use is this target, by the very verdict that approved it."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from live_scheduler.adapter import Profiling
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.live_view import LiveView

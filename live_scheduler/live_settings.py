@@ -21,6 +21,8 @@ class LiveSettings:
       release runs.
     - `policy_settings`: that policy's settings (a table), in the place of those that the release pins.
     - `release`: the alias that is followed.
+    - `trust`: the trust file that says whose signatures on releases are believed, or the word `unsigned`;
+      empty: LUCID_TRUST's, else `trust.json` beside the settings or in the state folder.
     - `pass_interval_s`: a pass begins so long after the last began.
     - `release_interval_s`: how often the alias is looked at.
     - `release_limit_s`: a look may take so long as a whole, with all files of a new release.
@@ -46,6 +48,7 @@ class LiveSettings:
     policy: str = ""
     policy_settings: Mapping[str, Any] = field(default_factory=dict)
     release: str = "champion"
+    trust: str = ""
     pass_interval_s: float = 2.0
     release_interval_s: float = 10.0
     release_limit_s: float = 300.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Change, Refusal
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings

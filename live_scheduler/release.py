@@ -1,6 +1,6 @@
 """What a scheduler holds at a moment: a verified release, or the stated heuristic when there is none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,7 +23,7 @@ class Pinned(Generic[Forecaster]):
 @dataclass(frozen=True)
 class LiveRelease:
     """A release that was verified and loaded as a whole. `verdict_sha256`: of the verdict that approves it;
-    None: it was taken without one, by hand.
+    None: it was taken without one, by hand. `signed_by`: which roles' signatures on it were verified.
     """
 
     alias: str
@@ -32,6 +32,7 @@ class LiveRelease:
     manifest_sha256: str
     verdict_sha256: str | None
     scorers: ReleaseScorers
+    signed_by: Sequence[str] = ()
 
     @property
     def node_sleep(self) -> Pinned[NodeForecaster]:
@@ -45,7 +46,11 @@ class LiveRelease:
 
     def describe(self) -> str:
         """One line for people."""
-        word = "" if self.verdict_sha256 else ", not approved"
+        word = ", not approved"
+        if self.verdict_sha256 is not None:
+            word = ", not signed"
+            if self.signed_by:
+                word = "" if "publisher" in self.signed_by else ", not published"
         word += ", order only: no GPUs are shared" if self.manifest.orders_only else ""
         where = f"{self.alias}, cluster {self.manifest.cluster}{word}"
         return f"{self.manifest.name} version {self.version} ({where})"

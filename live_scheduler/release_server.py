@@ -28,6 +28,7 @@ from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError,
 from lucid_models.releases.approval import VerdictTags
 from lucid_models.releases.layout import MIGRATED_TAG
 from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX
+from lucid_models.signing.statements import NO_STATEMENTS, StatementTags
 
 ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)
 Received = Callable[[int], object]
@@ -36,11 +37,12 @@ Received = Callable[[int], object]
 
 @dataclass(frozen=True)
 class AliasTarget:
-    """What an alias points at; `manifest_sha256` and `verdict` are what the version's tags say."""
+    """What an alias points at; all but `version` is what the version's tags say."""
 
     version: int
     manifest_sha256: str | None
     verdict: VerdictTags
+    statements: StatementTags = NO_STATEMENTS
 
 
 class ReleaseServer:
@@ -120,7 +122,12 @@ class ReleaseServer:
         try:
             version = document["model_version"]
             tags = {str(tag["key"]): str(tag["value"]) for tag in version.get("tags", [])}
-            return AliasTarget(int(version["version"]), tags.get("manifest_sha256"), VerdictTags.of(tags))
+            return AliasTarget(
+                int(version["version"]),
+                tags.get("manifest_sha256"),
+                VerdictTags.of(tags),
+                StatementTags.of(tags),
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ServiceUnavailableError(
                 f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."

@@ -2,8 +2,9 @@
 
     STATE/CLUSTER/releases/VERSION-DIGEST/{manifest.json, verdict.json, packing.json, throughput.json,
                                            duration.json}
-    STATE/CLUSTER/current-ALIAS.json    which of them to start with; replaced in one step, after the folder is
-                                        complete
+    STATE/CLUSTER/current-ALIAS.json    which of them to start with, and the signed statements on it as they
+                                        came; replaced in one step, after the folder is complete
+    STATE/CLUSTER/newest-publication.json   which publication was the newest (newest_publication.py)
     STATE/CLUSTER/status-ALIAS.json     what the client last saw, for people and monitoring
 
 Several clients may share the folder, of one cluster or of several. Pointers of version 1 lay in STATE itself
@@ -15,6 +16,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,14 @@ from foundation.leftovers import held, sweep
 from foundation.private_files import private_folder
 from foundation.regular_files import read_regular
 from foundation.replaced_files import replace_file, sync_folder, write_durably
+from live_scheduler.beliefs import Backing, Belief
 from live_scheduler.release import LiveRelease
 from live_scheduler.verified_release import verify_release
 from lucid_models.releases.approval import APPROVED, VerdictTags, identify
+from lucid_models.signing.statements import NO_STATEMENTS, StatementTags
 
 POINTER_VERSION = 2
-_MAX_POINTER_BYTES = 64 * 1024
+_MAX_POINTER_BYTES = 256 * 1024  # two envelopes, each of at most 64 KiB, in JSON
 
 
 class ReleaseStore:
@@ -38,7 +42,13 @@ class ReleaseStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def save(self, release: LiveRelease, files: Mapping[str, bytes], origin: str) -> None:
+    def save(
+        self,
+        release: LiveRelease,
+        files: Mapping[str, bytes],
+        origin: str,
+        statements: StatementTags = NO_STATEMENTS,
+    ) -> None:
         """Keep an approved release as the last known good one of its cluster, alias and server.
 
         Raises OSError.
@@ -64,6 +74,19 @@ class ReleaseStore:
                 sync_folder(releases)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
+        self._point(home, name, release, origin, statements)
+        _forget_unused(home)
+
+    def keep_statements(self, release: LiveRelease, origin: str, statements: StatementTags) -> None:
+        """Keep newer statements on the release that is kept already; raises OSError where it is not."""
+        home = self.folder / release.manifest.cluster
+        name = f"{release.version}-{release.manifest_sha256[:16]}"
+        (home / "releases" / name).stat()
+        self._point(home, name, release, origin, statements)
+
+    def _point(
+        self, home: Path, name: str, release: LiveRelease, origin: str, statements: StatementTags
+    ) -> None:
         pointer = {
             "format_version": POINTER_VERSION,
             "origin": origin,
@@ -73,12 +96,15 @@ class ReleaseStore:
             "folder": name,
             "manifest_sha256": release.manifest_sha256,
             "verdict_sha256": release.verdict_sha256,
+            "statements": asdict(statements),
         }
         self._replace(home / _pointer_file(release.alias), pointer)
-        _forget_unused(home)
 
-    def load(self, cluster: str, alias: str, origin: str) -> LiveRelease | None:
-        """The last known good release of a cluster's alias on one tracking server; None: there never was one.
+    def load(
+        self, cluster: str, alias: str, origin: str, belief: Belief
+    ) -> tuple[LiveRelease, Backing] | None:
+        """The last known good release of a cluster's alias on one tracking server, with what backs it; None:
+        there never was one.
 
         Raises ReleaseRefusedError when something is there but does not verify, OSError when it cannot be
         read.
@@ -95,13 +121,18 @@ class ReleaseStore:
         folder = home / "releases" / pointer["folder"]
         if pointer["cluster"] != cluster:
             raise ReleaseRefusedError(f"{path} is of cluster {pointer['cluster']!r}.")
-        release, _ = verify_release(
-            alias,
-            identify(cluster, pointer.get("version"), pointer["manifest_sha256"]),
-            VerdictTags(APPROVED, pointer["verdict_sha256"], None),
-            lambda file, most: _read(folder / file, most),
-        )
-        return release
+        identity = identify(cluster, pointer.get("version"), pointer["manifest_sha256"])
+        verdict_sha256 = pointer["verdict_sha256"]
+        backing = belief.believe_kept(identity, verdict_sha256, _statements(path, pointer))
+
+        def read(file: str, most: int) -> bytes:
+            payload = _read(folder / file, most)
+            backing.check(file, payload)
+            return payload
+
+        tags = VerdictTags(APPROVED, verdict_sha256, None)
+        release, _ = verify_release(alias, identity, tags, read, signed_by=backing.signed_by)
+        return release, backing
 
     def clusters(self, alias: str, origin: str) -> list[str]:
         """The clusters whose alias on this tracking server was ever followed from here, by name."""
@@ -155,6 +186,15 @@ def _read_pointer(path: Path) -> dict[str, Any]:
         raise ReleaseRefusedError(f"{path} is damaged: {error!r}.") from error
     result: dict[str, Any] = data
     return result
+
+
+def _statements(path: Path, pointer: Mapping[str, Any]) -> StatementTags:
+    """The statements that were kept; none where an older version kept the release."""
+    kept = pointer.get("statements") or {}
+    values = [kept.get(each.name) for each in fields(StatementTags)] if isinstance(kept, dict) else [0]
+    if not all(value is None or isinstance(value, str) for value in values):
+        raise ReleaseRefusedError(f"{path} has statements that are no text.")
+    return StatementTags(*values)
 
 
 def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:

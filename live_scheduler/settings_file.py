@@ -3,6 +3,7 @@
 A table with an adapter's name names the adapter, and holds the adapter's own settings.
 """
 
+import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -13,6 +14,7 @@ from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from foundation.regular_files import read_regular
 from live_scheduler.adapters import adapter_kind, adapter_names
 from live_scheduler.live_settings import LiveSettings, checked_values
+from lucid_models.signing.trust import TRUST_FILE, TRUST_VARIABLE, UNSIGNED
 
 
 def read_live_settings(
@@ -32,12 +34,20 @@ def read_live_settings(
             raise NotFoundError(f"There are no settings {path}.") from None
         except (OSError, ValueError, RecursionError) as error:
             raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
+        document["trust"] = _trust_beside(path, document.get("trust", ""))
     document |= {key: value for key, value in given.items() if value is not None}
     if find_cluster is not None and "cluster" not in document:
         document["cluster"] = find_cluster(str(document.get("release", LiveSettings.release)))
     settings = settings_from(document)
     adapter_kind(settings.adapter).check(settings)
     return settings
+
+
+def _trust_beside(path: Path, trust: Any) -> Any:
+    """The trust file of a settings file: a relative path begins beside it, and so does `trust.json`."""
+    if trust == "" and TRUST_VARIABLE not in os.environ and (path.parent / TRUST_FILE).exists():
+        trust = TRUST_FILE
+    return str(path.parent / trust) if isinstance(trust, str) and trust not in ("", UNSIGNED) else trust
 
 
 def settings_from(document: Mapping[str, Any]) -> LiveSettings:

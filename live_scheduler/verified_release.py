@@ -1,6 +1,6 @@
 """Makes a release of what a server or a disk holds, or refuses it: both are believed equally little."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from foundation.errors import BadInputError, ReleaseRefusedError
@@ -33,10 +33,13 @@ def verify_release(
     verdict: VerdictTags | None,
     read: ReadFile,
     announce: Callable[[ReleaseManifest], object] = lambda manifest: None,
+    *,
+    signed_by: Sequence[str] = (),
 ) -> tuple[LiveRelease, dict[str, bytes]]:
     """The release with its files, when its verdict approves exactly it and everything in it verifies.
 
     `verdict` None: without an approval. `announce` is told of the manifest before the models are read.
+    `signed_by`: the roles whose signatures on it were verified before.
     Raises ReleaseRefusedError, and what `read` raises.
     """
     files: dict[str, bytes] = {}
@@ -64,7 +67,9 @@ def verify_release(
             raise ReleaseRefusedError(f"The release's settings of {what} do not hold: {error}") from error
     approval = None if verdict is None else verdict.sha256
     return (
-        LiveRelease(alias, release.version, manifest, release.manifest_sha256, approval, scorers),
+        LiveRelease(
+            alias, release.version, manifest, release.manifest_sha256, approval, scorers, tuple(signed_by)
+        ),
         files,
     )
 

@@ -57,7 +57,8 @@ from local_stack.supervisor import (
     write_private,
     write_processes,
 )
-from lucid_models.signing.installation import TRUST_VARIABLE, Signing
+from lucid_models.signing.installation import Signing
+from lucid_models.signing.trust import TRUST_VARIABLE
 from simulator.gate.installed_rules import installed_rules
 
 READY_TIMEOUT_S = 240.0

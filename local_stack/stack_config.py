@@ -12,8 +12,7 @@ from pathlib import Path
 from foundation import strict_json
 from foundation.bounded_http import without_proxies
 from local_stack.supervisor import STACK_VARIABLE, ProcessSpec, read_json, running_supervisor, write_private
-from lucid_models.signing.installation import TRUST_VARIABLE
-from lucid_models.signing.trust import TRUST_FILE
+from lucid_models.signing.trust import TRUST_FILE, TRUST_VARIABLE
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_AIRFLOW_PORT = 8080

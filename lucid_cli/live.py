@@ -41,6 +41,7 @@ def rank(
             "--unapproved", help="By a release without the gate's approval, such as a new challenger."
         ),
     ] = False,
+    trust: live_run.TrustOption = None,
     tracking_uri: ServerOption = None,
     metrics: Annotated[
         str | None,
@@ -57,7 +58,8 @@ def rank(
     from pipeline import settings
 
     jobs = read_queue(queue)
-    current = _followed(tracking_uri or settings.server_uri(), release, cluster, unapproved=unapproved)
+    server = tracking_uri or settings.server_uri()
+    current = _followed(server, release, cluster, trust, unapproved=unapproved)
     if metrics is not None and isinstance(current, LiveRelease):
         from cluster_logs.lake import Lake
         from lucid_models.known_profiles import queue_with_known_profiles
@@ -75,11 +77,15 @@ def rank(
     show(document, as_json=as_json, people=people)
 
 
-def _followed(server: str, alias: str, cluster: str | None, *, unapproved: bool) -> "Release":
+def _followed(
+    server: str, alias: str, cluster: str | None, trust: str | None, *, unapproved: bool
+) -> "Release":
     """The release of a cluster (None: the only one that has one), or the fallback where there is none."""
+    from live_scheduler.beliefs import trust_of
     from live_scheduler.client import ReleaseClient
     from live_scheduler.followed_cluster import followed_cluster
     from live_scheduler.release import FallbackRelease
+    from lucid_models.signing.trust import UNSIGNED
     from pipeline import settings
 
     releases_dir = settings.state_dir() / "client"
@@ -87,4 +93,7 @@ def _followed(server: str, alias: str, cluster: str | None, *, unapproved: bool)
         cluster = cluster or followed_cluster(server, alias, [releases_dir])
     except NotFoundError as error:
         return FallbackRelease(str(error))
-    return ReleaseClient(server, alias, releases_dir, cluster=cluster, unapproved=unapproved).poll()
+    believed = trust_of(trust, settings.state_dir()) or UNSIGNED
+    return ReleaseClient(
+        server, alias, releases_dir, cluster=cluster, unapproved=unapproved, trust=believed
+    ).poll()

@@ -13,6 +13,7 @@ from lucid_cli.live_run import (
     PolicyOption,
     ReleaseOption,
     SettingsOption,
+    TrustOption,
     cluster_finder,
 )
 from lucid_cli.options import ServerOption
@@ -110,6 +111,7 @@ def serve(
         int | None, typer.Option(help="On loopback; 0: any free one (default), -1: none.")
     ] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Likewise.")] = None,
+    trust: TrustOption = None,
     tracking_uri: ServerOption = None,
 ) -> None:
     """Decide for a scheduler that is not Slurm, which pushes its queue and nodes over gRPC or HTTP.
@@ -135,6 +137,7 @@ def serve(
         "cluster": cluster,
         "release": release,
         "policy": policy,
+        "trust": trust,
         "http_port": http_port,
     }
     # A scheduler that pushes follows the decisions: there is nothing to observe or advise beside it.
@@ -142,7 +145,7 @@ def serve(
     live_settings = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **overrides)
     logging.getLogger("lucid.live").setLevel(logging.INFO)
     folder = state_folder(settings.state_dir(), live_settings.cluster)
-    client = open_releases(tracking_uri or settings.server_uri(), live_settings, folder)
+    client = open_releases(tracking_uri or settings.server_uri(), live_settings, folder, settings.state_dir())
 
     def ready(service: LiveService) -> None:
         web = [f"HTTP {service.web.url}"] if service.web else []
@@ -163,6 +166,7 @@ def _print_status(answer: "schema.Status") -> None:
         "mode": answer.mode,
         "policy": answer.policy,
         "release": f"{release.release} ({release.mode})",
+        "signed": _signatures_of(release),
         "fetching": release.fetching,
         "problem": answer.problem,
         "release server": _of_release(release),
@@ -237,6 +241,16 @@ def _hindsight(found: "schema.Hindsight") -> str:
         f"{found.jobs:,} jobs since {moment_here(found.start_s)}: mean JCT {human_duration(found.live_jct_s)}"
         f" by this policy, {amount} than first in first out with backfilling (simulated{doubt})"
     )
+
+
+def _signatures_of(release: "schema.ReleaseStatus") -> str | None:
+    if release.trust != "signed":
+        return release.trust
+    if release.published is None:
+        return None
+    if not release.published:
+        return "by the judge; it is not published"
+    return f"by judge and publisher, number {release.sequence}, until {release.expires}"
 
 
 def _of_release(release: "schema.ReleaseStatus") -> str:

@@ -18,6 +18,15 @@ SettingsOption = Annotated[
     Path | None, typer.Option("--settings", metavar="FILE", help="Settings in TOML; options go before them.")
 ]
 ReleaseOption = Annotated[str | None, typer.Option(metavar="ALIAS", help="Which release to follow.")]
+TrustOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trust",
+        metavar="FILE",
+        help="Whose signatures on releases are believed; the word `unsigned`: the registry is. Default: "
+        "LUCID_TRUST, else trust.json beside the settings or in the state folder.",
+    ),
+]
 PolicyOption = Annotated[str | None, typer.Option(help="A policy of the simulator that never preempts.")]
 ClusterOption = Annotated[
     str | None,
@@ -48,6 +57,7 @@ class LiveStart:
     settings_file: SettingsOption = None
     release: ReleaseOption = None
     policy: PolicyOption = None
+    trust: TrustOption = None
     tracking_uri: ServerOption = None
 
     def read(self, **settings: str | None) -> "LiveSettings":
@@ -60,6 +70,7 @@ class LiveStart:
             mode=self.mode,
             release=self.release,
             policy=self.policy,
+            trust=self.trust,
             find_cluster=cluster_finder(self.tracking_uri),
             **settings,
         )
@@ -121,7 +132,7 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
         handler.setLevel(min(handler.level, logging.INFO))
     folder = state_folder(settings.state_dir(), chosen.cluster)
     opened = adapter_kind(chosen.adapter).open(chosen, folder)
-    client = open_releases(tracking_uri or settings.server_uri(), chosen, folder)
+    client = open_releases(tracking_uri or settings.server_uri(), chosen, folder, settings.state_dir())
     say(f"Live scheduler of {chosen.cluster}, mode {chosen.mode}; state in {folder}.")
     try:
         needs = None

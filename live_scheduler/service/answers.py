@@ -85,9 +85,11 @@ def whose_order(view: LiveView) -> str:
 
 def _staleness(view: LiveView) -> str:
     release = view.release
-    return f" (stale: its server was last heard of {release.last_contact or 'never'})" * (
-        release.mode == "stale"
-    )
+    if release.mode != "stale":
+        return ""
+    if release.expired:
+        return f" (stale: its publication held until {release.expires})"
+    return f" (stale: its server was last heard of {release.last_contact or 'never'})"
 
 
 def status_of(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
@@ -140,8 +141,18 @@ class _Gauges(Collector):
                 ),
                 (
                     "release_stale",
-                    "1 when the release's server was away for too many polls.",
+                    "1 when the release's server was away for too many polls, or its publication expired.",
                     release.mode == "stale",
+                ),
+                (
+                    "release_unsigned",
+                    "1 when unsigned releases are believed.",
+                    release.trust != "signed",
+                ),
+                (
+                    "release_expires_time_seconds",
+                    "When the publication of the release in use expires (Unix time).",
+                    None if release.expires is None else datetime.fromisoformat(release.expires).timestamp(),
                 ),
                 ("ranked_jobs", "Waiting jobs that the last decision ranked.", status.ranked_jobs),
                 ("left_alone_jobs", "Waiting jobs that it left alone.", status.left_alone_jobs),

@@ -117,7 +117,10 @@ class Decision(Message):
 class ReleaseStatus(Message):
     """Which release is in use and why; times are ISO, absent: never.
 
-    `fetching` says how far a fetch is that runs.
+    `fetching` says how far a fetch is that runs. `trust`: "signed", or "unsigned releases are believed". Of a
+    signed release in use: `published`, whether the publisher signed that it is live; the number (`sequence`)
+    of that publication, when it `expires`, and whether it has `expired`. `refused_code`: why a release was
+    refused, in a word.
     """
 
     alias: str
@@ -132,6 +135,12 @@ class ReleaseStatus(Message):
     refused_version: Count | None = None
     refused_reason: str | None = None
     fetching: str | None = None
+    refused_code: str | None = None
+    trust: str
+    published: bool | None = None
+    sequence: Count | None = None
+    expires: str | None = None
+    expired: bool = False
 
 
 class PartitionStatus(Message):

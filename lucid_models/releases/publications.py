@@ -25,7 +25,7 @@ from lucid_models.releases.manifest import MANIFEST_FILE, VERDICT_FILE, canonica
 from lucid_models.releases.store import find_by_alias, identity_of, read_manifest, read_verdict
 from lucid_models.releases.studies import log_document
 from lucid_models.signing.envelope import parse_envelope
-from lucid_models.signing.installation import TRUST_VARIABLE, UNSIGNED, Signing
+from lucid_models.signing.installation import Signing
 from lucid_models.signing.signers import seal
 from lucid_models.signing.statements import (
     JUDGEMENT_TAG,
@@ -40,6 +40,7 @@ from lucid_models.signing.statements import (
     Publication,
     parse_publication,
 )
+from lucid_models.signing.trust import TRUST_VARIABLE, UNSIGNED
 from lucid_models.signing.verification import believe_judgement, read_publication
 
 EXPERIMENT = "lucid-publications"

@@ -6,7 +6,7 @@ without it.
 
 from typing import TYPE_CHECKING
 
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, NotFoundError
 from foundation.extras import missing_extra
 
 if TYPE_CHECKING:
@@ -21,7 +21,12 @@ def is_signed_by(public: bytes, message: bytes, signature: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ModuleNotFoundError as error:
-        raise missing_extra(error) or error from error
+        if missing_extra(error) is None:
+            raise
+        raise NotFoundError(
+            "Signatures are verified by the library cryptography, which is not installed.",
+            remedy="pip install 'lucid-mlops[verify]', or believe unsigned releases (LUCID_TRUST=unsigned).",
+        ) from error
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):

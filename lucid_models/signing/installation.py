@@ -5,8 +5,6 @@ Below the state folder lie `keys/judge.key` and `keys/publisher.key` (private, P
 the word `unsigned`: then nothing is signed and nothing signed is asked for.
 """
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,19 +13,9 @@ from foundation.environment import state_dir
 from foundation.errors import BadInputError
 from lucid_models.signing.key_store import KeyStore
 from lucid_models.signing.signers import SOURCE_VARIABLES, Signer, open_signers
-from lucid_models.signing.trust import TRUST_FILE, Role, Trust, read_trust
+from lucid_models.signing.trust import TRUST_VARIABLE, UNSIGNED, Role, Trust, read_trust, trust_place
 
-TRUST_VARIABLE = "LUCID_TRUST"
-UNSIGNED = "unsigned"
 KEYS_FOLDER = "keys"
-
-
-def trust_place(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the trust file is (LUCID_TRUST, else `trust.json` in `folder`); None: releases are unsigned."""
-    named = environment.get(TRUST_VARIABLE, "").strip()
-    if named == UNSIGNED:
-        return None
-    return Path(named) if named else folder / TRUST_FILE
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,22 @@ MOST_NAME, MOST_REASON = 80, 200
 
 
 @dataclass(frozen=True)
+class StatementTags:
+    """The envelopes that the tags of a release hold, as text; None where there is none."""
+
+    publication: str | None = None
+    judgement: str | None = None
+
+    @classmethod
+    def of(cls, tags: Mapping[str, Any]) -> "StatementTags":
+        """Read them from all tags of a version."""
+        return cls(tags.get(PUBLICATION_TAG), tags.get(JUDGEMENT_TAG))
+
+
+NO_STATEMENTS = StatementTags()
+
+
+@dataclass(frozen=True)
 class Judgement:
     """The judge's word: the verdict of this SHA-256 on this release, given at `at` (UTC)."""
 

@@ -17,6 +17,7 @@ Needs the standard library only.
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ Role = Literal["judge", "publisher"]
 ROLES: tuple[Role, ...] = get_args(Role)
 FORMAT_VERSION = 1
 TRUST_FILE = "trust.json"
+TRUST_VARIABLE, UNSIGNED = "LUCID_TRUST", "unsigned"
 DEFAULT_CLOCK_SKEW_S = 300.0
 _MOST_BYTES = 256 * 1024
 _KEY_FIELDS = frozenset({"id", "role", "public", "not_before", "not_after", "revoked"})
@@ -96,6 +98,14 @@ class Trust:
 def key_id(public: bytes) -> str:
     """The id of a public key."""
     return hashlib.sha256(public).hexdigest()
+
+
+def trust_place(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the trust file is (LUCID_TRUST, else `trust.json` in `folder`); None: releases are unsigned."""
+    named = environment.get(TRUST_VARIABLE, "").strip()
+    if named == UNSIGNED:
+        return None
+    return Path(named) if named else folder / TRUST_FILE
 
 
 def read_trust(path: Path) -> Trust:

@@ -67,10 +67,11 @@ class SeenStatement:
 
 @dataclass(frozen=True)
 class BelievedPublication:
-    """A publication that was verified, and what to remember of it."""
+    """A publication that was verified, and what to remember of it. `signed_by`: the ids of the keys."""
 
     publication: Publication
     seen: SeenStatement
+    signed_by: Sequence[str] = ()
 
     def is_stale(self, now: datetime) -> bool:
         """Whether nobody has renewed it in time."""
@@ -146,8 +147,8 @@ def read_publication(text: str | None, *, trust: Trust, place: str) -> BelievedP
     signatures = _signatures(envelope, "publisher", trust)
     _check_threshold(signatures, "publisher", trust, None, place)
     publication = parse_publication(envelope.payload)
-    _check_threshold(signatures, "publisher", trust, publication.at, place)
-    return BelievedPublication(publication, SeenStatement.of(envelope.payload, publication))
+    signed_by = _check_threshold(signatures, "publisher", trust, publication.at, place)
+    return BelievedPublication(publication, SeenStatement.of(envelope.payload, publication), signed_by)
 
 
 def believe_judgement(
@@ -239,14 +240,16 @@ def _signatures(envelope: Envelope, role: Role, trust: Trust) -> _Signatures:
 
 def _check_threshold(
     signatures: _Signatures, role: Role, trust: Trust, at: datetime | None, place: str
-) -> None:
-    """Raise StatementRefusedError unless as many keys as must signed, and were valid `at` that moment (None:
-    the moment stands in what was signed, and that is read only when the signatures hold).
+) -> Sequence[str]:
+    """The ids of the keys that signed and were valid `at` that moment (None: the moment stands in what was
+    signed, and that is read only when the signatures hold).
+
+    Raises StatementRefusedError when they are fewer than must sign.
     """
     valid = [key for key in signatures.keys.values() if at is None or key.is_valid_at(at)]
     needed = trust.threshold[role]
     if len(valid) >= needed:
-        return
+        return sorted(key.id for key in valid)
     refused = list(signatures.refused)
     for key in signatures.keys.values():
         if at is not None and not key.is_valid_at(at):

@@ -27,7 +27,7 @@ from bench_live_decision import TRAINING_JOBS
 from bench_scoring import make_log
 
 from live_scheduler.adapter import Change, Refusal, SetPriority
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings, Mode

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Refusal
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.forecast.advice import TEXTS_PER_PASS, Advisor, advice, clock_time, still_right

@@ -7,7 +7,7 @@ import pytest
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import PriorityRange, Refusal, SetPriority
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings, Mode

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from live_scheduler.append_only import older_file
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.hindsight.decision_log import (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.hindsight.decision_log import FirstSight

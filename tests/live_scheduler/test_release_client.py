@@ -246,7 +246,9 @@ def test_a_release_that_orders_only_says_so_wherever_it_is_named(shop: Any, tmp_
     shop.approved(1, settings={"sharing": "none"})
     client = ReleaseClient(shop.uri, "challenger", tmp_path, cluster="small")
     assert (
-        live(client.poll()).describe().endswith("(challenger, cluster small, order only: no GPUs are shared)")
+        live(client.poll())
+        .describe()
+        .endswith("(challenger, cluster small, not signed, order only: no GPUs are shared)")
     )
 
 

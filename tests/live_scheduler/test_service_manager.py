@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_scheduler import slurm
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView

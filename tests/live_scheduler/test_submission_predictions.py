@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.decision import Decision

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from live_scheduler.client import ClientStatus
+from live_scheduler.client_status import ClientStatus
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.forecast.prediction_quality import JudgedPrediction
 from live_scheduler.forecast.submission_predictions import (

@@ -1,0 +1,176 @@
+"""Believes what judge and publisher signed, by the keys of a trust file (`lucid_models/signing`)."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from foundation.errors import LucidError
+from foundation.private_files import private_folder
+from foundation.process_lock import ProcessLock, acquire_within
+from live_scheduler.beliefs import Backing, Clock
+from live_scheduler.newest_publication import NewestPublication, read_newest, write_newest
+from lucid_models.releases.approval import ReleaseIdentity
+from lucid_models.signing.statements import StatementTags
+from lucid_models.signing.trust import Trust, read_trust
+from lucid_models.signing.verification import (
+    BelievedPublication,
+    SeenStatement,
+    believe_judgement,
+    believe_publication,
+)
+
+PUBLISHED_ALIAS = "champion"
+_LOCK_WAIT_S = 10.0
+
+
+class StatementBelief:
+    """The statements of one alias of one cluster."""
+
+    def __init__(self, trust_file: Path, home: Path, cluster: str, alias: str, clock: Clock) -> None:
+        self._trust_file, self._home = trust_file, home
+        self._cluster, self._alias, self._clock = cluster, alias, clock
+        self._trust: Trust | None = None
+        self._mark: object = None
+
+    def refresh(self) -> bool:
+        """Read the trust file again when it is another one than before; say whether its word changed.
+
+        While it cannot be read nothing new is believed, by no earlier word of it either: it may be the one
+        that revokes a key. What is in use stays in use. Raises NotFoundError, BadInputError.
+        """
+        try:
+            found = self._trust_file.stat()
+        except OSError:
+            mark = None
+        else:
+            mark = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+        if self._trust is not None and mark is not None and mark == self._mark:
+            return False
+        trust = read_trust(self._trust_file)
+        changed = trust != self._trust
+        self._trust, self._mark = trust, mark
+        return changed
+
+    def believe(
+        self,
+        release: ReleaseIdentity,
+        verdict_sha256: str | None,
+        statements: StatementTags,
+        *,
+        in_use: bool = False,
+    ) -> Backing:
+        """As the protocol says. The number of a publication is on the disk before this returns.
+
+        Raises OSError where it cannot be kept there.
+        """
+        with self._alone():
+            newest = self._newest()
+            found = self._verify(
+                release, verdict_sha256, statements, newest=newest, may_be_expired=in_use, now=self._clock()
+            )
+            if found.published is not None and (newest is None or found.published.seen != newest.seen):
+                write_newest(self._home, NewestPublication.of(found.published))
+            return found
+
+    def believe_kept(
+        self, release: ReleaseIdentity, verdict_sha256: str | None, statements: StatementTags
+    ) -> Backing:
+        """As the protocol says."""
+        now, newest = self._clock(), self._newest()
+        if newest is not None:
+            # It was believed before: a clock that has gone back since makes it no forgery.
+            now = max(now, newest.at)
+        found = self._verify(release, verdict_sha256, statements, newest=None, may_be_expired=True, now=now)
+        if found.published is not None and newest is None:
+            with self._alone():
+                write_newest(self._home, NewestPublication.of(found.published))
+        return found
+
+    def expired(self, backing: Backing) -> str | None:
+        """As the protocol says; once expired, so it stays until a newer publication is believed."""
+        if backing.published is None:
+            return None
+        publication, now = backing.published.publication, self._clock()
+        newest = None
+        with contextlib.suppress(LucidError, OSError):
+            newest = self._newest()
+        skew = timedelta(seconds=self._trusted().clock_skew_s)
+        if now < publication.at - skew:
+            return (
+                f"This machine's clock says {_iso(now)}; what is in use was published at "
+                f"{_iso(publication.at)}, so it is not known whether that holds. Set the clock right."
+            )
+        is_newest = newest is not None and newest.seen == backing.published.seen
+        known = newest is not None and is_newest and newest.expired
+        if not (known or now > publication.expires or time.monotonic() > backing.holds_until_s):
+            return None
+        if is_newest and not known:
+            self._remember_expired(backing.published.seen)
+        return (
+            f"The publication of release {publication.release.version} expired at "
+            f"{_iso(publication.expires)}, and no newer one was seen: the registry may answer with what "
+            f"is no longer true. Renew it: `lucid release renew --cluster {self._cluster}` or its DAG."
+        )
+
+    def _remember_expired(self, seen: SeenStatement) -> None:
+        with contextlib.suppress(LucidError, OSError), self._alone():
+            newest = self._newest()
+            if newest is not None and newest.seen == seen:
+                write_newest(self._home, replace(newest, expired=True))
+
+    def _verify(
+        self,
+        release: ReleaseIdentity,
+        verdict_sha256: str | None,
+        statements: StatementTags,
+        *,
+        newest: NewestPublication | None,
+        may_be_expired: bool,
+        now: datetime,
+    ) -> Backing:
+        trust = self._trusted()
+        published: BelievedPublication | None = None
+        holds_until_s = float("inf")
+        if self._alias == PUBLISHED_ALIAS:
+            published = believe_publication(
+                statements.publication,
+                release=release,
+                verdict_sha256=verdict_sha256,
+                trust=trust,
+                now=now,
+                seen=newest.seen if newest is not None else None,
+                may_be_expired=may_be_expired,
+            )
+            left = published.publication.expires - now
+            holds_until_s = time.monotonic() + left.total_seconds()
+        believe_judgement(statements.judgement, release=release, verdict_sha256=verdict_sha256, trust=trust)
+        roles = ("judge",) if published is None else ("judge", "publisher")
+        return Backing(statements, roles, published, holds_until_s)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Clients of a cluster that share the folder remember one after the other."""
+        lock = ProcessLock(private_folder(self._home, tighten=False) / ".newest-publication.lock")
+        if not acquire_within(lock, _LOCK_WAIT_S, waiting=lambda waited_s: None):
+            raise BlockingIOError(f"Another process holds {lock.path}.")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _newest(self) -> NewestPublication | None:
+        """What was believed before by whichever client of the cluster shares the folder."""
+        newest = read_newest(self._home)
+        return newest if newest is not None and newest.counts_for(self._trusted()) else None
+
+    def _trusted(self) -> Trust:
+        if self._trust is None:
+            self.refresh()
+        return self._trust or Trust()
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
