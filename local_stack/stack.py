@@ -28,6 +28,7 @@ from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.exit_codes import ERROR, NOT_REACHED, CommandLine
 from foundation.private_files import PRIVATE_UMASK, private_database, private_folder
 from foundation.process_lock import ProcessLock
+from foundation.retention_settings import retention_settings
 from foundation.screen_text import on_screen
 from foundation.storage import sweep_unfinished
 from local_stack.airflow_client import HEALTH_LIMITS, AirflowClient
@@ -92,6 +93,7 @@ def up(config: StackConfig, *, tell: Say = say) -> StackConfig:
             _check_ports(config)
             _create_keys(config)
             installed_rules()  # a bad rule is said now, not by the first validation
+            retention_settings()
             _start(config, tell)
         try:
             wait_until_ready(config, tell=tell)

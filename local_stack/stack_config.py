@@ -21,6 +21,7 @@ ADMIN = "admin"
 # Tasks that measure take a slot of this pool; there is one for each device of LUCID_GPU_DEVICES.
 GPU_POOL, GPU_POOL_MEANING = "gpu", "One slot a device that profile_workloads measures on."
 STACK_FILE = "stack.json"
+UPKEEP_EVERY_S = 86_400.0
 # How long a writer of Airflow's SQLite waits for the others; the library's 5 s pass while many DAGs begin.
 SQLITE_CONNECT_ARGS = {"timeout": 30.0}
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -170,6 +171,7 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
     binaries = Path(sys.executable).parent
     airflow, mlflow = str(binaries / "airflow"), str(binaries / "mlflow")
     migrated = str(config.migrated_marker)
+    mlflow_store = f"sqlite:///{config.mlflow_dir / 'mlflow.db'}"
     airflow_processes = {
         "api-server": (
             *(airflow, "api-server"),
@@ -185,7 +187,7 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
             name="mlflow",
             argv=(
                 *(mlflow, "server", "--host", LOOPBACK, "--port", str(config.mlflow_port), "--workers", "1"),
-                *("--backend-store-uri", f"sqlite:///{config.mlflow_dir / 'mlflow.db'}"),
+                *("--backend-store-uri", mlflow_store),
                 *("--serve-artifacts", "--artifacts-destination", str(config.mlflow_dir / "artifacts")),
             ),
             log=str(config.log_dir / "mlflow.log"),
@@ -200,6 +202,17 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
                 waits_for_port=config.airflow_port if name == "scheduler" else None,
             )
             for name, argv in airflow_processes.items()
+        ),
+        ProcessSpec(
+            name="upkeep",
+            argv=(
+                *(sys.executable, "-m", "local_stack.upkeep", "--mlflow-store", mlflow_store),
+                *("--tracking-uri", config.mlflow_url),
+            ),
+            log=str(config.log_dir / "upkeep.log"),
+            waits_for=migrated,
+            waits_for_port=config.mlflow_port,
+            every_s=UPKEEP_EVERY_S,
         ),
     ]
 

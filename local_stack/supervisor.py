@@ -5,6 +5,8 @@ its own and starts a dead one again after a pause that doubles up to half a minu
 group gets SIGTERM, after a grace period SIGKILL. On Linux the supervisor adopts orphaned grandchildren
 (PR_SET_CHILD_SUBREAPER), so that processes which left their group are ended too.
 
+Logs are rotated by size while their processes write on (`process_logs.py`).
+
 Files in RUN_DIR: `processes.json` (what to run), `supervisor.json` (the supervising process), `status.json`
 (how each process fares).
 """
@@ -29,6 +31,8 @@ import psutil
 from foundation import strict_json
 from foundation.private_files import private_folder
 from foundation.replaced_files import replace_file
+from foundation.retention_settings import retention_settings
+from local_stack.process_logs import rotate_logs
 
 PROCESSES_FILE = "processes.json"
 SUPERVISOR_FILE = "supervisor.json"
@@ -39,6 +43,7 @@ GRACE_S = 8.0
 POLL_S = 0.5
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
+FIRST_UPKEEP_S = 600.0
 STEADY_AFTER_S = 60.0  # a process that lived this long starts with a short pause again
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -49,6 +54,8 @@ class ProcessSpec:
     """One process: its name, its command line and its log.
 
     Before it starts the file `waits_for` must exist, and a process listen on `waits_for_port` of loopback.
+    One with `every_s` ends by itself and is started again so many seconds later, for the first time when the
+    others have had time to come up.
     """
 
     name: str
@@ -56,6 +63,7 @@ class ProcessSpec:
     log: str
     waits_for: str | None = None
     waits_for_port: int | None = None
+    every_s: float | None = None
 
     def may_start(self) -> bool:
         """Whether what it waits for is there."""
@@ -163,7 +171,11 @@ class Supervisor:
         self._managed = [
             _Managed(ProcessSpec(**{**entry, "argv": tuple(entry["argv"])})) for entry in document
         ]
+        for managed in self._managed:
+            if managed.spec.every_s is not None:
+                managed.start_after_s = time.monotonic() + min(managed.spec.every_s, FIRST_UPKEEP_S)
         self._stopping = False
+        self._retention = retention_settings()
 
     def run(self) -> None:
         """Keep everything running until SIGTERM or SIGINT."""
@@ -181,6 +193,7 @@ class Supervisor:
                 if any(changed):
                     self._write_status()
                 self._reap_adopted()
+                self._rotate_logs()
                 time.sleep(POLL_S)
         finally:
             self._end_all()
@@ -201,6 +214,10 @@ class Supervisor:
         code = managed.process.poll()
         if code is None:
             return False
+        if code == 0 and managed.spec.every_s is not None:
+            managed.process, managed.last_exit = None, code
+            managed.start_after_s = now_s + managed.spec.every_s
+            return True
         # The rest of a dead group would hold the port that its successor needs.
         _signal_group(managed.process.pid, signal.SIGKILL)
         if now_s - managed.started_s > STEADY_AFTER_S:
@@ -232,6 +249,12 @@ class Supervisor:
                 managed.pause_s = min(2 * managed.pause_s, LONGEST_PAUSE_S)
                 return
         managed.started_s = now_s
+
+    def _rotate_logs(self) -> None:
+        folders = {Path(managed.spec.log).parent for managed in self._managed}
+        for folder in folders:
+            with contextlib.suppress(OSError):  # tried again at the next look
+                rotate_logs(folder, self._retention.process_log_bytes, self._retention.process_log_files)
 
     def _write_status(self) -> None:
         status: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from foundation.exit_codes import ERROR, INTERRUPTED, REFUSED
 from foundation.extras import missing_extra
 from foundation.screen_text import ScreenFormatter
 from lucid_cli import (
+    backup,
     characterise,
     explain,
     inference,
@@ -27,6 +28,7 @@ from lucid_cli import (
     plan,
     predict_profile,
     profile,
+    prune,
     release,
     simulate,
     site,
@@ -67,6 +69,8 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(live.app, name="live")
 monitor.register(app)
 status.register(app)
+prune.register(app)
+backup.register(app)
 register_experiments(app)
 
 

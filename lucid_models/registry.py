@@ -45,6 +45,14 @@ class FoundRun:
     metrics: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class PastRun:
+    """A run that has ended, and the models that were logged with it (ids)."""
+
+    run_id: str
+    model_ids: tuple[str, ...]
+
+
 class Registry(MlflowServer):
     """Runs, models and aliases on one MLflow server (or SQLite file).
 
@@ -128,6 +136,40 @@ class Registry(MlflowServer):
             )
         )
         return [FoundRun(str(run.info.run_id), dict(run.data.tags), dict(run.data.metrics)) for run in runs]
+
+    def ended_runs(self, experiment: str, *, before_s: float) -> list[PastRun]:
+        """All runs of an experiment that began before a Unix time and have ended."""
+        stored = self.call(lambda: self.client.get_experiment_by_name(experiment))
+        if stored is None:
+            return []
+        found: list[Any] = []
+        token: str | None = None
+        while True:
+            page = self.call(
+                lambda token=token: self.client.search_runs(  # type: ignore[misc]
+                    [stored.experiment_id],
+                    f"attributes.start_time < {int(before_s * 1e3)} and attributes.status != 'RUNNING'",
+                    max_results=1_000,
+                    page_token=token,
+                )
+            )
+            found.extend(page)
+            token = page.token
+            if not token:
+                break
+        return [
+            PastRun(
+                str(run.info.run_id),
+                tuple(str(model.model_id) for model in (run.outputs.model_outputs if run.outputs else ())),
+            )
+            for run in found
+        ]
+
+    def delete_run(self, run: PastRun) -> None:
+        """Delete a run with the models that were logged with it: restorable until MLflow's `gc`."""
+        for model_id in run.model_ids:
+            self.found(partial(self.client.delete_logged_model, model_id))
+        self.found(lambda: self.client.delete_run(run.run_id))
 
     def _experiment(self, name: str) -> str:
         stored = self.client.get_experiment_by_name(name)
@@ -261,6 +303,10 @@ class Registry(MlflowServer):
                 remedy="`lucid release list` and MLflow's model page name the versions that exist.",
             )
         return _version(registered)
+
+    def delete_version(self, name: str, version: int) -> None:
+        """Delete a version for good; its number is never used again. The run that holds its files stays."""
+        self.found(lambda: self.client.delete_model_version(name, str(version)))
 
     def aliases(self, name: str) -> dict[str, int]:
         """Alias -> version of a registered model."""

@@ -50,4 +50,5 @@ DAG_IDS = (
     *("ingest_logs", "characterise_cluster", "profile_workloads", "retrain_models", "validate_release"),
     *("publish_release", "rollback_release", "renew_publications", "monitor_live", "forecast_inference_load"),
     *("evaluate_policies", "plan_capacity", "tune_system", "search_pareto_front", "remove_cluster"),
+    "apply_retention",
 )

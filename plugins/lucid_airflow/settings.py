@@ -19,6 +19,8 @@
 | keys that sign | LUCID_JUDGE_KEY, LUCID_PUBLISHER_KEY (default: `keys/` in the state folder) | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | when `forecast_inference_load` runs besides | LUCID_FORECAST_SCHEDULE (default: @daily; `none`) | |
+| when `apply_retention` runs | LUCID_RETENTION_SCHEDULE (default: @daily; `none`) | |
+| how long what is kept | LUCID_RETENTION (a JSON object, read by `foundation.retention_settings`) | |
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
 | may who started a release approve it? | LUCID_FOUR_EYES (default: true, they may not) | |
 | who may do what to which cluster | LUCID_RIGHTS (a TOML file, `access/site_rights.py`; default: all) | |
@@ -165,6 +167,11 @@ def monitor_schedule() -> str | None:
 def renew_schedule() -> str | None:
     """Return when `renew_publications` runs by itself, None for never. Reads no database."""
     return schedule("LUCID_RENEW_SCHEDULE", "17 */8 * * *")
+
+
+def retention_schedule() -> str | None:
+    """Return when `apply_retention` runs by itself, None for never. Reads no database."""
+    return schedule("LUCID_RETENTION_SCHEDULE", "@daily")
 
 
 def retrain_schedule(assets: Any) -> Any:

@@ -16,6 +16,7 @@ NO_NAME = "No cluster is named"
 NOTHING = "nothing to "  # it is skipped
 # What an empty installation answers, and the form that mends it; None: it works without anything.
 ON_NOTHING = {
+    "apply_retention": None,
     "characterise_cluster": NOTHING,
     "evaluate_policies": NO_JOBS,
     "forecast_inference_load": NOTHING,

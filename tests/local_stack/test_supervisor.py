@@ -159,3 +159,37 @@ def test_a_reused_process_number_is_not_a_supervisor(tmp_path) -> None:
     assert running_supervisor(tmp_path) is None
     record.write_text('{"pid": 1')
     assert running_supervisor(tmp_path) is None
+
+
+def test_a_log_that_grows_without_end_stays_small_and_its_process_alive(
+    stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUCID_RETENTION", '{"process_log_mib": 0.05, "process_log_files": 2}')
+    talk = (
+        "import itertools, time\n"
+        "for n in itertools.count(): print(f'{n:063d}', flush=True); time.sleep(0.0005)"
+    )
+    stack([ProcessSpec("talker", (sys.executable, "-c", talk), str(tmp_path / "talker.log"))])
+    oldest = tmp_path / "talker.log.2"
+    wait_until(oldest.exists)
+    first = oldest.read_bytes()
+    wait_until(lambda: oldest.read_bytes() != first)
+    status = read_json(tmp_path / "run" / STATUS_FILE)["talker"]
+    assert status["restarts"] == 0
+    assert alive(status["pid"])
+    assert not (tmp_path / "talker.log.3").exists()
+    for log in tmp_path.glob("talker.log*"):
+        assert log.stat().st_mode & 0o077 == 0 or log.name == "talker.log"
+    # What a rotation may lose is what was written in its last microseconds.
+    newest = tmp_path / "talker.log.1"
+    numbers = [int(line) for log in (oldest, newest) for line in log.read_text().split()]
+    assert len(numbers) > 100
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_process_by_the_clock_ends_and_runs_again(stack, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    write = f"open({str(ran)!r}, 'a').write('x')"
+    stack([ProcessSpec("upkeep", (sys.executable, "-c", write), str(tmp_path / "upkeep.log"), every_s=0.5)])
+    wait_until(lambda: ran.exists() and len(ran.read_text()) >= 3)
+    assert read_json(tmp_path / "run" / STATUS_FILE)["upkeep"]["restarts"] == 0

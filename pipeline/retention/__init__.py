@@ -1,0 +1,1 @@
+"""Removes what is past its retention, wherever an installation keeps it."""
