@@ -25,6 +25,7 @@ from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.lifecycle import load_release_models, record_verdict, show_release
 from lucid_models.releases.store import check_verdict, find_by_alias
 from lucid_models.releases.studies import record_study
+from lucid_models.signing.installation import Signing
 from pipeline.release.release_settings import GateSettings, gate_settings
 from pipeline.replay.wait_grade import grade_of_replay
 from pipeline.validation.contenders import learned_until
@@ -85,6 +86,8 @@ def validate_release(
     if version is None:
         version = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger").version
     gate = settings or gate_settings({})
+    if not gate.stated:
+        Signing.of_environment().signers("judge")  # a key that is missing is told before the replays
     with scratch_folder("verdict") as scratch:
         folder = out_dir or scratch
         try:

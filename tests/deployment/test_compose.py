@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 REPOSITORY = Path(__file__).parents[2]
 COMPOSE_FILE = REPOSITORY / "docker-compose.yml"
@@ -74,3 +75,18 @@ def test_the_auth_configuration_is_private_and_keeps_odd_passwords(tmp_path: Pat
     config = configparser.ConfigParser(interpolation=None)
     config.read(file)
     assert config["mlflow"]["admin_password"] == "50%-off; #1=yes"
+
+
+def test_each_signing_key_is_in_one_service_alone() -> None:
+    services = yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8"))["services"]
+    held = {name: set(service.get("secrets", ())) for name, service in services.items()}
+    assert {name for name, secrets in held.items() if "judge.key" in secrets} == {"airflow-worker-judge"}
+    assert {name for name, secrets in held.items() if "publisher.key" in secrets} == {
+        "airflow-worker-publish"
+    }
+    for name, service in services.items():
+        environment = service.get("environment", {})
+        assert ("LUCID_JUDGE_KEY" in environment) == (name == "airflow-worker-judge")
+        assert ("LUCID_PUBLISHER_KEY" in environment) == (name == "airflow-worker-publish")
+    # Whoever may write the trust file decides what is published: it is no file of the common state.
+    assert services["airflow-worker"]["environment"]["LUCID_TRUST"].endswith("/run/secrets/trust.json}")
