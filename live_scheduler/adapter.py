@@ -88,19 +88,20 @@ Change = SetPriority | MoveTo | SendHome | RestrictToNode | StartAfter | Advise 
 
 
 def is_kept(change: Change, job: LiveJob | None) -> bool:
-    """Return whether a change is of what is kept of its job (`LiveJob.kept`). What takes ours back is not."""
-    if job is None or not job.kept:
+    """Return whether a change is of what is kept of its job. What takes ours back is not."""
+    if job is None or not (job.kept or job.hands_off):
         return False
+    kept = frozenset(Kept) if job.hands_off else job.kept.keys()
     match change:
         case Advise(text=text):
-            return bool(text) and Kept.TEXT in job.kept
+            return bool(text) and Kept.TEXT in kept
         case SetPriority() | MoveTo() | SendHome():
             # What is measured, or waits for that, has to come home again.
             leaves = not isinstance(change, SetPriority) and job.partition != job.virtual_cluster
-            return Kept.ORDER in job.kept and not leaves
+            return Kept.ORDER in kept and not leaves
         case StartAfter() | RestrictToNode():
             takes_back = isinstance(change, RestrictToNode) and change.node is None
-            return bool({Kept.START, Kept.ORDER} & job.kept.keys()) and not takes_back
+            return bool({Kept.START, Kept.ORDER} & kept) and not takes_back
         case _:
             return False
 

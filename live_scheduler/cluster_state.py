@@ -33,7 +33,8 @@ class LiveJob:
     `pinned_to`: the nodes that it must have. `other_facts`: what else the table of facts knows of a job at
     its submission (OTHER_FACTS), as far as the cluster tells it. `nice` is what is taken off its priority.
     `comment_by_others`: its comment was written anew after this product had written into it. `reserved_in`:
-    the one that it asks for. `kept` says what of it is left as it is, and why.
+    the one that it asks for. `kept` says what of it another hand has set after this product,
+    and how; `hands_off` why all of it is left alone ("": it is not).
     """
 
     job_id: str
@@ -67,6 +68,7 @@ class LiveJob:
     comment_by_others: bool = False
     reserved_in: str = ""
     kept: Mapping[Kept, str] = field(default_factory=dict, hash=False)
+    hands_off: str = ""
 
     @property
     def waiting(self) -> bool:

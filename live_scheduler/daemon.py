@@ -182,7 +182,8 @@ class Daemon:
             return replace(view, problem=reading_problem)
         if self.safety is not None:
             cluster = self.safety.heard(cluster)
-            view = replace(view, cluster=cluster)
+        cluster = self.settings.hands_off.over(cluster)
+        view = replace(view, cluster=cluster)
         view = replace(view, ended=tuple(self._happened(cluster)))
         with self.lock:
             decision, problem = self._decide(cluster)
@@ -347,6 +348,8 @@ class Daemon:
         profiler = self.settings.profiling_partition
         wanted += priority_changes(decision, cluster, profiler, self.adapter.priorities)
         wanted = [change for change in wanted if not is_kept(change, cluster.by_id.get(change.job_id))]
+        if self.safety is not None:
+            wanted += self.safety.let_go(cluster)
         asks, would_ask = self._by_mode(wanted)
         if not asks:
             if self.safety is not None:

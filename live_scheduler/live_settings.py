@@ -6,6 +6,7 @@ from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, UnknownNameError
+from live_scheduler.hands_off import HandsOff
 from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.mode import Mode as Mode
 from live_scheduler.node_sleep.settings import NodeSleepSettings
@@ -39,6 +40,7 @@ class LiveSettings:
     - `grpc_port`: likewise, of the gRPC service.
     - `node_sleep`: which idle nodes sleep (a table, see below); without it all stay as they are.
     - `loans`: which of inference's nodes are lent to training jobs (a table, see below); without it none is.
+    - `hands_off`: which jobs are left alone (a table, see below); without it those in reservations.
     - `adapter`: the kind of cluster: an installed adapter; a table of its name holds its own settings.
     - `adapter_settings`: that adapter's own settings.
     """
@@ -65,6 +67,7 @@ class LiveSettings:
     grpc_port: int = -1
     node_sleep: NodeSleepSettings | None = None
     loans: NodeLoanSettings | None = None
+    hands_off: HandsOff = field(default_factory=HandsOff)
     adapter: str = "slurm"
     adapter_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -94,6 +97,12 @@ class LiveSettings:
                     f"{name} is {getattr(self, name)!r}.",
                     remedy="Give a port, 0 for a free one, -1 for none.",
                 )
+        used = {*self.partitions, *self.shared_partitions, self.profiling_partition}
+        if both := sorted(used.intersection(self.hands_off.partitions)):
+            raise BadInputError(
+                f"hands_off.partitions names {both[0]!r}, which other settings use.",
+                remedy="Leave a partition alone, or order it.",
+            )
         if self.policy_settings and not self.policy:
             raise BadInputError("policy_settings are given, and no policy.", remedy='Set policy = "...".')
 
@@ -102,6 +111,7 @@ class LiveSettings:
 _TABLES: Mapping[Any, type] = {
     NodeSleepSettings | None: NodeSleepSettings,
     NodeLoanSettings | None: NodeLoanSettings,
+    HandsOff: HandsOff,
 }
 
 

@@ -173,6 +173,15 @@ def _print_status(answer: "schema.Status") -> None:
         "last pass": time_ago(answer.pass_age_s),
         "heartbeat": None if answer.heartbeat_age_s is None else time_ago(answer.heartbeat_age_s),
         "ranked": f"{answer.ranked_jobs:,} jobs, {answer.left_alone_jobs:,} left alone",
+        "left as set": ", ".join(
+            f"{count:,} {what}"
+            for count, what in (
+                (answer.set_by_hand_jobs, "by an operator's or a user's hand"),
+                (answer.hands_off_jobs, "by hands_off"),
+            )
+            if count
+        )
+        or None,
         "decision": None if latency_s is None else f"{1e3 * latency_s:.2f} ms",
         "changes": ", ".join(
             [

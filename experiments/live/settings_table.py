@@ -16,6 +16,7 @@ from typing import Any
 
 from experiments.pages import publish
 from foundation.markdown import markdown_table
+from live_scheduler.hands_off import HandsOff
 from live_scheduler.kubernetes.opening import KueueSettings
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.settings import NodeLoanSettings
@@ -43,6 +44,7 @@ def tables() -> dict[str, str]:
         "settings": settings_table(LiveSettings, leave_out=("adapter_settings",)),
         "node sleep settings": settings_table(NodeSleepSettings),
         "loan settings": settings_table(NodeLoanSettings),
+        "hands off settings": settings_table(HandsOff),
         "kueue settings": settings_table(KueueSettings),
     }
 

@@ -166,6 +166,8 @@ class LivePools:
     def _follow_waiting(self, job: LiveJob, cluster: ClusterState) -> JobView | None:
         if job.held:
             self.left_alone[job.job_id] = "it is held"
+        elif job.hands_off:
+            self.left_alone[job.job_id] = job.hands_off
         elif Kept.ORDER in job.kept:
             self.left_alone[job.job_id] = job.kept[Kept.ORDER]
         elif job.waits_for:

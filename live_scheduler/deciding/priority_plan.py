@@ -7,9 +7,10 @@ give theirs up too, until there is room: in a range that is nearly full little i
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 
 from live_scheduler.adapter import PriorityRange, SetPriority
-from live_scheduler.cluster_state import ClusterState
+from live_scheduler.cluster_state import ClusterState, Kept
 from live_scheduler.deciding.decision import Decision
 
 # Beyond the first and the last job numbers are this part of the range apart: many can still come.
@@ -26,6 +27,7 @@ def priority_changes(
     `profiler` is the profiling partition (empty: there is none).
     """
     jobs = cluster.by_id
+    fences = _fences(cluster, allowed)
     queues: dict[str, list[tuple[str, int | None]]] = {}
     to_be_profiled = []
     for place in decision.ranked:
@@ -40,10 +42,28 @@ def priority_changes(
     places = decision.places
     changes = [
         (places[job_id], job_id, priority)
-        for _, queue in sorted(queues.items())
-        for job_id, priority in plan_priorities(queue, allowed)
+        for name, queue in sorted(queues.items())
+        for job_id, priority in plan_priorities(queue, _behind(fences.get(name, ()), queue, allowed))
     ]
     return [SetPriority(job_id, priority) for _, job_id, priority in sorted(changes)]
+
+
+def _fences(cluster: ClusterState, allowed: PriorityRange) -> dict[str, list[int]]:
+    """Return the priorities in our range that people gave to waiting jobs, by partition."""
+    fences: dict[str, list[int]] = {}
+    for job in cluster.jobs:
+        if Kept.ORDER in job.kept and job.waiting and allowed.ours(job.priority):
+            fences.setdefault(job.partition, []).append(job.priority or 0)
+    return fences
+
+
+def _behind(
+    fences: Sequence[int], queue: Sequence[tuple[str, int | None]], allowed: PriorityRange
+) -> PriorityRange:
+    """Return the priorities below those that a person put in front of all of a queue, while there is room."""
+    highest = max((priority for _, priority in queue if priority and allowed.ours(priority)), default=0)
+    ahead = [fence for fence in fences if fence >= highest and fence - allowed.least >= 2 * len(queue)]
+    return replace(allowed, most=min(ahead) - 1) if ahead else allowed
 
 
 def plan_priorities(order: Sequence[tuple[str, int | None]], allowed: PriorityRange) -> list[tuple[str, int]]:

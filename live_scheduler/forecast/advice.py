@@ -130,7 +130,7 @@ class Advisor:
             self._wanted[job.job_id] = Said(text, times)
 
     def _is_ours(self, job: LiveJob) -> bool:
-        if Kept.TEXT in job.kept:
+        if job.hands_off or Kept.TEXT in job.kept:
             return False
         ordered = self._settings.partitions
         names = {*job.virtual_cluster.split(","), *job.partition.split(",")}

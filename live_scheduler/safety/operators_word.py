@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from live_scheduler.adapter import Advise, Change, ClusterAdapter
@@ -34,6 +35,7 @@ WORDS_FILE = "operators_words.jsonl"
 # A begin time that was asked for as "in so many seconds": a job gets it at most so much later, and clocks
 # that tell whole seconds show it so much earlier.
 _LATEST_S, _EARLIEST_S = 60.0, 2.0
+_NONE: "Words" = MappingProxyType({})
 _UNKNOWN = "its priority was changed, by which hand is not known yet"
 
 
@@ -113,8 +115,12 @@ class OperatorsWord:
         heard: dict[str, Words] = {}
         begins: dict[str, float] = {}
         doubtful: dict[str, LiveJob] = {}  # jobs whose order is the cluster's, or has another's word
+        touches, spoken = self._touched.values, self.record.values
         for job in state.jobs:
-            touch, before = self._touch(job.job_id), self.record.of(job.job_id)
+            recorded, before = touches.get(job.job_id), spoken.get(job.job_id, _NONE)
+            if not before and recorded is not None and self._is_as_written(job, recorded):
+                continue
+            touch = recorded or self._touch(job.job_id)
             if not touch.how and not before:
                 continue
             words = dict(before)
@@ -170,6 +176,17 @@ class OperatorsWord:
         array_id, is_task, _ = job_id.partition("_")
         return touch if touch.how or not is_task else self._touched.of(array_id)
 
+    def _is_as_written(self, job: LiveJob, touch: Touch) -> bool:
+        """Return whether nothing of a job may be another's: of most jobs, at most passes."""
+        return (
+            job.priority is not None
+            and job.priority in touch.given[-1:]
+            and job.nice >= 0
+            and touch.begin is None
+            and not touch.node
+            and (job.advice != "" or not (job.comment_by_others or job.job_id in self._shown))
+        )
+
     def _text_is_others(self, job: LiveJob, touch: Touch) -> bool:
         if Way.ADVISED not in touch.how or job.advice:
             return False
@@ -220,6 +237,8 @@ def _order_of_others(job: LiveJob, touch: Touch, *, by_cluster: bool, at_s: floa
         return Word(f"its nice value to {job.nice}", at_s, nice=job.nice)
     if _top(job):
         return Word(f"its place by `scontrol top` (priority {job.priority})", at_s, job.priority)
+    if job.nice > touch.nice:
+        return Word(f"its nice value to {job.nice} (priority {job.priority})", at_s, job.priority)
     return Word(f"its priority to {job.priority}", at_s, job.priority)
 
 

@@ -11,7 +11,7 @@ afterwards: a change that the cluster took, and that is not seen, is asked for a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from live_scheduler.adapter import (
@@ -263,6 +263,23 @@ def changes_back(
             anew = anew or touch.priority is None
             changes.append(ReturnToDefault(job.job_id, None if anew else touch.priority))
     return changes
+
+
+def changes_of_hands_off(
+    state: ClusterState, touched: TouchedJobs, priorities: PriorityRange
+) -> list[Change]:
+    """Return what has to be asked of jobs that are to be left alone and on which something of ours stands."""
+    jobs = tuple(job for job in state.jobs if job.hands_off and _stands(job, touched, priorities))
+    if not jobs:
+        return []
+    by_hand = {job.job_id: job.priority for job in jobs if Kept.ORDER in job.kept}
+    return changes_back(replace(state, jobs=jobs), touched, priorities, by_hand=by_hand)
+
+
+def _stands(job: LiveJob, touched: TouchedJobs, priorities: PriorityRange) -> bool:
+    touch = touched.of(job.job_id)
+    ordered = priorities.ours(job.priority) or (job.priority is not None and job.priority in touch.given)
+    return (ordered and Kept.ORDER not in job.kept and not job.held) or bool(job.advice)
 
 
 def _strays_home(state: ClusterState) -> list[Change]:

@@ -17,7 +17,7 @@ from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.guards import OscillationGuard, ReadingGuard, clock_problem, decision_problem
 from live_scheduler.safety.heartbeat import Moment
 from live_scheduler.safety.rate_limit import RateLimit
-from live_scheduler.safety.restoring import Restoration
+from live_scheduler.safety.restoring import Restoration, changes_of_hands_off
 
 
 class SafetyNet:
@@ -57,6 +57,10 @@ class SafetyNet:
         Raises ServiceUnavailableError when the cluster does not answer, or that cannot be written down.
         """
         return self.lease.heard(cluster, self._adapter)
+
+    def let_go(self, cluster: ClusterState) -> Sequence[Change]:
+        """Return what gives back what stands of ours on jobs that are to be left alone now."""
+        return changes_of_hands_off(cluster, self.lease.touched, self._adapter.priorities)
 
     def decision_problem(self, decision: Decision, cluster: ClusterState) -> str | None:
         """Return why a decision must not be followed; None: it may."""

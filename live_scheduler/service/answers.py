@@ -116,6 +116,8 @@ def status_of(
         decision_latency_s=decision.latency_s if decision else None,
         ranked_jobs=len(decision.ranked) if decision else 0,
         left_alone_jobs=len(decision.left_alone) if decision else 0,
+        set_by_hand_jobs=sum(bool(job.kept) for job in view.cluster.jobs) if view.cluster else 0,
+        hands_off_jobs=sum(bool(job.hands_off) for job in view.cluster.jobs) if view.cluster else 0,
         partitions=tuple(partition_statuses(view.cluster)) if view.cluster else (),
         asked=dict(Counter(type(change).__name__ for change in view.asked)),
         refused=tuple(

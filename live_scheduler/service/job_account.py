@@ -138,6 +138,9 @@ def _sentences(account: Explanation, view: LiveView, job: LiveJob, place: QueueP
         )
     elif account.was_profiled:
         sentences.append("It has run before, so it is not measured first (again).")
+    sentences += [
+        f"Left as it is: {why}." for why in dict.fromkeys(job.kept.values()) if why != account.left_alone
+    ]
     sentences += _no_sooner(job, account)
     if account.partner:
         sentences.append(f"It is to share the GPUs of job {account.partner}.")

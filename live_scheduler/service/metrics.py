@@ -156,6 +156,12 @@ class _Gauges(Collector):
                 ),
                 ("ranked_jobs", "Waiting jobs that the last decision ranked.", status.ranked_jobs),
                 ("left_alone_jobs", "Waiting jobs that it left alone.", status.left_alone_jobs),
+                (
+                    "set_by_hand_jobs",
+                    "Jobs of which someone set something after Lucid had: it stands.",
+                    status.set_by_hand_jobs,
+                ),
+                ("hands_off_jobs", "Jobs that the settings leave alone.", status.hands_off_jobs),
                 ("starts", "Jobs that started in the window of the last look back.", status.starts),
                 (
                     "agreed_starts",

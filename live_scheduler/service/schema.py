@@ -213,10 +213,11 @@ class Status(Message):
     """How the live scheduler is.
 
     `in_charge`: its order counts now (else the cluster's own does). `decided`: whether the last pass ranked
-    the queue. Of the `starts` of the last look back the policy would have made `agreed_starts` by then as
-    well. `asked` are the changes of the last pass by kind (below the mode "control": that it would have
-    asked for). `counts` add up since `started_s`; `seconds` are the parts of the last pass. `node_sleep` is
-    absent where all nodes are left as they are, `loans` where none is lent.
+    the queue. `set_by_hand_jobs`: of those another hand has set something after this product, so it stands;
+    `hands_off_jobs` are left alone by the settings. Of the `starts` of the last look back the policy would
+    have made `agreed_starts` by then as well. `asked` are the changes of the last pass by kind (below the
+    mode "control": that it would have asked for). `counts` add up since `started_s`; `seconds` are the parts
+    of the last pass. `node_sleep` is absent where all nodes are left as they are, `loans` where none is lent.
     """
 
     cluster: str
@@ -233,6 +234,8 @@ class Status(Message):
     decision_latency_s: Seconds | None = None
     ranked_jobs: Count = 0
     left_alone_jobs: Count = 0
+    set_by_hand_jobs: Count = 0
+    hands_off_jobs: Count = 0
     partitions: tuple[PartitionStatus, ...] = ()
     asked: dict[str, Count] = Field(default_factory=dict)
     refused: tuple[Refusal, ...] = ()

@@ -36,7 +36,7 @@ class OwnPriorities:
         """Take in a reading: where the count stands."""
         self._lowest_before = lowest = self._lowest
         # What people set lies apart, unless they copy the count.
-        for priority in sorted((job.priority or 0 for job in jobs), reverse=True):
+        for priority in sorted(map(_counted, jobs), reverse=True):
             if priority > FIRST or priority <= 0:
                 continue
             if lowest is None or lowest - _UNSEEN <= priority < lowest:
@@ -54,10 +54,15 @@ class OwnPriorities:
             return _by_factors(raw_ids, limit_s)
         before = self._lowest_before
         for job in jobs:
-            priority = job.priority or 0
+            priority = _counted(job)
             if before is not None and before - _UNSEEN <= priority < before:
                 self._known[job.job_id] = priority
-        return {job.job_id: self._known.get(job.job_id) == job.priority for job in jobs}
+        return {job.job_id: self._known.get(job.job_id) == _counted(job) for job in jobs}
+
+
+def _counted(job: LiveJob) -> int:
+    """Return the number of the count that a job got, of which its nice value is taken off."""
+    return (job.priority or 0) + job.nice
 
 
 def _by_factors(raw_ids: Mapping[str, str], limit_s: float) -> dict[str, bool]:

@@ -114,7 +114,8 @@ class SharedPartitions:
         for job in waiting.values():
             if why := self._cannot(job):
                 self.left_alone[job.job_id] = why
-                if job.kept and job.job_id in self._restricted and Kept.START not in job.kept:
+                left = job.hands_off or Kept.ORDER in job.kept
+                if left and job.job_id in self._restricted and Kept.START not in job.kept:
                     changes.append(RestrictToNode(job.job_id, None))
                     self._restricted.discard(job.job_id)
             elif job.job_id not in self._let_go:
@@ -142,7 +143,7 @@ class SharedPartitions:
 
     def _cannot(self, job: LiveJob) -> str:
         """Return why it is unknown where a job starts; empty: it is known."""
-        if why := job.kept.get(Kept.START) or job.kept.get(Kept.ORDER):
+        if why := job.hands_off or job.kept.get(Kept.START) or job.kept.get(Kept.ORDER):
             return why
         if job.tasks != 1:
             return "the tasks of an array start together"
