@@ -74,7 +74,6 @@ NOT_SHOWN = {
     "34": "no test records it yet",
     "35": "no test records it yet",
     "36": "no test records it yet",
-    "37": "no test records it yet",
     "38": "no test records it yet",
     "39": "no test records it yet",
     "40": "no test records it yet",

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_scheduler.adapter import PriorityRange
-from live_scheduler.deciding.priority_plan import plan_priorities
+from live_scheduler.cluster_state import ClusterState, Kept, LiveJob
+from live_scheduler.deciding.decision import Decision, QueuePlace
+from live_scheduler.deciding.priority_plan import plan_priorities, priority_changes
 
 ROOMY = PriorityRange(1_000, 2_000_000_000)
 presents = st.lists(
@@ -86,3 +88,31 @@ def test_jobs_that_come_between_the_same_two_seldom_move_others():
 def test_more_jobs_than_priorities_are_an_error():
     with pytest.raises(ValueError, match="3 jobs"):
         plan_priorities([("a", None), ("b", None), ("c", None)], PriorityRange(1, 2))
+
+
+EXCLUSIVE = PriorityRange(1_000, 9_000, exclusive=True)
+
+
+def planned(by_hand, present):
+    """Priorities by job after jobs a, b ... were ranked in this order beside one that a person put there."""
+    mine = [
+        LiveJob(name, "vc1", "vc1", 1, 0.0, priority=each)
+        for name, each in zip("abcd", present, strict=False)
+    ]
+    theirs = LiveJob("x", "vc1", "vc1", 1, 0.0, priority=by_hand, kept={Kept.ORDER: "an operator"})
+    places = [QueuePlace(job.job_id, "vc1", at, False, None, None) for at, job in enumerate(mine, start=1)]
+    decision = Decision(0.0, "", None, "lucid", tuple(places), (), {}, 0.0)
+    changes = priority_changes(decision, ClusterState(0.0, (*mine, theirs), ()), "", EXCLUSIVE)
+    return {job.job_id: job.priority for job in mine} | {each.job_id: each.priority for each in changes}
+
+
+def test_who_was_put_in_front_of_all_by_hand_stays_there():
+    new = planned(5_000, [None, 4_000, 3_000])
+    assert 5_000 > new["a"] > new["b"] == 4_000
+    assert planned(5_000, [3_000, 4_000, 2_000])["a"] < 5_000
+
+
+def test_who_was_put_among_others_or_has_no_room_behind_moves_nobody():
+    assert planned(3_500, [None, 4_000, 3_000])["a"] > 4_000
+    assert planned(1_001, [None, None, None])["c"] > 1_001
+    assert planned(4_711_000, [None, 4_000])["a"] > 4_000
