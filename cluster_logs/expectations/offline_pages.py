@@ -1,8 +1,8 @@
 """Data Docs that load nothing from the network.
 
 Great Expectations' pages load style sheets, scripts and a logo with a time stamp from other hosts when they
-are opened. These and the advertising footer are removed; a small style sheet of ours keeps the pages
-readable.
+are opened. These and the advertising footer are removed, and with them the scripts of its own, which do
+nothing without; a small style sheet of ours keeps the pages readable.
 """
 
 import re
@@ -10,9 +10,13 @@ from pathlib import Path
 
 _REMOTE = r"""(?:src|href)\s*=\s*["']?(?:https?:)?//"""
 _TAGS = re.compile(
-    rf"<footer\b.*?</footer\s*>|<script\b[^>]*{_REMOTE}[^>]*>.*?</script\s*>|<link\b[^>]*{_REMOTE}[^>]*>|<img\b[^>]*{_REMOTE}[^>]*>",
+    rf"<footer\b.*?</footer\s*>|<script\b.*?</script\s*>|<link\b[^>]*{_REMOTE}[^>]*>"
+    rf"|<link\b[^>]*favicon[^>]*>|<img\b[^>]*{_REMOTE}[^>]*>",
     re.IGNORECASE | re.DOTALL,
 )
+# What a click would do needs the scripts that are gone.
+_HANDLERS = re.compile(r"""\son[a-z]+\s*=\s*(?:"[^"]*"|'[^']*')""", re.IGNORECASE)
+_WITH_HANDLERS = re.compile(r"<[a-z][^<>]*\son[a-z]+\s*=[^<>]*>", re.IGNORECASE)
 _STYLE_URLS = re.compile(r"""url\(\s*["']?(?:https?:)?//[^)]*\)""", re.IGNORECASE)
 _IMPORTS = re.compile(r"""@import\s+(?:url\()?\s*["']?(?:https?:)?//[^;]*;""", re.IGNORECASE)
 _MARK = "lucid-offline"
@@ -37,6 +41,7 @@ def make_offline(folder: Path) -> None:
         if _MARK in text:
             continue
         clean = _IMPORTS.sub("", _STYLE_URLS.sub("none", _TAGS.sub("", text)))
+        clean = _WITH_HANDLERS.sub(lambda tag: _HANDLERS.sub("", tag.group()), clean)
         head = clean.lower().find("</head>")
         at = head if head >= 0 else 0
         page.write_text(clean[:at] + _STYLE + clean[at:], encoding="utf-8")

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foundation import strict_json
 from foundation.errors import LucidError
+from foundation.security_headers import FOR_PROGRAMS, SecurityHeaders
 from live_scheduler.service import schema
 from live_scheduler.service.metrics import CONTENT_TYPE, ServiceMetrics
 from live_scheduler.service.operations import Operations
@@ -106,7 +107,8 @@ def web_app(operations: Operations, metrics: ServiceMetrics, token: str) -> ASGI
         """Whether the live scheduler is well; needs no token, and names no job."""
         return health_of(operations)
 
-    return _Gate(app, token, lambda: health_of(operations))
+    gate = _Gate(app, token, lambda: health_of(operations))
+    return SecurityHeaders(gate, FOR_PROGRAMS)
 
 
 def health_of(operations: Operations) -> Response:

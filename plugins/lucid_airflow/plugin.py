@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
+from foundation.security_headers import FOR_A_SITE, SecurityHeaders
 from lucid_airflow import listener, settings
 from lucid_airflow.links import (
     CharacterisationLink,
@@ -41,6 +42,15 @@ class LucidPlugin(AirflowPlugin):
     ]
     fastapi_apps: ClassVar[list[dict[str, Any]]] = [
         {"app": PagesApp(), "url_prefix": "/lucid", "name": "Lucid pages"}
+    ]
+    # Our buttons are on Airflow's own pages: no other site may lay them under its own.
+    fastapi_root_middlewares: ClassVar[list[dict[str, Any]]] = [
+        {
+            "middleware": SecurityHeaders,
+            "args": [],
+            "kwargs": {"headers": FOR_A_SITE},
+            "name": "Lucid's security headers",
+        }
     ]
     # `name` is the label, and the global that the script leaves its component in. Addresses without a slash
     # in front are looked up below Airflow's own, which may have a prefix ([api] base_url).

@@ -262,16 +262,18 @@ def test_the_index_links_every_run_and_names_what_failed(tmp_path: Path) -> None
 def test_offline_pages_keep_what_is_local(tmp_path: Path) -> None:
     page = tmp_path / "x.html"
     page.write_text(
-        "<html><head><script src='https://h/x.js'></script><script>own()</script>"
+        "<html><head><script src='https://h/x.js'></script><script>own()</script >"
         '<link rel="stylesheet" href="//h/y.css"><link href="static/z.css"></head>'
-        "<body><img src=https://h/l.png?d=1><a href='https://h'>go</a></body></html>"
+        "<body><img src=https://h/l.png?d=1><a href='https://h'>go</a>"
+        "<button class='b' onclick=\"go('here')\">go</button> one = 'x'</body></html>"
     )
     make_offline(tmp_path)
     text = page.read_text()
     assert "x.js" not in text
     assert "y.css" not in text
     assert "l.png" not in text
-    assert "own()" in text
+    assert "<script" not in text
+    assert "<button class='b'>go</button> one = 'x'" in text
     assert "static/z.css" in text
     assert "<a href='https://h'>" in text
     make_offline(tmp_path)

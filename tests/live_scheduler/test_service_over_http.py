@@ -302,3 +302,13 @@ def test_a_taken_port_is_refused_at_the_start(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(BadInputError, match=str(port)):
             WebServer(_hello, port)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/status", "/metrics", "/nowhere"])
+def test_a_browser_runs_and_frames_nothing_of_an_answer(standing: Live, path: str) -> None:
+    answer = standing.get(path)
+    assert answer.headers.get_list("Content-Security-Policy") == [
+        "default-src 'none'; frame-ancestors 'none'"
+    ]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "same-origin"

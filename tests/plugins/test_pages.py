@@ -145,3 +145,14 @@ def test_the_overview_says_what_the_sites_table_leaves(
     assert {action for action, may in seen["may"].items() if may} == {"monitor"}
     table.write_text("[[right]")
     assert "is no TOML" in logged_in.get("/api/overview").json()["detail"]
+
+
+def test_pages_run_no_script_and_are_framed_by_their_own_site_alone(logged_in: TestClient) -> None:
+    for path in ("/data-docs/philly/jobs", "/data-docs/nowhere", "/assets/lucid.js", "/api/what-if/check"):
+        headers = logged_in.get(path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "script-src" not in policy
+        assert policy.endswith("frame-ancestors 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"

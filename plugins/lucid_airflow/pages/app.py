@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from foundation.security_headers import FOR_PAGES, SecurityHeaders
+
 ASSETS = Path(__file__).with_name("assets")
 
 
@@ -66,4 +68,5 @@ def _build() -> Any:
 
     # The last, since its routes are the widest.
     app.include_router(kept_pages.router(), dependencies=[Depends(get_user)])
+    app.add_middleware(SecurityHeaders, headers=FOR_PAGES)
     return app
