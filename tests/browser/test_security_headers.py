@@ -1,5 +1,7 @@
 """What the headers of our pages keep out, and that the pages are as before with them."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,25 +10,36 @@ from typing import Any
 
 import pytest
 
+from cluster_logs.lake import Lake
+from cluster_logs.validation import validate_table
 from tests.browser.conftest import Visits
 from tests.browser.driver import expect
-from tests.browser.filling import CLUSTER
 from tests.browser.installation import Installation
 from tests.cluster_logs.test_validation import profiles
+from tests.conftest import small_jobs
 
 SCRIPT = "<h1>kept</h1><script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
 
 
-def test_every_page_that_a_run_left_is_shown_whole_and_silent(
-    installation: Installation, visit: Callable[..., Any]
-) -> None:
-    from cluster_logs.validation import validate_table
+@pytest.fixture
+def visit(visit_of: Visits, empty_installation: Installation) -> Callable[..., Any]:
+    """`visit(path)`: a page of an installation in which no run has left anything but what the test does."""
+    return lambda path: visit_of(empty_installation, path)
 
-    state = installation.config.state_dir
+
+def test_pages_that_runs_left_are_shown_whole_and_silent(
+    empty_installation: Installation, visit: Callable[..., Any]
+) -> None:
+    state = empty_installation.config.state_dir
     validate_table(profiles(), "solo_profiles", state / "data_docs" / "headers")
-    kinds = ("data_docs", "monitoring", "fronts", "characterisation", "plans")
-    pages = [page for kind in kinds for page in sorted((state / kind).rglob("*.html"))[:4]]
-    assert len(pages) >= 4
+    Lake(str(state / "headers-lake")).write_jobs("small", small_jobs(60))
+    command = [sys.executable, "-m", "lucid_cli.main", "characterise", "--cluster", "small"]
+    place = ["--lake", str(state / "headers-lake"), "--out", str(state / "characterisation" / "headers")]
+    subprocess.run([*command, *place], check=True)
+    pages = [
+        page for kind in ("data_docs", "characterisation") for page in sorted((state / kind).rglob("*.html"))
+    ]
+    assert len(pages) >= 5
     for file in pages:
         kind, *rest = file.relative_to(state).parts
         page = visit(f"/lucid/{kind.replace('_', '-')}/{'/'.join(rest)}")
@@ -36,9 +49,9 @@ def test_every_page_that_a_run_left_is_shown_whole_and_silent(
 
 
 def test_a_script_in_a_page_that_was_left_is_not_run(
-    installation: Installation, visit: Callable[..., Any], visit_of: Visits
+    empty_installation: Installation, visit: Callable[..., Any], visit_of: Visits
 ) -> None:
-    folder = installation.config.state_dir / "plans" / "headers"
+    folder = empty_installation.config.state_dir / "plans" / "headers"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text(f"<title>still</title>{SCRIPT}")
     page = visit("/lucid/plans/headers/index.html")
@@ -49,10 +62,10 @@ def test_a_script_in_a_page_that_was_left_is_not_run(
 
 
 @pytest.fixture
-def other_site(installation: Installation) -> Iterator[str]:
+def other_site(empty_installation: Installation) -> Iterator[str]:
     class Framing(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = f"<!doctype html><iframe src='{installation.url}{self.path}'></iframe>".encode()
+            body = f"<!doctype html><iframe src='{empty_installation.url}{self.path}'></iframe>".encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(body)))
@@ -68,9 +81,9 @@ def other_site(installation: Installation) -> Iterator[str]:
     server.shutdown()
 
 
-@pytest.mark.parametrize("path", ["/plugin/lucid", f"/lucid/monitoring/{CLUSTER}"])
+@pytest.mark.parametrize("path", ["/plugin/lucid", "/lucid/plans/headers/index.html"])
 def test_another_site_cannot_lay_our_pages_under_its_own(
-    installation: Installation, visit: Callable[..., Any], visit_of: Visits, other_site: str, path: str
+    empty_installation: Installation, visit: Callable[..., Any], visit_of: Visits, other_site: str, path: str
 ) -> None:
     page = visit("/plugin/lucid")
     with page.expect_event("console", lambda message: "frame-ancestors" in message.text):
@@ -81,15 +94,15 @@ def test_another_site_cannot_lay_our_pages_under_its_own(
 
 
 def test_a_page_that_a_run_left_is_framed_in_its_own_site(
-    installation: Installation, visit: Callable[..., Any]
+    empty_installation: Installation, visit: Callable[..., Any]
 ) -> None:
-    folder = Path(installation.config.state_dir, "plans", "framed")
+    folder = Path(empty_installation.config.state_dir, "plans", "framed")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "index.html").write_text("<title>framed</title><h1>kept</h1>")
     page = visit("/plugin/lucid")
     page.evaluate(
         "src => { const frame = document.createElement('iframe'); frame.src = src; "
         "document.body.append(frame); }",
-        f"{installation.url}/lucid/plans/framed/index.html",
+        f"{empty_installation.url}/lucid/plans/framed/index.html",
     )
     expect(page.frame_locator("iframe").last.get_by_role("heading", name="kept")).to_be_attached()
