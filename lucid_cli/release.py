@@ -310,6 +310,34 @@ def renew(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
 
 
 @app.command()
+@with_options(ReleasedCluster)
+def history(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
+    """Say what was live of a cluster, the newest first: since when, who asked, who approved, and why."""
+    from lucid_models.releases.clusters import open_registry
+    from lucid_models.releases.publications import read_history
+    from lucid_models.signing.installation import Signing
+
+    tracking, cluster = released.find()
+    past = [
+        to_jsonable(each) for each in read_history(open_registry(tracking), cluster, Signing.of_environment())
+    ]
+
+    def people() -> None:
+        rows = [
+            {
+                **{name: each["publication"][name] for name in ("at", "kind", "replaces", "sequence")},
+                "version": each["publication"]["release"]["version"],
+                **{name: each["publication"][name] for name in ("asked_by", "approved_by", "because")},
+                "problem": each["problem"],
+            }
+            for each in past
+        ]
+        print_table(rows, title=f"What was live of {cluster}")
+
+    show({"history": past}, as_json=as_json, people=people)
+
+
+@app.command()
 def migrate(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
     """Copy the releases of older versions of Lucid, in one registered model, to the models of their clusters.
 

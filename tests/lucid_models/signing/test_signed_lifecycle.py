@@ -24,6 +24,7 @@ from lucid_models.signing.installation import Signing
 from lucid_models.signing.key_store import KeyStore
 from lucid_models.signing.statements import JUDGEMENT_TAG, PUBLICATION_TAG
 from lucid_models.signing.verification import Reason, StatementRefusedError, believe_publication
+from tests.command_line import Lucid
 from tests.conftest import register_small_models
 
 NAME = release_name("small")
@@ -213,6 +214,19 @@ def test_a_publication_that_was_interrupted_is_made_up_for(
     publish_release(**site, version=2)
     assert live(site).release.version == 2
     assert history(site) == [("publish", 2, None), ("publish", 1, None)]
+
+
+def test_the_commands_say_what_was_live_and_renew_it(
+    lucid: Lucid, site: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))  # `lucid` has one of its own
+    publish_release(**site, version=1, by="noor", asked_by="mia", because="[red]shorter[/red]")
+    words = ("--cluster", "small", "--tracking-uri", site["tracking_uri"])
+    (past,) = lucid("release", "history", *words, "--json").json["history"]
+    assert (past["publication"]["asked_by"], past["is_believed"]) == ("mia", True)
+    assert "[red]shorter[/red]" in lucid("release", "history", *words).out
+    renewed = lucid("release", "renew", *words, "--json").json
+    assert renewed["sequence"] == live(site).sequence > past["publication"]["sequence"]
 
 
 def test_hours_that_are_none_are_refused(site: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
