@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from live_scheduler.hands_off import HandsOff
 from live_scheduler.safety.operators_word import WordsOnRecord
+from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.control import PRIORITIES
 from tests.evidence import Evidence
 from tests.slurm.conftest import private_slurm
@@ -208,3 +210,15 @@ def test_whom_the_settings_name_is_left_alone_and_so_are_reservations(cluster: L
         slurm.run("scancel", "--reservation=lab")
         cluster.wait(lambda: not slurm.run("squeue", "-h", "-Rlab"), "the reservation is free")
         slurm.run("scontrol", "delete", "ReservationName=lab")
+
+
+def test_a_quality_of_service_and_an_account_are_known_by_name(accounted: PrivateSlurm) -> None:
+    accounted.run("sacctmgr", "--immediate", "add", "account", "Chem")
+    accounted.run("sacctmgr", "--immediate", "add", "qos", "Urgent")
+    accounted.run("sacctmgr", "--immediate", "add", "user", "root", "account=chem", "qos=urgent,normal")
+    words = ("--parsable", "-o/dev/null", "--hold", "--account=chem", "--qos=urgent", "--wrap=true")
+    job_id = accounted.run("sbatch", *words).strip()
+    job = SlurmAdapter().read().by_id[job_id]
+    assert HandsOff(qos=("Urgent",)).why(job) == "hands_off names its QOS urgent"
+    assert HandsOff(accounts=("Chem",)).why(job) == "hands_off names its account chem"
+    assert HandsOff(qos=("normal",), accounts=("root",)).why(job) == ""

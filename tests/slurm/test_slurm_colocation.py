@@ -3,15 +3,19 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from live_scheduler.adapter import Change, StartAfter
-from live_scheduler.cluster_state import LiveJob
+from live_scheduler.adapter import Change, StartAfter, is_kept
+from live_scheduler.cluster_state import Kept, LiveJob
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.live_settings import LiveSettings, Mode
+from live_scheduler.safety.operators_word import OperatorsWord
+from live_scheduler.safety.restoring import restore
+from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.shared_partitions import NEW_JOBS_WAIT_S, SharedPartitions
 from simulator.job import JobProfile
@@ -243,3 +247,37 @@ def test_who_only_looks_on_delays_nobody(slurm: PrivateSlurm, mode: Mode) -> Non
     scheduler.adapter = scheduler.shared.over(SlurmAdapter())
     scheduler.submit("heavy", AT_FIRST)
     assert scheduler.one_pass() == []
+
+
+def test_a_begin_time_that_an_operator_sets_after_ours_stands(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    scheduler = Scheduler(slurm)
+    touched = TouchedJobs(tmp_path)
+    words = OperatorsWord(tmp_path, scheduler.adapter, touched)
+
+    def one_pass() -> dict[str, LiveJob]:
+        cluster = words.heard(scheduler.adapter.read())
+        scheduler.maker.follow(cluster)
+        wanted = scheduler.shared.changes(scheduler.maker.decide(), cluster)
+        changes = [change for change in wanted if not is_kept(change, cluster.by_id[change.job_id])]
+        touched.note(changes, cluster, scheduler.adapter.priorities)
+        assert scheduler.adapter.apply(changes) == []
+        return dict(cluster.by_id)
+
+    def begins(job: str) -> str:
+        return slurm.run("squeue", "-h", f"-j{job}", "--Format=EligibleTime:0").strip()
+
+    runs = [scheduler.submit("heavy", AT_FIRST) for _ in range(2)]
+    scheduler.until_running(*runs)
+    later, untouched = scheduler.submit("heavy"), scheduler.submit("heavy")
+    for _ in range(3):
+        jobs = one_pass()
+        assert not jobs[later].kept, "what stands there is ours"
+    slurm.run("scontrol", "update", f"JobId={later}", f"StartTime=now+{scheduler.shared.wait_s + 25}")
+    stands = begins(later)
+    for _ in range(3):
+        jobs = one_pass()
+        assert "its begin time to" in jobs[later].kept[Kept.START]
+        assert not jobs[untouched].kept
+    assert begins(later) == stands
+    assert restore(scheduler.adapter, touched).complete
+    assert begins(later) == stands
