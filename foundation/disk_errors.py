@@ -1,9 +1,10 @@
-"""What the operating system refuses a file, as one sentence with a remedy: a full disk is not a bug."""
+"""What a disk or an object store refuses a file, as one sentence with a remedy: a full disk is not a bug."""
 
 import errno
 import os
+import re
 
-from foundation.errors import DiskError
+from foundation.errors import DiskError, LucidError, ServiceUnavailableError
 
 _REMEDIES = {
     errno.ENOSPC: "Make room (TMPDIR names the folder for scratch files), then do the same again.",
@@ -20,6 +21,24 @@ _REMEDIES = {
     errno.EISDIR: "A folder stands where a file is needed: choose another place.",
     errno.ENAMETOOLONG: "No file has so long a name: choose a shorter one.",
 }
+
+# How pyarrow tells of S3: one OSError for all, without a number.
+_OF_OBJECT_STORE = re.compile(r"AWS Error (?P<code>[A-Z_]+)( \(HTTP status (?P<status>\d+)\))?")
+_NOT_ADMITTED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "EXPIRED_TOKEN")
+
+
+def storage_error(error: BaseException) -> LucidError | None:
+    """Return the sentence for what a disk or an object store refused; None for any other error."""
+    if known := disk_error(error):
+        return known
+    told = _OF_OBJECT_STORE.search(str(error)) if isinstance(error, OSError) else None
+    if told is None:
+        return None
+    if told["code"] in _NOT_ADMITTED or told["status"] in ("401", "403"):
+        remedy = "Its credentials are wrong, expired or lack a right: renew them, then do the same again."
+    else:
+        remedy = "It is away, busy or at fault: do the same again when it answers."
+    return ServiceUnavailableError(f"The object store refused: {error}.", remedy=remedy)
 
 
 def disk_error(error: BaseException) -> DiskError | None:

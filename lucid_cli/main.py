@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from foundation.disk_errors import disk_error
+from foundation.disk_errors import storage_error
 from foundation.errors import LucidError, ReleaseRefusedError
 from foundation.exit_codes import ERROR, INTERRUPTED, REFUSED
 from foundation.extras import missing_extra
@@ -119,7 +119,7 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("LUCID_DEBUG"):
             raise
-        explained = error if isinstance(error, LucidError) else disk_error(error) or missing_extra(error)
+        explained = error if isinstance(error, LucidError) else storage_error(error) or missing_extra(error)
         if explained is not None:
             say(f"Error: {explained}")
         else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from foundation.disk_errors import disk_error
+from foundation.disk_errors import storage_error
 from foundation.errors import DiskError, LucidError, ServiceUnavailableError
 from foundation.human_times import human_duration
 from lucid_airflow.dag_defaults import DAG_IDS
@@ -66,7 +66,7 @@ def as_airflow_errors(context: Any = None) -> Iterator[None]:
         _tell_failure(context, _too_long((context or {}).get("task")))
         raise
     except Exception as error:
-        lucid_error = error if isinstance(error, LucidError) else disk_error(error)
+        lucid_error = error if isinstance(error, LucidError) else storage_error(error)
         if lucid_error is None:
             kind = "" if isinstance(error, AirflowException) else f"{type(error).__name__}: "
             _tell_failure(context, f"{kind}{error}".rstrip(".") + ". The task's log says where.")

@@ -25,6 +25,7 @@ from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceU
 from live_scheduler.kubernetes.access import ClusterAccess, access_from_kubeconfig, access_in_pod, find_access
 from live_scheduler.kubernetes.api_client import ApiClient
 from live_scheduler.kubernetes.quantities import parse_quantity, whole
+from tests.evidence import Evidence
 
 NOW = datetime.now(UTC)
 
@@ -124,7 +125,10 @@ def encoded(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_a_pod_uses_its_service_account_and_follows_its_token(authority: Authority, tmp_path: Path) -> None:
+@pytest.mark.evidence(table="faults", rows=("45",))
+def test_a_pod_uses_its_service_account_and_follows_its_token(
+    authority: Authority, tmp_path: Path, evidence: Evidence
+) -> None:
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     (tmp_path / "token").write_text("first\n")
     with secure_server(authority, tmp_path) as address:
@@ -137,6 +141,11 @@ def test_a_pod_uses_its_service_account_and_follows_its_token(authority: Authori
         client.close()
     six = access_in_pod({"KUBERNETES_SERVICE_HOST": "fd00::1"}, tmp_path)
     assert six.server == "https://[fd00::1]:443"
+    evidence(
+        "faults",
+        "45",
+        "A service account's token of Kubernetes is read anew whenever it was renewed.",
+    )
 
 
 def test_a_server_that_another_authority_vouches_for_is_not_spoken_to(
