@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint format bench bench-live pictures findings golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
+.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint format bench bench-live pictures findings image-digests sbom golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
 
 install: .venv/installed
 
@@ -92,6 +92,12 @@ findings:  ## Run every script of findings/: does outside software still do what
 	@status=0; for script in findings/*.sh; do echo "== $$script"; ./$$script; code=$$?; \
 	case $$code in 0) ;; 77) echo "skipped" ;; *) echo "FAILED: $$script (exit code $$code)"; status=1 ;; esac; done; exit $$status
 
+image-digests:  ## Pin each outside image by the digest that its tag has now (needs docker and the registries)
+	$(PYTHON) docker/pin_images.py
+
+sbom: install-test-all  ## What the images and the development environment consist of, as CycloneDX (sbom/*.cdx.json), from the locks
+	$(BIN)/python docker/sbom.py --out sbom
+
 golden: install  ## Write the golden results anew; look at the diff before you commit it
 	$(BIN)/python tests/golden/bless.py
 
@@ -127,6 +133,7 @@ lock:  ## Lock what pyproject.toml declares; UPGRADE=--upgrade takes newer versi
 	$(call lock-beside,lint,pyproject.toml --extra lint)
 	$(call lock-image,airflow,pyproject.toml --extra production)
 	$(call lock-image,mlflow,docker/mlflow.in)
+	awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted && !/^    #/' requirements.lock > docker/requirements-build.lock
 
 lock-pythons:  ## Lock the live scheduler and the tools of its tests, for every Python from 3.11
 	$(RESOLVE) $(UPGRADE) --universal pyproject.toml --extra live --group pythons --output-file requirements-pythons.lock

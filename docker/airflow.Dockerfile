@@ -1,16 +1,14 @@
-# Airflow with our packages, for every Airflow service of docker-compose.yml. Build context: the repository.
+# Airflow with our packages, for every Airflow service of docker-compose.yml. Build context: the repository. Nothing but
+# wheels of hashed locks is installed, and compiled here: the root of a container is read-only.
 FROM python:3.11-slim-bookworm
 
 RUN groupadd --gid 50000 lucid \
-    && useradd --uid 50000 --gid 50000 --create-home --home-dir /opt/lucid lucid \
-    && apt-get update \
-    && apt-get install --yes --no-install-recommends libgomp1 tini \
-    && rm -rf /var/lib/apt/lists/*
+    && useradd --uid 50000 --gid 50000 --create-home --home-dir /opt/lucid lucid
 
 WORKDIR /opt/lucid
-COPY requirements-uv.lock docker/requirements-airflow.lock ./
+COPY requirements-uv.lock docker/requirements-airflow.lock docker/requirements-build.lock ./
 RUN python -m pip install --no-cache-dir --require-hashes --requirement requirements-uv.lock \
-    && uv pip install --system --no-cache --require-hashes --requirement requirements-airflow.lock
+    && uv pip install --system --no-cache --compile-bytecode --require-hashes --requirement requirements-airflow.lock
 
 COPY pyproject.toml README.md LICENSE ./source/
 COPY foundation ./source/foundation
@@ -23,8 +21,8 @@ COPY local_stack ./source/local_stack
 COPY pipeline ./source/pipeline
 COPY lucid_cli ./source/lucid_cli
 COPY plugins ./source/plugins
-RUN uv pip install --system --no-cache --no-deps "setuptools>=80" \
-    && uv pip install --system --no-cache --no-deps --no-build-isolation ./source \
+RUN uv pip install --system --no-cache --compile-bytecode --require-hashes --requirement requirements-build.lock \
+    && uv pip install --system --no-cache --compile-bytecode --no-deps --no-build-isolation ./source \
     && rm -rf ./source
 COPY dags ./dags
 
@@ -35,5 +33,4 @@ ENV AIRFLOW_HOME=/opt/lucid/airflow \
     LUCID_STATE_DIR=/opt/lucid/state \
     PYTHONUNBUFFERED=1
 USER 50000:50000
-ENTRYPOINT ["tini", "--"]
 CMD ["airflow", "version"]
