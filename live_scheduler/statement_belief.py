@@ -34,6 +34,7 @@ class StatementBelief:
         self._cluster, self._alias, self._clock = cluster, alias, clock
         self._trust: Trust | None = None
         self._mark: object = None
+        self._holding: SeenStatement | None = None
 
     def refresh(self) -> bool:
         """Read the trust file again when it is another one than before; say whether its word changed.
@@ -94,31 +95,38 @@ class StatementBelief:
         if backing.published is None:
             return None
         publication, now = backing.published.publication, self._clock()
-        newest = None
-        with contextlib.suppress(LucidError, OSError):
-            newest = self._newest()
-        skew = timedelta(seconds=self._trusted().clock_skew_s)
-        if now < publication.at - skew:
+        if now < publication.at - timedelta(seconds=self._trusted().clock_skew_s):
             return (
                 f"This machine's clock says {_iso(now)}; what is in use was published at "
                 f"{_iso(publication.at)}, so it is not known whether that holds. Set the clock right."
             )
-        is_newest = newest is not None and newest.seen == backing.published.seen
-        known = newest is not None and is_newest and newest.expired
-        if not (known or now > publication.expires or time.monotonic() > backing.holds_until_s):
+        if not self._has_expired(backing.published, backing.holds_until_s, now):
             return None
-        if is_newest and not known:
-            self._remember_expired(backing.published.seen)
         return (
             f"The publication of release {publication.release.version} expired at "
             f"{_iso(publication.expires)}, and no newer one was seen: the registry may answer with what "
             f"is no longer true. Renew it: `lucid release renew --cluster {self._cluster}` or its DAG."
         )
 
+    def _has_expired(self, published: BelievedPublication, holds_until_s: float, now: datetime) -> bool:
+        """By either clock, or by what was remembered of it, which is looked up once."""
+        if now > published.publication.expires or time.monotonic() > holds_until_s:
+            self._remember_expired(published.seen)
+            return True
+        if self._holding == published.seen:
+            return False
+        with contextlib.suppress(LucidError, OSError):
+            newest = self._newest()
+            if newest is not None and newest.seen == published.seen and newest.expired:
+                return True
+            self._holding = published.seen
+        return False
+
     def _remember_expired(self, seen: SeenStatement) -> None:
+        self._holding = None
         with contextlib.suppress(LucidError, OSError), self._alone():
             newest = self._newest()
-            if newest is not None and newest.seen == seen:
+            if newest is not None and newest.seen == seen and not newest.expired:
                 write_newest(self._home, replace(newest, expired=True))
 
     def _verify(
