@@ -226,6 +226,32 @@ def set_aliases(uri: str, wanted: dict[str, int]) -> None:
         Registry(uri).set_alias(SMALL, alias, version)
 
 
+@pytest.mark.evidence(table="faults", rows=("3",))
+def test_a_gate_killed_while_it_tells_its_verdict_has_approved_nothing(
+    local_shop: Any, monkeypatch: pytest.MonkeyPatch, evidence: Evidence
+) -> None:
+    small = {"tracking_uri": local_shop.uri, "cluster": "small"}
+    verdict = {"approved": True, "sentence": "No loss was found.", "objective": {"change_pct": -3.0}}
+    version = build_release(**small, settings={"gss": 2}).version
+    deaths = 0
+    while True:
+        with monkeypatch.context() as patch:
+            kill_after(patch, deaths)
+            try:
+                record_verdict(**small, version=version, verdict=verdict)
+                break
+            except KilledError:
+                deaths += 1
+        with pytest.raises(ReleaseRefusedError):
+            publish_release(**small, version=version)
+        assert "champion" not in aliases(local_shop.uri)
+    assert deaths > 0
+    assert publish_release(**small, version=version).version == version
+    evidence(
+        "faults", "3", "Without its whole verdict a release is not published; judged again, it is as ever."
+    )
+
+
 @pytest.mark.evidence(table="faults", rows=("4",))
 def test_publish_killed_anywhere_ends_right_when_run_again(
     local_shop: Any, monkeypatch: pytest.MonkeyPatch, evidence: Evidence

@@ -95,6 +95,32 @@ def test_the_daemon_dies_while_slurmctld_is_away(cluster: LiveCluster, evidence:
     )
 
 
+@pytest.mark.evidence(table="faults", rows=("52",))
+def test_a_node_vanishes_and_comes_back(cluster: LiveCluster, evidence: Evidence) -> None:
+    block, jobs = queue_up(cluster)
+    daemon = cluster.started()
+    cluster.wait_ranked(jobs[::-1])
+    cluster.slurm.crash_node("n2")
+    cluster.slurm.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=vanished")
+    try:
+        stranded = cluster.submit("train_u3", "--partition=vc2")
+        late = cluster.submit("train_u0")
+        cluster.wait(lambda: late in cluster.ranked(), "the others are ranked")
+        assert daemon.process.poll() is None
+        assert cluster.beats(daemon)
+    finally:
+        cluster.slurm.start_node("n2")
+        cluster.slurm.run("scontrol", "update", "NodeName=n2", "State=RESUME")
+    cluster.wait_ended([stranded])
+    cluster.free(block)
+    cluster.assert_each_ran_once()
+    evidence(
+        "faults",
+        "52",
+        "Jobs of other nodes are ranked on; what waits for the node runs when it is back, each job once.",
+    )
+
+
 @pytest.mark.evidence(table="faults", rows=("25",))
 def test_slurmdbd_goes_and_comes_back(cluster: LiveCluster, evidence: Evidence) -> None:
     block, jobs = queue_up(cluster)
