@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.private_files import private_folder
-from foundation.process_lock import ProcessLock, holder
+from foundation.process_lock import ProcessLock, holder, is_held
 from foundation.replaced_files import replace_file
 from live_scheduler.adapter import Change, ClusterAdapter, PriorityRange
 from live_scheduler.adapters import adapter_kind
@@ -34,6 +35,7 @@ from live_scheduler.loans.loan_record import LoanRecord, LoanStep
 from live_scheduler.node_sleep.node_power import NodeChange, PowerReading, some_nodes
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
+    WATCH_LOCK,
     WATCH_SETTINGS,
     start_switch,
     watch_settings,
@@ -50,6 +52,8 @@ logger = logging.getLogger("lucid.live")
 
 _LEAVE_LIMIT_S = 20.0
 _END_LIMIT_S = 5.0
+_ARMED_WITHIN_S, _LOOK_EVERY_S = 60.0, 0.01
+_UNARMED = "The dead man's switch does not start: nothing is changed."
 # A long write renews the lease so often.
 _RENEWALS_A_LIFE = 4
 # Of nodes on loan the first look requeues the jobs there, and a second one sees that they are gone.
@@ -133,6 +137,7 @@ class ControlLease:
         the last pass: what was read meanwhile may be past.
         """
         with self._writing():
+            self._arm()
             self._keep_lease()
             self.touched.note(changes, state, allowed)
         if self._words is not None:
@@ -152,6 +157,7 @@ class ControlLease:
     def before_nodes(self, changes: Sequence[NodeChange]) -> None:
         """Leave word of changes of nodes, and renew the lease; raises as `before`."""
         with self._writing():
+            self._arm()
             self._keep_lease()
             self.touched_nodes.note(changes)
             self._arm()
@@ -210,7 +216,7 @@ class ControlLease:
         self._lock.release()
         watch = self._watch
         if self._holds:  # what is back may be written over once more, and nodes boot: the switch watches on
-            with suppress(OSError):
+            with suppress(OSError, LucidError):
                 self._arm()
         elif watch is not None and done.complete:
             watch.terminate()
@@ -254,6 +260,7 @@ class ControlLease:
             self.touched.refresh()
             if self.touched.beyond_advice():
                 raise ServiceUnavailableError("The order of an earlier daemon is still to be given back.")
+        self._write_beat()  # on a full disk the lease stays the switch's
         self._write.take()
         self._write_beat()
         self._arm()
@@ -321,7 +328,19 @@ class ControlLease:
             return
         if not self._changes_something and not self._holds:
             return  # nothing is to be given back, ever
-        self._watch = start_switch(self.folder)
+        deadline = time.monotonic() + _ARMED_WITHIN_S
+        while (watch := start_switch(self.folder)) is not None:
+            self._watch = watch
+            # Whatever was changed before it watches, nothing would give back.
+            while watch.poll() is None and not is_held(self.folder / WATCH_LOCK):
+                if time.monotonic() > deadline:
+                    raise ServiceUnavailableError(_UNARMED)
+                time.sleep(_LOOK_EVERY_S)
+            if watch.poll() is None:
+                return
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(_UNARMED)
+        self._watch = None  # another process watches, such as a service manager's
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -91,9 +91,11 @@ class Watch:
         self._say = say
         self._path = folder / HEARTBEAT_FILE
         self._lease = WriteLease(folder)
+        self._locked_out_s = math.inf  # since when another has given jobs back, by the monotonic clock
         # What the daemon asked for before it died may be done later still.
         self._settling = Settling(least_s=least_s, clock=lambda: clock().monotonic_s)
         self._said_dead = self._said_watching = self._settled = False
+        self._dead_since: tuple[str, float] | None = None  # the last beat of the daemon that died
         self._next_look_s = -math.inf
 
     def look(self) -> bool:
@@ -117,10 +119,12 @@ class Watch:
                 fenced = False
                 return all([awake or self._wake_nodes(fenced), home or self._give_loans_back(fenced)])
         elif beat is None and not len(touched) and not len(nodes) and not len(lent):
+            self._settled = True
             return True  # no daemon was ever here
-        elif not self._said_dead:
+        elif not self._said_dead or _moment_of(beat) != self._dead_since:
+            # Also one that came back and died between two looks.
             self._start_over()
-            self._said_dead = True
+            self._said_dead, self._dead_since = True, _moment_of(beat)
             self._say(f"no heartbeat: {'there is none' if beat is None else _how_dead(beat, now)}")
             self._say_dead(beat)
         if not self._settled and now.monotonic_s >= self._next_look_s:
@@ -141,6 +145,11 @@ class Watch:
             finally:  # whatever becomes of jobs: boots take long
                 woken = self._wake_nodes()
         return given_back and woken and home
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last look found no daemon, and nothing left to be given back."""
+        return self._settled
 
     def _pause_s(self) -> float:
         """Nodes that boot are looked at every now and then; jobs that are not back yet, at every look."""
@@ -236,7 +245,16 @@ class Watch:
     @contextmanager
     def _acting(self, fenced: bool = True) -> Iterator[None]:
         """Let one process give back at a time, and (`fenced`) no other one write."""
-        with restore_lock(self.folder, limit_s=1.0), ExitStack() as stack:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(restore_lock(self.folder, limit_s=1.0))
+                self._locked_out_s = math.inf
+            except ServiceUnavailableError:
+                now_s = self._clock().monotonic_s
+                self._locked_out_s = min(self._locked_out_s, now_s)
+                # One that hangs while it gives back writes nothing more once the lease is taken.
+                if not fenced or now_s - self._locked_out_s < _LOCK_LIMIT_S:
+                    raise
             if fenced:
                 stack.enter_context(lease_to_restore(self._lease))
             yield
@@ -245,6 +263,10 @@ class Watch:
         if beat is not None and not beat.left:
             with suppress(OSError):
                 write_heartbeat(self._path, replace(beat, left=True))
+
+
+def _moment_of(beat: Heartbeat | None) -> tuple[str, float] | None:
+    return None if beat is None else (beat.boot_id, beat.monotonic_s)
 
 
 def _how_dead(beat: Heartbeat, now: Moment) -> str:
@@ -286,37 +308,48 @@ def run(folder: Path, settings: LiveSettings, *, stay: bool, say: Say) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told_to_end.set())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with ProcessLock(folder / WATCH_LOCK) as lock:
-        while not lock.acquire():
-            if not stay:
-                say("another process watches already")
-                return
-            if told_to_end.wait(1.0):  # it takes that one's place when it is gone
-                return
-        watch = Watch(
-            folder,
-            lambda: adapter_kind(settings.adapter).open_to_restore(settings, folder),
-            open_power=lambda: adapter_kind(settings.adapter).open_power(settings),
-            open_loans=lambda: adapter_kind(settings.adapter).open_loans(settings),
-            say=say,
-        )
-        pace_s = min(1.0, settings.dead_after_s / 10)
-        pause_s, trouble = pace_s, ""
-        while not told_to_end.wait(pause_s):
-            try:
-                well = watch.look()
-                pause_s, trouble = pace_s, ""
-            except Exception as error:  # whatever it is, the next look may succeed
-                if str(error) != trouble:
-                    trouble = str(error)
-                    say(f"trouble: {trouble if isinstance(error, LucidError | OSError) else repr(error)}")
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                continue
-            beat = read_heartbeat(folder / HEARTBEAT_FILE)
-            alive = beat is not None and beat.alive(Moment.now())
-            if well and not stay and not alive and not is_held(folder / DAEMON_LOCK):
-                say("no daemon lives, and nothing is left to be given back")
-                return
+    while not told_to_end.is_set():
+        with ProcessLock(folder / WATCH_LOCK) as lock:
+            while not lock.acquire():
+                if not stay:
+                    say("another process watches already")
+                    return
+                if told_to_end.wait(1.0):  # it takes that one's place when it is gone
+                    return
+            _watch_until(told_to_end, folder, settings, stay=stay, say=say)
+        # A daemon that has started since took this one for its switch.
+        if not is_held(folder / DAEMON_LOCK):
+            return
+
+
+def _watch_until(
+    told_to_end: threading.Event, folder: Path, settings: LiveSettings, *, stay: bool, say: Say
+) -> None:
+    watch = Watch(
+        folder,
+        lambda: adapter_kind(settings.adapter).open_to_restore(settings, folder),
+        open_power=lambda: adapter_kind(settings.adapter).open_power(settings),
+        open_loans=lambda: adapter_kind(settings.adapter).open_loans(settings),
+        say=say,
+    )
+    pace_s = min(1.0, settings.dead_after_s / 10)
+    pause_s, trouble = pace_s, ""
+    while not told_to_end.wait(pause_s):
+        try:
+            watch.look()
+            over = watch.settled and not stay and not is_held(folder / DAEMON_LOCK)
+            if over:
+                watch.look()  # a daemon may have come and gone before its lock was looked at
+            pause_s, trouble = pace_s, ""
+        except Exception as error:  # whatever it is, the next look may succeed
+            if str(error) != trouble:
+                trouble = str(error)
+                say(f"trouble: {trouble if isinstance(error, LucidError | OSError) else repr(error)}")
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            continue
+        if over and watch.settled:
+            say("no daemon lives, and nothing is left to be given back")
+            return
 
 
 def start_switch(folder: Path) -> "subprocess.Popen[bytes] | None":

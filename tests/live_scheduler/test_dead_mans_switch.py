@@ -19,9 +19,17 @@ from foundation.process_lock import ProcessLock, holder, is_held
 from live_scheduler.adapter import Advise, SetPriority
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.control_lease import ControlLease
-from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK, WATCH_LOCK, Watch, watch_settings
+from live_scheduler.safety.dead_mans_switch import (
+    ALL_BACK,
+    DAEMON_LOCK,
+    RESTORE_LOCK,
+    WATCH_LOCK,
+    Watch,
+    watch_settings,
+)
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
 from live_scheduler.safety.touched import TouchedJobs
+from live_scheduler.write_lease import LeaseLostError, present_lease
 from tests.live_scheduler.memory_cluster import PRIORITIES, MemoryCluster
 from tests.waiting import wait_until
 
@@ -266,6 +274,173 @@ def test_a_full_disk_does_not_keep_it_from_returning_or_make_it_repeat(
         stage.clocks.pass_by(10.0)
         assert stage.watch.look()
     assert stage.cluster.asked == done
+
+
+# Beside a daemon that lives, and is late
+
+
+class LateDaemon:
+    """A daemon's lease on the stage's folder, which writes as a pass does."""
+
+    def __init__(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch, settings: LiveSettings = SETTINGS
+    ) -> None:
+        monkeypatch.setattr("live_scheduler.safety.control_lease.start_switch", lambda _: None)
+        self.stage, self.lease = stage, ControlLease(stage.folder, settings, clock=stage.clocks)
+        self.lease.take()
+        self.make_pass()
+
+    def begin_pass(self) -> list[SetPriority]:
+        """Read and decide; what is to be asked for."""
+        cluster = self.stage.cluster
+        changes = [SetPriority(job_id, 20_000 + at) for at, job_id in enumerate(self.stage.ids)]
+        self.lease.before(changes, cluster.read(), cluster.priorities)
+        return changes
+
+    def write(self, changes: list[SetPriority]) -> None:
+        """Ask for it, as an adapter does that looks at its lease before each write."""
+        with self.lease.writing():
+            for change in changes:
+                lease = present_lease()
+                assert lease is not None
+                lease.check()
+                self.stage.cluster.apply([change])
+
+    def make_pass(self) -> None:
+        self.write(self.begin_pass())
+        self.lease.beat()
+
+
+def test_one_that_was_stopped_before_a_write_writes_nothing_afterwards(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = LateDaemon(stage, monkeypatch)
+    assert stage.watch.look()
+    changes = daemon.begin_pass()  # and here it is stopped
+    stage.clocks.pass_by(61.0)
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+    asked = len(stage.cluster.asked)
+    with pytest.raises(LeaseLostError):
+        daemon.write(changes)
+    assert len(stage.cluster.asked) == asked
+
+
+def test_one_that_was_late_takes_over_again_in_the_pass_after_the_next(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = LateDaemon(stage, monkeypatch)
+    stage.clocks.pass_by(61.0)
+    stage.look_until_well()
+    with pytest.raises(LeaseLostError, match="the next one takes over again"):
+        daemon.make_pass()  # what it has read may be of a moment at which the switch wrote
+    assert stage.cluster.order() == stage.ids
+    assert stage.watch.look()
+    daemon.make_pass()
+    assert stage.cluster.order() == stage.ids[::-1]
+    assert stage.watch.look()
+    assert stage.cluster.order() == stage.ids[::-1]
+
+
+def test_one_that_cannot_say_that_it_lives_leaves_the_lease_with_the_switch(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = LateDaemon(stage, monkeypatch)
+    stage.clocks.pass_by(61.0)
+    assert not stage.watch.look()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("live_scheduler.safety.control_lease.write_heartbeat", full)
+    for _ in range(3):
+        with pytest.raises(ServiceUnavailableError, match="No space"):
+            daemon.make_pass()
+    stage.look_until_well()
+    assert stage.opened <= 3
+    assert stage.cluster.order() == stage.ids
+
+
+def test_a_long_write_that_gets_on_keeps_the_lease(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon = LateDaemon(stage, monkeypatch)
+    changes = daemon.begin_pass()
+    for change in changes:  # slurmctld is slow: five times 50 s
+        daemon.write([change])
+        stage.clocks.pass_by(50.0)
+        assert stage.watch.look()
+    assert stage.cluster.order() == stage.ids[::-1]
+
+
+def test_one_that_only_advises_waits_until_an_earlier_order_is_given_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = LateDaemon(stage, monkeypatch, replace(SETTINGS, mode=Mode.ADVISE))
+    assert not stage.watch.look()
+    with pytest.raises(ServiceUnavailableError, match="still to be given back"):
+        daemon.begin_pass()
+    stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+
+
+def test_one_that_hangs_while_it_gives_back_is_not_waited_for_for_ever(stage: Stage) -> None:
+    stage.beat(left=True)
+    with ProcessLock(stage.folder / RESTORE_LOCK) as lock:
+        assert lock.acquire()
+        for _ in range(5):
+            with pytest.raises(ServiceUnavailableError, match="Another process gives jobs back"):
+                stage.watch.look()
+            stage.clocks.pass_by(10.0)
+        stage.clocks.pass_by(120.0)
+        stage.look_until_well()
+    assert stage.cluster.order() == stage.ids
+
+
+def test_it_says_that_all_are_back_when_it_has_seen_so(stage: Stage) -> None:
+    stage.cluster.priorities = replace(PRIORITIES, exclusive=True)
+    kept = stage.cluster.apply
+    late = SetPriority(stage.ids[4], 20_004)  # as it was ranked
+
+    def apply_and_more(changes: object) -> object:
+        refused = kept(changes)  # type: ignore[arg-type]
+        kept([late])  # what was on its way arrives
+        return refused
+
+    stage.cluster.apply = apply_and_more  # type: ignore[assignment, method-assign]
+    stage.clocks.pass_by(61.0)
+    for _ in range(10):
+        assert not stage.watch.look()
+        assert ALL_BACK not in stage.said
+        stage.clocks.pass_by(1.0)
+    assert "1 not back yet" in stage.said[-1]
+    stage.cluster.apply = kept  # type: ignore[method-assign]
+    stage.look_until_well()
+    assert stage.said.count(ALL_BACK) == 1
+    assert stage.cluster.order() == stage.ids
+
+
+def test_a_daemon_that_came_and_died_between_two_looks_is_noticed(stage: Stage) -> None:
+    stage.clocks.pass_by(61.0)
+    stage.look_until_well()
+    assert stage.watch.settled
+    stage.beat()
+    stage.rank()
+    stage.clocks.pass_by(61.0)  # the switch was starved meanwhile
+    assert not stage.watch.look()
+    stage.look_until_well()
+    assert stage.watch.settled
+    assert stage.cluster.order() == stage.ids
+    assert stage.said.count(ALL_BACK) == 2
+
+
+def test_that_all_is_well_beside_a_daemon_is_not_that_all_is_back(stage: Stage) -> None:
+    assert stage.watch.look()
+    assert not stage.watch.settled
+    stage.clocks.pass_by(61.0)
+    stage.look_until_well()
+    assert stage.watch.settled
+    stage.beat()
+    assert stage.watch.look()
+    assert not stage.watch.settled
 
 
 # The daemon's side, and the process

@@ -180,11 +180,11 @@ class LiveCluster:
         self.submitted.append(job_id)
         return job_id
 
-    def block(self) -> str:
+    def block(self, for_s: int = 600) -> str:
         """Occupy all GPUs of the default partition, until it is cancelled; return the job's id."""
         nodes = self.slurm.partitions[0].nodes
         gpus = next(node.gpus for node in self.slurm.nodes if node.name == nodes[0])
-        script = "#!/bin/sh\nexec sleep 600\n"
+        script = f"#!/bin/sh\nexec sleep {for_s}\n"
         words = ["sbatch", "--parsable", "--output=/dev/null", f"--nodes={len(nodes)}", f"--gres=gpu:{gpus}"]
         job_id = self.slurm.run(*words, "--job-name=block", input_text=script).strip()
         self.wait(lambda: self.queue("%i %T").get(job_id) == "RUNNING", "the block runs")

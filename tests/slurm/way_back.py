@@ -3,7 +3,7 @@
     python -m tests.slurm.way_back --rounds 100 --jobs 700 --seed 0
 
 A round starts the live scheduler on a queue of waiting jobs, lets it write priorities and texts, and does one
-of the things of `Way` to it. What waits is compared with the queue before, by priorities and comments, at
+of the things of `Mishap` to it. What waits is compared with the queue before, by priorities and comments, at
 each moment at which the dead man's switch says that all are back, and at the end of the round. A statement
 while anything is left is as much a fault as silence when nothing is.
 """
@@ -35,7 +35,7 @@ ROUND_LIMIT_S = 300.0
 _LOOK_EVERY_S = 0.02
 
 
-class Way(StrEnum):
+class Mishap(StrEnum):
     """What is done to the daemon, at random moments."""
 
     KILLED = "killed"
@@ -47,7 +47,7 @@ class Way(StrEnum):
 
 
 @dataclass
-class Outcome:
+class WayBackOutcome:
     """What rounds of one way left: `unsaid`: everything was back and was not said to be."""
 
     rounds: int = 0
@@ -66,14 +66,14 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Shown:
+class QueueTexts:
     """What stands on the jobs of a queue: job -> its priority, its comment."""
 
     priorities: dict[str, int]
     comments: dict[str, str]
 
     @classmethod
-    def of(cls, slurm: PrivateSlurm) -> "Shown":
+    def of(cls, slurm: PrivateSlurm) -> "QueueTexts":
         rows = [
             line.split("|", 2) for line in slurm.run("squeue", "--noheader", "--format=%i|%Q|%k").splitlines()
         ]
@@ -82,7 +82,7 @@ class Shown:
             {job: "" if text == "(null)" else text for job, _, text in rows},
         )
 
-    def left_of(self, before: "Shown") -> tuple[int, int]:
+    def left_of(self, before: "QueueTexts") -> tuple[int, int]:
         """How many texts and priorities are not those of `before`."""
         return (
             sum(before.comments[job] != text for job, text in self.comments.items()),
@@ -94,18 +94,18 @@ class Rounds:
     """Rounds on one cluster, whose jobs wait behind a job that has all GPUs."""
 
     def __init__(self, cluster: LiveCluster, jobs: int, seed: int) -> None:
-        self.cluster, self.outcomes = cluster, {way: Outcome() for way in Way}
+        self.cluster, self.outcomes = cluster, {way: WayBackOutcome() for way in Mishap}
         self._moments = random.Random(seed)
         cluster.keep_release()
-        cluster.block()
+        cluster.block(for_s=7 * 86_400)
         for number in range(jobs):
             own = [f"--comment=mine{' ' if number % 10 == 1 else '-'}{number}"] if number % 2 else []
             cluster.submit(NAMES[number % len(NAMES)], *own)
-        self._before = Shown.of(cluster.slurm)
+        self._before = QueueTexts.of(cluster.slurm)
         self._log = cluster.state / WATCH_LOG
         self._heard = 0
 
-    def run(self, way: Way) -> str:
+    def run(self, way: Mishap) -> str:
         """Make one round; return a line about it."""
         outcome, began_s = self.outcomes[way], time.monotonic()
         outcome.rounds += 1
@@ -120,7 +120,10 @@ class Rounds:
             outcome.problems.append(f"{error}\n{self.cluster.account()}")
         finally:
             self.cluster.end_processes()
-        texts, priorities = Shown.of(self.cluster.slurm).left_of(self._before)
+        shown = QueueTexts.of(self.cluster.slurm)
+        if shown.priorities.keys() != self._before.priorities.keys():
+            outcome.problems.append("not all jobs wait any more: the round shows nothing")
+        texts, priorities = shown.left_of(self._before)
         outcome.texts_left += texts
         outcome.priorities_left += priorities
         outcome.unsaid += not (texts or priorities) and self._heard == heard_before
@@ -129,32 +132,32 @@ class Rounds:
             f" all back said {self._heard - heard_before} times, {outcome.said - said_before} of them checked"
         )
 
-    def _do(self, way: Way, daemon: LiveProcess, outcome: Outcome) -> None:
+    def _do(self, way: Mishap, daemon: LiveProcess, outcome: WayBackOutcome) -> None:
         match way:
-            case Way.STOPPED_KILLED:
+            case Mishap.STOPPED_KILLED:
                 self._stop(daemon)
                 self._listen(self._moments.uniform(0.0, 3.0 * DEAD_AFTER_S), outcome)
-            case Way.WOKEN_KILLED:
+            case Mishap.WOKEN_KILLED:
                 self._stop(daemon)
                 self._listen(self._moments.uniform(0.5, 3.0) * DEAD_AFTER_S, outcome)
                 daemon.signal(signal.SIGCONT)
                 self._pause(0.0, 2.0)
-            case Way.WOKEN_LATE:
+            case Mishap.WOKEN_LATE:
                 said = outcome.said
                 self._stop(daemon)
                 self._wait(lambda: outcome.said > said, outcome, "all are back beside a stopped daemon")
                 daemon.signal(signal.SIGCONT)
                 self._wait(lambda: self._writes_texts(daemon), outcome, "it takes over again", listen=False)
                 self._pause(0.0, 1.0)
-            case Way.ENDING_KILLED:
+            case Mishap.ENDING_KILLED:
                 daemon.signal(signal.SIGTERM)
                 self._pause(0.0, 2.0)
                 self._stop(daemon)
                 self._pause(0.0, 2.0 * DEAD_AFTER_S)
-        if way is not Way.STOPPED_KILLED:
+        if way is not Mishap.STOPPED_KILLED:
             self._skip()
         daemon.kill()
-        if way is Way.SWITCH_KILLED:
+        if way is Mishap.SWITCH_KILLED:
             self._pause(DEAD_AFTER_S, DEAD_AFTER_S + 4.0)
             if (switch := holder(self.cluster.state / WATCH_LOCK)) is not None:
                 with suppress(ProcessLookupError):
@@ -184,7 +187,7 @@ class Rounds:
         time.sleep(self._moments.uniform(least_s, most_s))
 
     def _wait(
-        self, happened: Callable[[], object], outcome: Outcome, what: str, *, listen: bool = True
+        self, happened: Callable[[], object], outcome: WayBackOutcome, what: str, *, listen: bool = True
     ) -> None:
         deadline = time.monotonic() + ROUND_LIMIT_S
         while True:
@@ -198,17 +201,17 @@ class Rounds:
                 raise TimeoutError(f"not within {ROUND_LIMIT_S:g} s: {what}")
             time.sleep(_LOOK_EVERY_S)
 
-    def _listen(self, for_s: float, outcome: Outcome) -> None:
+    def _listen(self, for_s: float, outcome: WayBackOutcome) -> None:
         until_s = time.monotonic() + for_s
         while time.monotonic() < until_s:
             self._hear(outcome)
             time.sleep(_LOOK_EVERY_S)
 
-    def _hear(self, outcome: Outcome) -> None:
+    def _hear(self, outcome: WayBackOutcome) -> None:
         """Look at the queue at once when it is said that all are back: no daemon may run meanwhile."""
         if more := self._skip():
             outcome.said += more
-            outcome.said_falsely += any(Shown.of(self.cluster.slurm).left_of(self._before))
+            outcome.said_falsely += any(QueueTexts.of(self.cluster.slurm).left_of(self._before))
 
     def _skip(self) -> int:
         """Take what was said for what it was, beside a daemon that ran; return how often it was said."""
@@ -232,7 +235,7 @@ def switches_of(state: Path) -> list[int]:
     return found
 
 
-def table(outcomes: dict[Way, Outcome]) -> str:
+def table(outcomes: dict[Mishap, WayBackOutcome]) -> str:
     """The outcomes as a table in Markdown."""
     lines = [
         "| the daemon is | rounds | texts left | priorities left | said and so | said and not so | unsaid |",
@@ -246,10 +249,10 @@ def table(outcomes: dict[Way, Outcome]) -> str:
     return "\n".join(lines)
 
 
-def run_rounds(cluster: LiveCluster, rounds: int, jobs: int, seed: int) -> dict[Way, Outcome]:
+def run_rounds(cluster: LiveCluster, rounds: int, jobs: int, seed: int) -> dict[Mishap, WayBackOutcome]:
     """Make so many rounds, the ways by turns; say a line of each."""
     stage = Rounds(cluster, jobs, seed)
-    ways = list(Way)
+    ways = list(Mishap)
     for number in range(rounds):
         line = stage.run(ways[number % len(ways)])
         print(f"round {number + 1}, {line}", flush=True)
