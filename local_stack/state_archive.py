@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from foundation import strict_json
 from foundation.errors import BadInputError
 from foundation.leftovers import held, sweep
 from foundation.replaced_files import sync_folder
@@ -167,7 +168,7 @@ def _manifest_bytes(tar: tarfile.TarFile, member: tarfile.TarInfo, archive: Path
 
 def _parse(payload: bytes, archive: Path) -> StateManifest:
     try:
-        document = json.loads(payload)
+        document = strict_json.loads(payload)
         if document["format"] != FORMAT:
             raise BadInputError(
                 f"{archive} has format {document['format']!r}; this version reads {FORMAT}.",

@@ -56,7 +56,7 @@ def record_starters(tracking_uri: str, cluster: str, version: int, people: Itera
 def read_starters(release: RegisteredVersion) -> list[str]:
     """Who started what led to a release, by name; none where the pipeline did, or another than Airflow's."""
     try:
-        return [str(name) for name in json.loads(release.tags.get(STARTED_BY, "[]"))]
+        return [str(name) for name in strict_json.loads(release.tags.get(STARTED_BY, "[]"))]
     except (TypeError, ValueError):
         return []
 

@@ -17,6 +17,7 @@ from tests.browser.driver import expect
 from tests.browser.installation import Installation
 from tests.cluster_logs.test_validation import profiles
 from tests.conftest import small_jobs
+from tests.evidence import Evidence
 
 SCRIPT = "<h1>kept</h1><script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
 
@@ -48,8 +49,9 @@ def test_pages_that_runs_left_are_shown_whole_and_silent(
         assert page.evaluate("document.styleSheets.length") >= 1
 
 
+@pytest.mark.evidence(table="security", rows=("A script stands in a page that a run left",))
 def test_a_script_in_a_page_that_was_left_is_not_run(
-    empty_installation: Installation, visit: Callable[..., Any], visit_of: Visits
+    empty_installation: Installation, visit: Callable[..., Any], visit_of: Visits, evidence: Evidence
 ) -> None:
     folder = empty_installation.config.state_dir / "plans" / "headers"
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,6 +61,11 @@ def test_a_script_in_a_page_that_was_left_is_not_run(
     assert page.title() == "still"
     assert any("Content Security Policy" in problem for problem in visit_of.problems)
     visit_of.problems.clear()
+    evidence(
+        "security",
+        "A script stands in a page that a run left",
+        "The browser shows the page and runs nothing of it: Content-Security-Policy.",
+    )
 
 
 @pytest.fixture
@@ -81,9 +88,15 @@ def other_site(empty_installation: Installation) -> Iterator[str]:
     server.shutdown()
 
 
+@pytest.mark.evidence(table="security", rows=("Another site lays our pages under its own, to catch clicks",))
 @pytest.mark.parametrize("path", ["/plugin/lucid", "/lucid/plans/headers/index.html"])
 def test_another_site_cannot_lay_our_pages_under_its_own(
-    empty_installation: Installation, visit: Callable[..., Any], visit_of: Visits, other_site: str, path: str
+    empty_installation: Installation,
+    visit: Callable[..., Any],
+    visit_of: Visits,
+    other_site: str,
+    evidence: Evidence,
+    path: str,
 ) -> None:
     page = visit("/plugin/lucid")
     with page.expect_event("console", lambda message: "frame-ancestors" in message.text):
@@ -91,6 +104,11 @@ def test_another_site_cannot_lay_our_pages_under_its_own(
     (frame,) = page.main_frame.child_frames
     assert "lucid" not in frame.content()
     visit_of.problems.clear()
+    evidence(
+        "security",
+        "Another site lays our pages under its own, to catch clicks",
+        "The browser leaves the frame empty: frame-ancestors 'self', on Airflow's own pages too.",
+    )
 
 
 def test_a_page_that_a_run_left_is_framed_in_its_own_site(

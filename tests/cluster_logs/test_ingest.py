@@ -14,6 +14,7 @@ from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, BadRow, LucidError, TooManyBadRowsError
+from tests.evidence import Evidence
 from tests.reference import ROOT
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
@@ -351,9 +352,10 @@ def test_the_venus_throughput_is_complete(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(throughput, read_throughput_file(str(path), cluster="venus"))
 
 
+@pytest.mark.evidence(table="security", rows=("A small gzip log unpacks without end",))
 @pytest.mark.parametrize("form", ["a log", "rows that are all bad"])
 def test_a_log_that_unpacks_to_more_than_may_be_is_refused_and_the_lake_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, evidence: Evidence
 ) -> None:
     monkeypatch.setenv("LUCID_MOST_LOG_BYTES", "20000000")
     row = "1,u,vc,1,4,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:00,2020-04-01 01:00:00,3600,0\n"
@@ -372,6 +374,11 @@ def test_a_log_that_unpacks_to_more_than_may_be_is_refused_and_the_lake_stays(
     ):
         ingest_log(source_format="helios", input_uri=str(bomb), cluster="venus", lake_uri=lake)
     assert Lake(lake).clusters() == []
+    evidence(
+        "security",
+        "A small gzip log unpacks without end",
+        "It is refused at LUCID_MOST_LOG_BYTES (64 GiB), by the file's name; nothing is written.",
+    )
     monkeypatch.setenv("LUCID_MOST_LOG_BYTES", "20 GB")
     with pytest.raises(BadInputError, match="LUCID_MOST_LOG_BYTES='20 GB' is no whole number above 0"):
         ingest_log(source_format="helios", input_uri=str(bomb), cluster="venus", lake_uri=lake)

@@ -16,6 +16,7 @@ from lucid_models.releases.approval import (
     check_approval,
     identify,
 )
+from tests.evidence import Evidence
 
 RELEASE = identify("venus", 3, "a" * 64)
 
@@ -59,13 +60,23 @@ OTHERS = [
         (b"[]", APPROVED, "not a JSON object"),
         (b"{", APPROVED, "not JSON"),
         (b"[" * 100_000, APPROVED, "not JSON"),
-        # One reader would see the refusal, another the approval.
-        (judged().replace(b"{", b'{"approved": false,', 1), APPROVED, "'approved' stands twice"),
     ],
 )
 def test_nothing_else_approves_it(document: bytes, word: str | None, said: str) -> None:
     with pytest.raises(ReleaseRefusedError, match=said):
         check_approval(RELEASE, tags_of(document, word), document)
+
+
+TWICE = "A verdict says a key twice, so that one reader sees another word than the next"
+
+
+@pytest.mark.evidence(table="security", rows=(TWICE,))
+def test_a_verdict_that_says_a_key_twice_approves_nothing(evidence: Evidence) -> None:
+    document = judged().replace(b"{", b'{"approved": false,', 1)
+    assert json.loads(document)["approved"] is True  # who reads leniently
+    with pytest.raises(ReleaseRefusedError, match="the key 'approved' stands twice") as refused:
+        check_approval(RELEASE, tags_of(document, APPROVED), document)
+    evidence("security", TWICE, str(refused.value))
 
 
 def test_a_document_that_the_tags_do_not_pin_approves_nothing() -> None:
