@@ -49,7 +49,7 @@ def test_pages_that_runs_left_are_shown_whole_and_silent(
         assert page.evaluate("document.styleSheets.length") >= 1
 
 
-@pytest.mark.evidence(table="security", rows=("A script stands in a page that a run left",))
+@pytest.mark.evidence(table="security", rows=("a script stands in a page that a run left",))
 def test_a_script_in_a_page_that_was_left_is_not_run(
     empty_installation: Installation, visit: Callable[..., Any], visit_of: Visits, evidence: Evidence
 ) -> None:
@@ -63,7 +63,7 @@ def test_a_script_in_a_page_that_was_left_is_not_run(
     visit_of.problems.clear()
     evidence(
         "security",
-        "A script stands in a page that a run left",
+        "a script stands in a page that a run left",
         "The browser shows the page and runs nothing of it: Content-Security-Policy.",
     )
 
@@ -88,7 +88,7 @@ def other_site(empty_installation: Installation) -> Iterator[str]:
     server.shutdown()
 
 
-@pytest.mark.evidence(table="security", rows=("Another site lays our pages under its own, to catch clicks",))
+@pytest.mark.evidence(table="security", rows=("another site lays our pages under its own, to catch clicks",))
 @pytest.mark.parametrize("path", ["/plugin/lucid", "/lucid/plans/headers/index.html"])
 def test_another_site_cannot_lay_our_pages_under_its_own(
     empty_installation: Installation,
@@ -106,7 +106,7 @@ def test_another_site_cannot_lay_our_pages_under_its_own(
     visit_of.problems.clear()
     evidence(
         "security",
-        "Another site lays our pages under its own, to catch clicks",
+        "another site lays our pages under its own, to catch clicks",
         "The browser leaves the frame empty: frame-ancestors 'self', on Airflow's own pages too.",
     )
 

@@ -352,7 +352,7 @@ def test_the_venus_throughput_is_complete(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(throughput, read_throughput_file(str(path), cluster="venus"))
 
 
-@pytest.mark.evidence(table="security", rows=("A small gzip log unpacks without end",))
+@pytest.mark.evidence(table="security", rows=("a small gzip log unpacks without end",))
 @pytest.mark.parametrize("form", ["a log", "rows that are all bad"])
 def test_a_log_that_unpacks_to_more_than_may_be_is_refused_and_the_lake_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, evidence: Evidence
@@ -376,7 +376,7 @@ def test_a_log_that_unpacks_to_more_than_may_be_is_refused_and_the_lake_stays(
     assert Lake(lake).clusters() == []
     evidence(
         "security",
-        "A small gzip log unpacks without end",
+        "a small gzip log unpacks without end",
         "It is refused at LUCID_MOST_LOG_BYTES (64 GiB), by the file's name; nothing is written.",
     )
     monkeypatch.setenv("LUCID_MOST_LOG_BYTES", "20 GB")

@@ -67,7 +67,7 @@ def test_nothing_else_approves_it(document: bytes, word: str | None, said: str) 
         check_approval(RELEASE, tags_of(document, word), document)
 
 
-TWICE = "A verdict says a key twice, so that one reader sees another word than the next"
+TWICE = "a verdict says a key twice, so that one reader sees another word than the next"
 
 
 @pytest.mark.evidence(table="security", rows=(TWICE,))
