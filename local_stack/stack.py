@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -196,6 +196,8 @@ def _start(config: StackConfig, tell: Say) -> None:
         config.migrated_marker.unlink(missing_ok=True)
     sweep_unfinished(str(config.state_dir))
     environment = stack_environment(config, os.environ)
+    if not prepared:
+        _migrate_mlflow(config, environment, tell)
     write_processes(config.run_dir, stack_processes(config))
     write_private(
         config.run_dir / STACK_FILE,
@@ -228,28 +230,48 @@ def _surroundings(config: StackConfig, environment: Mapping[str, str], log: Bina
 
 
 def _prepared(config: StackConfig) -> bool:
-    """Whether the metadata database is there already, made by this version of Airflow."""
+    """Whether the databases are there already, made or migrated by these versions of Airflow and MLflow."""
     marker = config.migrated_marker
     return (
         config.airflow_database.is_file()
         and marker.is_file()
-        and marker.read_text(encoding="utf-8") == version("apache-airflow")
+        and marker.read_text(encoding="utf-8") == _programs()
     )
 
 
-def _prepare_database(config: StackConfig, environment: Mapping[str, str], tell: Say) -> None:
-    """Make or upgrade the metadata database; MLflow comes up meanwhile, Airflow waits for the marker."""
-    tell("preparing Airflow's database")
+def _programs() -> str:
+    """The versions that databases are migrated to."""
+    return f"{version('apache-airflow')} {version('mlflow')}"
+
+
+def _migrate_mlflow(config: StackConfig, environment: Mapping[str, str], tell: Say) -> None:
+    """Upgrade a database of MLflow that an older version made: its server would not start on it."""
+    database = config.mlflow_dir / "mlflow.db"
+    if database.stat().st_size:
+        tell("migrating MLflow's database")
+        _migrate(config, environment, ("mlflow", "db", "upgrade", f"sqlite:///{database}"))
+
+
+def _migrate(config: StackConfig, environment: Mapping[str, str], command: Sequence[str]) -> None:
+    """Run a migration; killed in the middle, the next `up` runs it again. Raises ServiceUnavailableError."""
     with (config.log_dir / "db-migrate.log").open("ab") as log:
-        command = (str(Path(sys.executable).parent / "airflow"), "db", "migrate")
-        migrated = subprocess.run(command, **_surroundings(config, environment, log), check=False)
-    if migrated.returncode != 0:
-        down(config.state_dir, tell=tell)
+        words = (str(Path(sys.executable).parent / command[0]), *command[1:])
+        code = subprocess.run(words, **_surroundings(config, environment, log), check=False).returncode
+    if code != 0:
         raise ServiceUnavailableError(
-            f"`airflow db migrate` ended with {migrated.returncode}: "
-            f"{_tail(config.log_dir / 'db-migrate.log')}"
+            f"`{' '.join(command)}` ended with {code}: {_tail(config.log_dir / 'db-migrate.log')}"
         )
-    write_private(config.migrated_marker, version("apache-airflow"))
+
+
+def _prepare_database(config: StackConfig, environment: Mapping[str, str], tell: Say) -> None:
+    """Make or upgrade Airflow's database; MLflow comes up meanwhile, Airflow waits for the marker."""
+    tell("preparing Airflow's database")
+    try:
+        _migrate(config, environment, ("airflow", "db", "migrate"))
+    except ServiceUnavailableError:
+        down(config.state_dir, tell=tell)
+        raise
+    write_private(config.migrated_marker, _programs())
 
 
 def _missing(config: StackConfig, airflow: AirflowClient, expected: set[str]) -> str:

@@ -69,10 +69,7 @@ NOT_SHOWN = {
     "34": "no test records it yet",
     "35": "no test records it yet",
     "36": "no test records it yet",
-    "39": "no test records it yet",
     "40": "no test records it yet",
     "41": "no test records it yet",
     "42": "no test records it yet",
-    "46": "no test records it yet",
-    "54": "no test records it yet",
 }

@@ -23,7 +23,7 @@ MEANING: Mapping[Act, str] = {
     Act.APPROVE: "answer what runs ask: whether a release is published, which point of a front becomes one",
     Act.PUBLISH: "ask for a publication, sign the present one anew",
     Act.ROLL_BACK: "go back to the previous release",
-    Act.REMOVE: "take a cluster out of the lake",
+    Act.REMOVE: "take a cluster out of the lake, or what is past its retention",
 }
 
 # Whoever starts a run of a DAG does this.
@@ -43,6 +43,7 @@ ACT_OF_DAG: Mapping[str, Act] = {
     "renew_publications": Act.PUBLISH,
     "rollback_release": Act.ROLL_BACK,
     "remove_cluster": Act.REMOVE,
+    "apply_retention": Act.REMOVE,
 }
 # Their runs ask a person; who answers does the act APPROVE.
 ASKING_DAGS = ("publish_release", "search_pareto_front")

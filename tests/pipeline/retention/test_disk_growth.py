@@ -1,6 +1,7 @@
 """Disk growth is flat: a year of work on a real MLflow leaves what some cycles need."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,12 @@ CYCLES, STEADY = 6, 4
 
 
 @pytest.mark.thorough("six cycles of releases on an MLflow server")
+@pytest.mark.evidence(table="faults", rows=("39",))
 def test_growth_is_flat_and_what_is_live_still_loads(
-    own_mlflow_server: MlflowServer, small_model_files: dict[str, list[Path]], tmp_path: Path
+    own_mlflow_server: MlflowServer,
+    small_model_files: dict[str, list[Path]],
+    tmp_path: Path,
+    evidence: Any,
 ) -> None:
     installation = GrowingInstallation(own_mlflow_server, tmp_path, small_model_files)
     sizes = list(cycles(installation, SETTINGS, CYCLES))
@@ -34,3 +39,9 @@ def test_growth_is_flat_and_what_is_live_still_loads(
     assert client.poll().version == aliases["champion"]
     assert rollback_release(tracking_uri=uri, cluster="small").version == aliases["previous"]
     assert client.poll().version == aliases["previous"]
+    evidence(
+        "faults",
+        "39",
+        "Releases, versions, runs, files and logs stay as many as their retention needs; what is live still "
+        "loads and is rolled back; backups and upgrades: docs/keeping.md",
+    )
