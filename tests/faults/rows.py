@@ -72,4 +72,6 @@ NOT_SHOWN = {
     "40": "no test records it yet",
     "41": "no test records it yet",
     "42": "no test records it yet",
+    "47": "it takes an hour, and no command does it yet",
+    "48": "its submissions take minutes; `tests/benchmarks/bench_slurm_pass.py --jobs 5000` does it by hand",
 }
