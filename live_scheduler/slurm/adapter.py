@@ -65,7 +65,7 @@ class SlurmAdapter:
         there = {node.name for node in nodes.nodes if node.available}
         rows = [self._as_it_ran(as_of_now(row, at_s, there)) for row in rows]
         self._rows = {row.job.job_id: row for row in rows}
-        self._own_priorities.follow(row.job for row in rows)
+        self._own_priorities.follow([row.job for row in rows])
         self._tell_of_shares(rows)
         if rows:  # a slurmctld that lost its jobs may get them back
             records = (each for row in rows for each in (row.raw_id, row.job.job_id.partition("_")[0]))
