@@ -88,5 +88,6 @@ def test_the_broker_goes_and_comes_back_empty(
     evidence(
         "faults",
         "42",
-        f"What runs goes on; what was begun meanwhile ran when it was back, on try {tries} of 3; no row is lost.",
+        f"What runs goes on; what was begun meanwhile ran when it was back, on try {tries} of 3; "
+        "no row is lost.",
     )
