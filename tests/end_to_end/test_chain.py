@@ -13,6 +13,8 @@ import httpx
 import psutil
 import pytest
 
+from live_scheduler.client import ReleaseClient
+from live_scheduler.release import LiveRelease
 from local_stack.airflow_client import AirflowClient
 from local_stack.stack import connect, down, status, up
 from local_stack.stack_config import StackConfig
@@ -189,8 +191,9 @@ def wait_for(
 
 
 def test_logs_become_a_published_release_across_a_restart(
-    config: StackConfig, capsys: pytest.CaptureFixture[str]
+    config: StackConfig, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("LUCID_TRUST")  # signed, as it is unless an installation says otherwise
     up(config)
     parameters = demo_parameters(None, days=7, hold_out_days=2)
     with connect(config) as airflow:
@@ -234,6 +237,16 @@ def test_logs_become_a_published_release_across_a_restart(
     assert {"challenger", "fifo", "sjf", "qssf", "tiresias"} <= {row["policy"] for row in verdict["policies"]}
     assert account["rows_in"] == account["rows_kept"] + account["rows_quarantined"] + account["rows_skipped"]
     assert champion_version(config, parameters["cluster"]) == published["version"] == verdict["version"]
+    client = ReleaseClient(
+        config.mlflow_url,
+        "champion",
+        tmp_path / "scheduler",
+        cluster=parameters["cluster"],
+        trust=config.state_dir / "trust.json",
+    )
+    assert isinstance(client.poll(), LiveRelease), client.status()
+    assert (client.status().trust, client.status().published) == ("signed", True)
+    client.close()
     pick_a_front(config, parameters["cluster"])
     measure_and_retrain(config, parameters["cluster"])
 
