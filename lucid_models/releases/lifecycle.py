@@ -50,7 +50,7 @@ from lucid_models.releases.manifest import (
 from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
 from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
 from lucid_models.releases.publications import (
-    Request,
+    PublicationRequest,
     check_judgement,
     is_published_as_judged,
     keep_in_history,
@@ -288,7 +288,7 @@ def publish_release(
         if replaces is not None:
             check_not_expired(cluster, release.version, replaces=replaces, live=before)
         # Both before it moves: then it is never live without.
-        request = Request(asked_by or by, by if asked_by else "", because)
+        request = PublicationRequest(asked_by or by, by if asked_by else "", because)
         sign_publication(registry, release, "publish", request, replaces=before, signing=signing)
         record_decision(
             registry, name, release.version, kind="publish", by=by, because=because, before=before
@@ -343,7 +343,7 @@ def rollback_release(
         load_release_scorers(*read_release(registry, target))
         check_verdict(registry, target)
         check_judgement(target, signing)
-        request = Request(by, because=because)
+        request = PublicationRequest(by, because=because)
         sign_publication(registry, target, "rollback", request, replaces=champion, signing=signing)
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         registry.set_version_tag(name, champion, "rolled_back", moment)

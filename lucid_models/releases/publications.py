@@ -51,7 +51,7 @@ logger = logging.getLogger("lucid.releases")
 
 
 @dataclass(frozen=True)
-class Request:
+class PublicationRequest:
     """Who wants a release live, who approved it (empty: nobody was asked), and why, in people's words."""
 
     asked_by: str = ""
@@ -99,7 +99,7 @@ def sign_publication(
     registry: Registry,
     release: RegisteredVersion,
     kind: Kind,
-    request: Request,
+    request: PublicationRequest,
     *,
     replaces: int | None,
     signing: Signing,
@@ -180,10 +180,10 @@ def renew_publication(
     if before is not None:
         said = _stated(before)
         kind: Kind = "renew"
-        request, replaces = Request(said.asked_by, said.approved_by, said.because), said.replaces
+        request, replaces = PublicationRequest(said.asked_by, said.approved_by, said.because), said.replaces
     else:
         kind = "publish"
-        request = Request(decision.by, because=decision.because) if decision else Request()
+        request = PublicationRequest(decision.by, because=decision.because) if decision else PublicationRequest()
         replaces = decision.before if decision else None
     sign_publication(registry, champion, kind, request, replaces=replaces, signing=signing)
     keep_in_history(registry, identity_of(champion).cluster, signing)
