@@ -183,8 +183,10 @@ def renew_publication(
         request, replaces = PublicationRequest(said.asked_by, said.approved_by, said.because), said.replaces
     else:
         kind = "publish"
-        request = PublicationRequest(decision.by, because=decision.because) if decision else PublicationRequest()
-        replaces = decision.before if decision else None
+        request, replaces = PublicationRequest(), None
+        if decision is not None:
+            request = PublicationRequest(decision.by, because=decision.because)
+            replaces = decision.before
     sign_publication(registry, champion, kind, request, replaces=replaces, signing=signing)
     keep_in_history(registry, identity_of(champion).cluster, signing)
     return _stated(registry.version(champion.name, champion.version).tags[PUBLICATION_TAG])
