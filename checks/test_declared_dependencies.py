@@ -20,6 +20,7 @@ CORE = ""  # what is installed without any extra
 # The smallest extras with which all of a layer can be imported.
 LAYERS = {
     "foundation": "training",
+    "mlflow_access": "training",
     "cluster_logs": "training",
     "profiler_jobs": "training,zoo",
     "lucid_models": "training",

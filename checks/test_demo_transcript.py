@@ -82,6 +82,7 @@ def test_the_outcome_is_printed_so(
     }
     demo.print_outcome(account, verdict, said("Champion:"))
     monkeypatch.setattr(stack, "admin_password", lambda config: "********")
+    monkeypatch.setattr(stack, "mlflow_password", lambda config, account: "********")
     for line in stack.login_lines(StackConfig(Path("/home/you/lucid/.lucid"))):
         print(line)
     printed = capsys.readouterr().out

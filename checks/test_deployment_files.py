@@ -8,6 +8,7 @@ import yaml
 
 from checks.tree import ROOT
 from lucid_airflow.dag_defaults import JUDGE_QUEUE, PUBLISH_QUEUE
+from mlflow_access.accounts import OWN_ACCOUNTS, password_variable
 
 COMPOSE_FILE = ROOT / "docker-compose.yml"
 EXAMPLE = ROOT / ".env.example"
@@ -66,6 +67,35 @@ def test_each_queue_has_workers_with_its_key_alone(services: dict[str, Any]) -> 
         "airflow-worker-judge": {"LUCID_JUDGE_KEY"},
         "airflow-worker-publish": {"LUCID_PUBLISHER_KEY"},
     }
+
+
+def test_no_service_has_the_account_of_another(services: dict[str, Any]) -> None:
+    """At MLflow; its server knows all accounts, the others one each, and none but the server the admin's."""
+    accounts = {
+        name: (service["environment"]["MLFLOW_TRACKING_USERNAME"], passwords_of(service))
+        for name, service in services.items()
+        if "MLFLOW_TRACKING_USERNAME" in service.get("environment", {})
+    }
+    own = {
+        "airflow-worker": "train",
+        "airflow-worker-judge": "judge",
+        "airflow-worker-publish": "publish",
+        "upkeep": "upkeep",
+    }
+    for name, (account, passwords) in accounts.items():
+        assert account == own.get(name, "pages"), name
+        assert passwords == {password_variable(account)}, name
+    assert own.keys() < accounts.keys()
+    others = {name: passwords_of(service) for name, service in services.items() if name not in accounts}
+    assert {name: held for name, held in others.items() if held} == {
+        "mlflow": {password_variable(account) for account in OWN_ACCOUNTS if account != "tasks"}
+    }
+
+
+def passwords_of(service: dict[str, Any]) -> set[str]:
+    """The variables of accounts' passwords that reach a service, under whatever name."""
+    given = " ".join(str(value) for value in service.get("environment", {}).values())
+    return {name for name in map(password_variable, OWN_ACCOUNTS) if name in given}
 
 
 def test_lasting_services_have_health_checks(services: dict[str, Any]) -> None:

@@ -12,7 +12,8 @@ from checks.tree import ROOT
 
 SCRIPTS = sorted((ROOT / "findings").glob("*.sh"))
 STATED = ("Guess:", "Seen:", "Means:", "Version:")
-PRODUCT = "cluster_logs|foundation|lucid_\\w+|pipeline|simulator|live_scheduler|profiler_jobs|local_stack"
+PACKAGES = "cluster_logs foundation lucid_\\w+ mlflow_access pipeline simulator live_scheduler profiler_jobs"
+PRODUCT = "|".join((*PACKAGES.split(), "local_stack"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

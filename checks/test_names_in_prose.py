@@ -16,7 +16,16 @@ from lucid_cli.main import app
 
 PACKAGES = (
     *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
-    *("local_stack", "pipeline", "lucid_cli", "lucid_airflow", "experiments", "tests", "checks"),
+    *(
+        "local_stack",
+        "mlflow_access",
+        "pipeline",
+        "lucid_cli",
+        "lucid_airflow",
+        "experiments",
+        "tests",
+        "checks",
+    ),
 )
 # History keeps the names of its day.
 HISTORY = ("CHANGELOG.md", "docs/decisions/")

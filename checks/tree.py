@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FOLDERS = (
     *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
-    *("local_stack", "pipeline", "plugins", "lucid_cli", "dags", "experiments"),
+    *("local_stack", "mlflow_access", "pipeline", "plugins", "lucid_cli", "dags", "experiments"),
 )
 
 

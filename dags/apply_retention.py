@@ -12,7 +12,7 @@ Runs of MLflow can be restored until MLflow's own `mlflow gc` takes them; rows o
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
-from lucid_airflow.dag_defaults import every_dag
+from lucid_airflow.dag_defaults import PUBLISH_QUEUE, every_dag
 from lucid_airflow.operators.retention import ApplyRetentionOperator
 from lucid_airflow.settings import retention_schedule
 
@@ -22,7 +22,7 @@ with DAG(
     description="Releases, model versions, runs, files and logs that are past their retention go.",
     doc_md=__doc__,
     schedule=retention_schedule(),
-    **every_dag("upkeep", hours=2),
+    **every_dag("upkeep", hours=2, queue=PUBLISH_QUEUE),
     params={
         "dry_run": form_fields.switch(
             "Only count", "On: says what would go, and removes nothing.", default=False

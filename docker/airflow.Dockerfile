@@ -12,6 +12,7 @@ RUN python -m pip install --no-cache-dir --require-hashes --requirement requirem
 
 COPY pyproject.toml README.md LICENSE ./source/
 COPY foundation ./source/foundation
+COPY mlflow_access ./source/mlflow_access
 COPY cluster_logs ./source/cluster_logs
 COPY profiler_jobs ./source/profiler_jobs
 COPY lucid_models ./source/lucid_models

@@ -7,5 +7,4 @@ CREATE ROLE airflow LOGIN PASSWORD :'airflow_password';
 CREATE DATABASE airflow OWNER airflow;
 CREATE ROLE mlflow LOGIN PASSWORD :'mlflow_password';
 CREATE DATABASE mlflow OWNER mlflow;
-CREATE DATABASE mlflow_auth OWNER mlflow;
 SQL

@@ -32,6 +32,7 @@ FOLDERS = (
     "plugins/lucid_airflow",
     "lucid_cli",
     "local_stack",
+    "mlflow_access",
     "pipeline",
     "live_scheduler",
     "lucid_models",

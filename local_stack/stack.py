@@ -43,6 +43,7 @@ from local_stack.stack_config import (
     StackConfig,
     admin_password,
     gpu_slots,
+    mlflow_password,
     port_from_environment,
     running_stack,
     stack_environment,
@@ -178,7 +179,7 @@ def login_lines(config: StackConfig) -> list[str]:
         approval = "on: a person must approve every publication"
     return [
         f"Airflow  {config.airflow_url}   user {ADMIN}, password {admin_password(config)}",
-        f"MLflow   {config.mlflow_url}/#/models",
+        f"MLflow   {config.mlflow_url}/#/models   user {ADMIN}, password {mlflow_password(config, ADMIN)}",
         f"Approval {approval}",
         f"Logs     {config.log_dir}     stop with `make down`",
     ]

@@ -8,22 +8,26 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from foundation import strict_json
 from foundation.bounded_http import without_proxies
 from local_stack.supervisor import STACK_VARIABLE, ProcessSpec, read_json, running_supervisor, write_private
 from lucid_models.signing.trust import TRUST_FILE, TRUST_VARIABLE
+from mlflow_access.accounts import ACCOUNTS_FILE, FILE_VARIABLE, password_variable
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_AIRFLOW_PORT = 8080
 DEFAULT_MLFLOW_PORT = 5000
-ADMIN = "admin"
 # Tasks that measure take a slot of this pool; there is one for each device of LUCID_GPU_DEVICES.
 GPU_POOL, GPU_POOL_MEANING = "gpu", "One slot a device that profile_workloads measures on."
 STACK_FILE = "stack.json"
 UPKEEP_EVERY_S = 86_400.0
 # How long a writer of Airflow's SQLite waits for the others; the library's 5 s pass while many DAGs begin.
 SQLITE_CONNECT_ARGS = {"timeout": 30.0}
+# The accounts of MLflow that the stack uses: people's, that of the tasks, and that of what only shows things.
+MLFLOW_ACCOUNTS = (ADMIN, TASKS, PAGES, UPKEEP) = ("admin", "tasks", "pages", "upkeep")
+LOGIN_VARIABLES = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -100,6 +104,30 @@ def admin_password(config: StackConfig) -> str:
     return str(strict_json.loads(config.passwords_file.read_text(encoding="utf-8"))[ADMIN])
 
 
+def mlflow_password(config: StackConfig, account: str) -> str:
+    """Return the password of an account of MLFLOW_ACCOUNTS; generated once per state folder."""
+    path = _mlflow_password_file(config, account)
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(12 if account == ADMIN else 32))
+    return path.read_text(encoding="utf-8")
+
+
+def log_in(config: StackConfig) -> None:
+    """Let this process, and those that it starts, ask the stack's MLflow as its admin."""
+    os.environ |= zip(LOGIN_VARIABLES, (ADMIN, mlflow_password(config, ADMIN)), strict=True)
+
+
+def _mlflow_password_file(config: StackConfig, account: str) -> Path:
+    return config.secrets_dir / f"mlflow_{account}_password"
+
+
+def _mlflow_login(config: StackConfig, account: str) -> dict[str, Any]:
+    """What a process is given to ask MLflow as an account."""
+    user, password = LOGIN_VARIABLES
+    file = str(_mlflow_password_file(config, account))
+    return {"environment": {user: account}, "secrets": {password: file}}
+
+
 def _secret(config: StackConfig, name: str) -> str:
     path = config.secrets_dir / name
     if not path.exists():
@@ -112,6 +140,8 @@ def _secret(config: StackConfig, name: str) -> str:
 def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of every process of the stack. It holds secrets: never write it to a file."""
     admin_password(config)  # the file must exist before the API server looks for it
+    for account in MLFLOW_ACCOUNTS:  # likewise, for the processes that log in
+        mlflow_password(config, account)
     return {
         **inherited,
         **without_proxies(inherited),
@@ -154,6 +184,7 @@ def stack_environment(config: StackConfig, inherited: Mapping[str, str]) -> dict
         "AIRFLOW__LOGGING__NAMESPACE_LEVELS": "great_expectations=WARNING",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         # MLflow, and telemetry of all
+        FILE_VARIABLE: str(config.secrets_dir / ACCOUNTS_FILE),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "true",
@@ -169,7 +200,7 @@ def _input_roots(inherited: Mapping[str, str]) -> str:
 def stack_processes(config: StackConfig) -> list[ProcessSpec]:
     """Return the processes of the stack. All listen on loopback; task logs are read from disk, not served."""
     binaries = Path(sys.executable).parent
-    airflow, mlflow = str(binaries / "airflow"), str(binaries / "mlflow")
+    airflow = str(binaries / "airflow")
     migrated = str(config.migrated_marker)
     mlflow_store = f"sqlite:///{config.mlflow_dir / 'mlflow.db'}"
     airflow_processes = {
@@ -186,11 +217,16 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
         ProcessSpec(
             name="mlflow",
             argv=(
-                *(mlflow, "server", "--host", LOOPBACK, "--port", str(config.mlflow_port), "--workers", "1"),
+                *(sys.executable, "-m", "mlflow_access", "serve"),
+                *("--host", LOOPBACK, "--port", str(config.mlflow_port), "--workers", "1"),
                 *("--backend-store-uri", mlflow_store),
                 *("--serve-artifacts", "--artifacts-destination", str(config.mlflow_dir / "artifacts")),
             ),
             log=str(config.log_dir / "mlflow.log"),
+            secrets={
+                password_variable(account): str(_mlflow_password_file(config, account))
+                for account in MLFLOW_ACCOUNTS
+            },
         ),
         *(
             ProcessSpec(
@@ -200,6 +236,7 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
                 waits_for=migrated,
                 # Its tasks report to the API server: one that starts before that listens has failed.
                 waits_for_port=config.airflow_port if name == "scheduler" else None,
+                **_mlflow_login(config, TASKS if name == "scheduler" else PAGES),
             )
             for name, argv in airflow_processes.items()
         ),
@@ -213,6 +250,7 @@ def stack_processes(config: StackConfig) -> list[ProcessSpec]:
             waits_for=migrated,
             waits_for_port=config.mlflow_port,
             every_s=UPKEEP_EVERY_S,
+            **_mlflow_login(config, UPKEEP),
         ),
     ]
 
@@ -251,9 +289,3 @@ def running_stack(state_dir: Path) -> StackConfig | None:
         require_approval=bool(record["require_approval"]),
         dags_dir=Path(record["dags_dir"]),
     )
-
-
-def running_tracking_uri(state_dir: Path) -> str | None:
-    """Return the address of the running stack's MLflow, or None when no stack runs in this folder."""
-    running = running_stack(state_dir)
-    return running.mlflow_url if running else None

@@ -20,8 +20,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -53,9 +53,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 class ProcessSpec:
     """One process: its name, its command line and its log.
 
-    Before it starts the file `waits_for` must exist, and a process listen on `waits_for_port` of loopback.
-    One with `every_s` ends by itself and is started again so many seconds later, for the first time when the
-    others have had time to come up.
+    `environment` is added to the supervisor's, and so are `secrets`: variables whose values are the contents
+    of files, so that they stand in no list of processes to run. Before it starts the file `waits_for` must
+    exist, and a process listen on `waits_for_port` of loopback. One with `every_s` ends by itself and is
+    started again so many seconds later, for the first time when the others have had time to come up.
     """
 
     name: str
@@ -64,6 +65,13 @@ class ProcessSpec:
     waits_for: str | None = None
     waits_for_port: int | None = None
     every_s: float | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def surroundings(self) -> dict[str, str]:
+        """Its environment; raises OSError for a secret that cannot be read."""
+        secrets = {name: Path(file).read_text(encoding="utf-8") for name, file in self.secrets.items()}
+        return {**os.environ, **self.environment, **secrets}
 
     def may_start(self) -> bool:
         """Whether what it waits for is there."""
@@ -236,6 +244,7 @@ class Supervisor:
             try:
                 managed.process = subprocess.Popen(
                     managed.spec.argv,
+                    env=managed.spec.surroundings(),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

@@ -18,7 +18,7 @@ from foundation.exit_codes import ERROR, REFUSED, CommandLine
 from foundation.screen_text import on_screen
 from local_stack.airflow_client import AirflowClient
 from local_stack.stack import add_stack_options, config_from, connect, login_lines, say, up
-from local_stack.stack_config import StackConfig, running_stack
+from local_stack.stack_config import StackConfig, log_in, running_stack
 
 CHAIN = ("ingest_logs", "retrain_models", "validate_release", "publish_release")
 OVER = ("success", "failed")
@@ -218,6 +218,7 @@ def main(argv: list[str] | None = None) -> int:
         if running is not None:  # its ports; that a person must approve is asked for, or refused by `up`
             config = replace(running, require_approval=running.require_approval or config.require_approval)
         up(config)
+        log_in(config)
         with connect(config) as airflow:
             say(f"ingest_logs of {parameters['source_format']} as cluster {parameters['cluster']!r}")
             run_id = airflow.trigger(CHAIN[0], parameters)

@@ -58,7 +58,7 @@ def rank(
     from pipeline import settings
 
     jobs = read_queue(queue)
-    server = tracking_uri or settings.server_uri()
+    server = settings.server_uri(tracking_uri)
     current = _followed(server, release, cluster, trust, unapproved=unapproved)
     if metrics is not None and isinstance(current, LiveRelease):
         from cluster_logs.lake import Lake

@@ -145,7 +145,7 @@ def serve(
     live_settings = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **overrides)
     logging.getLogger("lucid.live").setLevel(logging.INFO)
     folder = state_folder(settings.state_dir(), live_settings.cluster)
-    client = open_releases(tracking_uri or settings.server_uri(), live_settings, folder, settings.state_dir())
+    client = open_releases(settings.server_uri(tracking_uri), live_settings, folder, settings.state_dir())
 
     def ready(service: LiveService) -> None:
         web = [f"HTTP {service.web.url}"] if service.web else []

@@ -114,7 +114,7 @@ def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
         from pipeline import settings
 
         release_dirs = (settings.state_dir() / "live").glob(f"*/{RELEASES_DIR}")
-        return followed_cluster(tracking_uri or settings.server_uri(), alias, release_dirs)
+        return followed_cluster(settings.server_uri(tracking_uri), alias, release_dirs)
 
     return find
 
@@ -132,7 +132,7 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
         handler.setLevel(min(handler.level, logging.INFO))
     folder = state_folder(settings.state_dir(), chosen.cluster)
     opened = adapter_kind(chosen.adapter).open(chosen, folder)
-    client = open_releases(tracking_uri or settings.server_uri(), chosen, folder, settings.state_dir())
+    client = open_releases(settings.server_uri(tracking_uri), chosen, folder, settings.state_dir())
     say(f"Live scheduler of {chosen.cluster}, mode {chosen.mode}; state in {folder}.")
     try:
         needs = None

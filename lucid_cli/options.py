@@ -170,7 +170,7 @@ def tracking_or_default(tracking_uri: str | None) -> str:
     """Return `tracking_uri`, or the default address."""
     from pipeline import settings
 
-    return tracking_uri or settings.tracking_uri()
+    return settings.tracking_uri(tracking_uri)
 
 
 def parse_time(text: str | None, option: str) -> datetime | None:

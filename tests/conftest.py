@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +121,8 @@ class MlflowServer:
 
     folder: Path
     port: int = field(default_factory=free_port)
+    app: str = "mlflow.server.fastapi_app:app"  # or a function that makes it, with () behind its name
+    accounts: Mapping[str, str] = field(default_factory=dict)  # more of its environment
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -138,9 +140,11 @@ class MlflowServer:
             "_MLFLOW_SERVER_ARTIFACT_ROOT": "mlflow-artifacts:/",
             "_MLFLOW_SERVER_SERVE_ARTIFACTS": "true",
             "_MLFLOW_SERVER_ARTIFACT_DESTINATION": str(self.folder / "artifacts"),
+            **self.accounts,
         }
         command = [
-            sys.executable, "-m", "uvicorn", "mlflow.server.fastapi_app:app",
+            sys.executable, "-m", "uvicorn", self.app.removesuffix("()"),
+            *(["--factory"] if self.app.endswith("()") else []),
             "--host", "127.0.0.1", "--port", str(self.port),
         ]  # fmt: skip
         with (self.folder / "server.log").open("ab") as log:

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
-    *("local_stack", "pipeline", "lucid_cli", "plugins/lucid_airflow", "experiments"),
+    *("local_stack", "mlflow_access", "pipeline", "lucid_cli", "plugins/lucid_airflow", "experiments"),
 )
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 

@@ -15,6 +15,7 @@ FILES = sorted(DAGS_DIR.glob("*.py"))
 VERBS = {
     *(
         "announce",
+        "apply",
         "ask",
         "build",
         "characterise",
@@ -107,7 +108,9 @@ def test_policies_of_tasks(dag_bag: Any, dag_id: str) -> None:
 @pytest.mark.parametrize("dag_id", ids)
 def test_all_tasks_of_a_dag_run_where_its_rights_are(dag_bag: Any, dag_id: str) -> None:
     """What judges runs on workers of the judge alone, what publishes on those of the publisher alone."""
-    publishing = dict.fromkeys(("publish_release", "rollback_release", "renew_publications"), "publish")
+    publishing = dict.fromkeys(
+        ("publish_release", "rollback_release", "renew_publications", "apply_retention"), "publish"
+    )
     writes = {"validate_release": "judge", **publishing}
     queues = {task.queue for task in dag_bag.dags[dag_id].tasks}
     assert queues == {writes.get(dag_id, "default")}

@@ -21,6 +21,7 @@ from local_stack.stack_config import StackConfig
 from lucid_cli.demo import CHAIN, POLL_S, demo_parameters, follow_chain, print_outcome
 from lucid_models.releases.lifecycle import show_release
 from lucid_models.releases.manifest import release_name
+from tests.end_to_end.login import admin_login, log_in_until_the_end
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(1800)]
 READING_S = 3.0  # that a person takes to answer
@@ -53,9 +54,10 @@ def processes_naming(folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Iterator[StackConfig]:
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StackConfig]:
     airflow_port, mlflow_port = free_ports(2)
     stack = StackConfig(tmp_path / "state", airflow_port, mlflow_port)
+    log_in_until_the_end(stack, monkeypatch)
     yield stack
     down(stack.state_dir)
 
@@ -64,8 +66,10 @@ def champion_version(config: StackConfig, cluster: str) -> int | None:
     response = httpx.get(
         f"{config.mlflow_url}/api/2.0/mlflow/registered-models/alias",
         params={"name": release_name(cluster), "alias": "champion"},
+        auth=admin_login(config),
         trust_env=False,
     )
+    assert response.status_code in (200, 400, 404), response.text
     return int(response.json()["model_version"]["version"]) if response.status_code == 200 else None
 
 

@@ -15,6 +15,7 @@ from lucid_cli.demo import OVER, POLL_S
 from tests.conftest import fill_small_lake, free_port, register_small_models
 from tests.dags.test_default_forms import REQUIRED
 from tests.dags.test_forms import DAGS
+from tests.end_to_end.login import log_in_until_the_end
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(1800)]
 
@@ -46,12 +47,15 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def stack(tmp_path: Path, small_model_files: dict[str, list[Path]]) -> Iterator[StackConfig]:
+def stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_model_files: dict[str, list[Path]]
+) -> Iterator[StackConfig]:
     """A stack with ten days of a small cluster and two releases of it, the second one live."""
     from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict
     from pipeline.validation.held_out_days import record_held_out
 
     config = StackConfig(tmp_path / "state", free_port(), free_port())
+    log_in_until_the_end(config, monkeypatch)
     fill_small_lake(config.state_dir / "lake")
     lake = Lake(str(config.state_dir / "lake"))
     lake.replace_derived_throughput("small", derive_throughput(lake.iter_jobs("small")))

@@ -1,8 +1,11 @@
 """The local stack without starting it: ports, secrets, loopback."""
 
+import json
 import os
 import socket
 import stat
+from base64 import b64encode
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,11 +18,12 @@ from local_stack.stack_config import (
     StackConfig,
     admin_password,
     gpu_slots,
+    mlflow_password,
     running_stack,
-    running_tracking_uri,
     stack_environment,
     stack_processes,
 )
+from mlflow_access.accounts import Accounts
 
 
 @pytest.fixture
@@ -141,6 +145,39 @@ def test_forms_read_from_the_checkout_unless_it_is_said(tmp_path: Path) -> None:
     assert stack_environment(config, {"LUCID_INPUT_ROOTS": "/logs"})["LUCID_INPUT_ROOTS"] == "/logs"
 
 
+def test_each_process_has_the_login_of_its_own_part(tmp_path: Path) -> None:
+    """Tasks write, what only shows things reads, the server knows all; no list of processes says any."""
+    config = StackConfig(tmp_path)
+    environment = stack_environment(config, {})
+    processes = {spec.name: spec for spec in stack_processes(config)}
+    accounts = {
+        name: spec.environment.get("MLFLOW_TRACKING_USERNAME")
+        for name, spec in processes.items()
+        if spec.secrets
+    }
+    assert accounts == {
+        "mlflow": None,
+        "scheduler": "tasks",
+        "upkeep": "upkeep",
+        **dict.fromkeys(("api-server", "dag-processor", "triggerer"), "pages"),
+    }
+    passwords = {
+        account: mlflow_password(config, account) for account in ("admin", "tasks", "pages", "upkeep")
+    }
+    assert len(set(passwords.values())) == 4
+    assert processes["scheduler"].surroundings()["MLFLOW_TRACKING_PASSWORD"] == passwords["tasks"]
+    assert processes["triggerer"].surroundings()["MLFLOW_TRACKING_PASSWORD"] == passwords["pages"]
+    known = Accounts({**environment, **processes["mlflow"].surroundings()})
+    for account, password in passwords.items():
+        encoded = b64encode(f"{account}:{password}".encode()).decode()
+        found = known.authenticate(f"Basic {encoded}")
+        assert found is not None
+        assert found.name == account
+    said = json.dumps([asdict(spec) for spec in processes.values()]) + json.dumps(environment)
+    assert not any(password in said for password in passwords.values())
+    assert f"password {passwords['admin']}" in "\n".join(local_stack.login_lines(config))
+
+
 def test_two_folders_share_nothing(tmp_path: Path) -> None:
     one = stack_environment(StackConfig(tmp_path / "one"), {})
     two = stack_environment(StackConfig(tmp_path / "two"), {})
@@ -150,7 +187,6 @@ def test_two_folders_share_nothing(tmp_path: Path) -> None:
 
 def test_no_stack_runs_in_an_empty_folder(tmp_path: Path, capsys) -> None:
     assert running_stack(tmp_path) is None
-    assert running_tracking_uri(tmp_path) is None
     assert local_stack.main(["status", "--state-dir", str(tmp_path)]) == 3
     assert local_stack.main(["down", "--state-dir", str(tmp_path)]) == 0
     assert "no stack was running" in capsys.readouterr().out
