@@ -78,7 +78,7 @@ def words() -> tuple[frozenset[str], frozenset[str]]:
     names = {part.removesuffix(".py") for name in tracked() for part in name.split("/")}
     texts: set[str] = set()
     for name in tracked():
-        if not name.endswith((".py", ".md", ".png", ".gz", ".parquet")):
+        if not name.endswith((".py", ".md", ".png", ".gz", ".xz", ".parquet")):
             texts.update(re.findall(r"\w+", (ROOT / name).read_text(encoding="utf-8")))
         if not name.endswith(".py"):
             continue
