@@ -104,6 +104,18 @@ def install(wheel: Path, folder: Path, extras: Iterable[str] = ()) -> Installati
     return Installation(folder)
 
 
+def install_image(wheel: Path, folder: Path, name: str) -> Path:
+    """Install the wheel beside an image's own lock; returns the folder of its programs."""
+    _uv("venv", "--python", sys.executable, folder)
+    lock = ROOT / "docker" / f"requirements-{name}.lock"
+    try:
+        _uv("pip", "install", "--python", folder, "--require-hashes", "--requirement", lock)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no package index has the image's distributions: {error.stderr[-300:]}")
+    _uv("pip", "install", "--python", folder, "--no-deps", "--offline", wheel)
+    return folder / "bin"
+
+
 def _uv(*words: object) -> None:
     command = [find_uv_bin(), *map(str, words)]
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
