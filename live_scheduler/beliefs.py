@@ -46,7 +46,7 @@ class Backing:
             check_file(self.published.publication, file, payload)
 
 
-class Belief(Protocol):
+class ReleaseBelief(Protocol):
     """Asked by one client about each release that it might use."""
 
     def refresh(self) -> bool:
@@ -115,7 +115,7 @@ def trust_of(given: str | Path | None, folder: Path) -> Path | None:
     return None if str(given) == UNSIGNED else Path(given)
 
 
-def belief_of(trust_file: Path | None, home: Path, cluster: str, alias: str, clock: Clock) -> Belief:
+def belief_of(trust_file: Path | None, home: Path, cluster: str, alias: str, clock: Clock) -> ReleaseBelief:
     """What a client of this alias believes; `home` is where it keeps what it saw of the cluster."""
     if trust_file is None:
         return RegistryBelief()

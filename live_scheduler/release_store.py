@@ -26,7 +26,7 @@ from foundation.leftovers import held, sweep
 from foundation.private_files import private_folder
 from foundation.regular_files import read_regular
 from foundation.replaced_files import replace_file, sync_folder, write_durably
-from live_scheduler.beliefs import Backing, Belief
+from live_scheduler.beliefs import Backing, ReleaseBelief
 from live_scheduler.release import LiveRelease
 from live_scheduler.verified_release import verify_release
 from lucid_models.releases.approval import APPROVED, VerdictTags, identify
@@ -101,7 +101,7 @@ class ReleaseStore:
         self._replace(home / _pointer_file(release.alias), pointer)
 
     def load(
-        self, cluster: str, alias: str, origin: str, belief: Belief
+        self, cluster: str, alias: str, origin: str, belief: ReleaseBelief
     ) -> tuple[LiveRelease, Backing] | None:
         """The last known good release of a cluster's alias on one tracking server, with what backs it; None:
         there never was one.
