@@ -13,6 +13,7 @@ from foundation.extras import missing_extra
 from live_scheduler.client import ReleaseClient
 from live_scheduler.ranking import rank_queue, read_queue
 from lucid_models.releases.lifecycle import publish_release
+from lucid_models.signing.installation import Signing
 from tests.deployment.locked_environments import (
     ROOT,
     Installation,
@@ -32,7 +33,7 @@ import json, sys
 import live_scheduler
 from live_scheduler.client import ReleaseClient
 from live_scheduler.ranking import rank_queue, read_queue
-client = ReleaseClient(sys.argv[1], "champion", sys.argv[2], cluster="small")
+client = ReleaseClient(sys.argv[1], "champion", sys.argv[2], cluster="small", trust="unsigned")
 ranked = rank_queue(read_queue(sys.argv[3]), client.poll())
 status = client.status()
 print(json.dumps([status.mode, status.verdict, [[j.job_id, j.priority, j.reason] for j in ranked]]))
@@ -93,6 +94,7 @@ def test_numpy_and_httpx_alone_follow_a_release_and_a_command_says_what_it_lacks
 @pytest.mark.slow
 def test_the_light_client_needs_numpy_and_httpx_alone(light: Installation, tmp_path: Path) -> None:
     assert {requirement.name for requirement in declared()} == {"numpy", "httpx", "httpcore"}
+    assert distributions(["verify"]) - distributions() == {"cryptography", "cffi", "pycparser"}
     code = "from importlib.metadata import distributions as d; print(*{each.name for each in d()})"
     installed = light.run("python", "-c", code, cwd=tmp_path).stdout.split()
     assert {canonicalize_name(name) for name in installed} == distributions() | {"lucid-mlops"}
@@ -122,14 +124,22 @@ def test_the_command_line_says_which_extra_it_is(light: Installation, tmp_path: 
 
 
 @installs
-def test_the_extra_live_ranks_from_a_shell(
-    live: Installation, shop: Any, queue: Path, tmp_path: Path
+def test_the_extra_live_ranks_by_a_signed_release_from_a_shell(
+    live: Installation, shop: Any, queue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "publisher"))
+    monkeypatch.delenv("LUCID_TRUST")
+    Signing.of_environment().key_store.create()
     publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
     command = ("lucid", "live", "rank", "--queue", str(queue), "--json")
-    done = live.run(*command, cwd=tmp_path, LUCID_TRACKING_URI=shop.uri)
+    without = live.run(*command, cwd=tmp_path, LUCID_TRACKING_URI=shop.uri)
+    assert "There is no trust file" in without.stdout
+    trust = str(tmp_path / "publisher" / "trust.json")
+    done = live.run(*command, cwd=tmp_path, LUCID_TRACKING_URI=shop.uri, LUCID_TRUST=trust)
     assert done.returncode == 0, done.stderr
-    assert [job["job_id"] for job in json.loads(done.stdout)["jobs"]] == ["short", "long"]
+    answer = json.loads(done.stdout)
+    assert [job["job_id"] for job in answer["jobs"]] == ["short", "long"]
+    assert "fallback" not in str(answer["release"])
 
 
 @installs
