@@ -246,7 +246,7 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
         {"device": special("device", tarfile.CHRTYPE)},
         {"folder": special("folder", tarfile.DIRTYPE)},
     ],
-    ids=str,
+    ids=lambda members: " ".join(members),
 )
 def test_nothing_leaves_the_folder_and_nothing_but_files_is_unpacked(
     members: dict[str, Any], tmp_path: Path
