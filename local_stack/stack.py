@@ -60,7 +60,7 @@ from local_stack.supervisor import (
     write_processes,
 )
 from lucid_models.signing.installation import Signing
-from lucid_models.signing.trust import TRUST_VARIABLE
+from lucid_models.signing.trust import TRUST_VARIABLE, UNSIGNED
 from simulator.gate.installed_rules import installed_rules
 
 READY_TIMEOUT_S = 240.0
@@ -177,10 +177,15 @@ def login_lines(config: StackConfig) -> list[str]:
     approval = "off: what the gate approves is published; LUCID_REQUIRE_APPROVAL=true asks a person first"
     if config.require_approval:
         approval = "on: a person must approve every publication"
+    trust_file = Signing.of_environment(config.state_dir).trust_file
+    signed = (
+        f"trust file for schedulers: {trust_file}" if trust_file else f"off ({TRUST_VARIABLE}={UNSIGNED})"
+    )
     return [
         f"Airflow  {config.airflow_url}   user {ADMIN}, password {admin_password(config)}",
         f"MLflow   {config.mlflow_url}/#/models   user {ADMIN}, password {mlflow_password(config, ADMIN)}",
         f"Approval {approval}",
+        f"Signed   {signed}",
         f"Logs     {config.log_dir}     stop with `make down`",
     ]
 
