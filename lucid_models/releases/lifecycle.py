@@ -262,7 +262,8 @@ def publish_release(
     """Move a cluster's `champion` to an approved release (default: the challenger); `previous` keeps the one
     that it replaces. Who asked for it, who approved it and why are signed with it (`publications.py`).
 
-    Publishing the champion again moves nothing, and signs it anew where its verdict is another since.
+    Publishing the champion again moves nothing, and signs it anew where its verdict is another since or it is
+    not signed as live.
     `replaces`: the version that was live when this was asked for (0: none was): the request expires when
     another one went live since. `named`: a person named this very version; otherwise one that was rolled back
     stays so. `by`: who published it, and `because`, why; `asked_by`: who asked for it, where `by` approved.
@@ -284,19 +285,19 @@ def publish_release(
     settle(registry, name)
     keep_in_history(registry, cluster, signing)
     before = registry.aliases(name).get(CHAMPION)
+    request = PublicationRequest(asked_by or by, by if asked_by else "", because)
     if before != release.version:
         if replaces is not None:
             check_not_expired(cluster, release.version, replaces=replaces, live=before)
         # Both before it moves: then it is never live without.
-        request = PublicationRequest(asked_by or by, by if asked_by else "", because)
         sign_publication(registry, release, "publish", request, replaces=before, signing=signing)
         record_decision(
             registry, name, release.version, kind="publish", by=by, because=because, before=before
         )
         move_champion(registry, name, kind="publish", champion=release.version, previous=before)
         keep_in_history(registry, cluster, signing)
-    elif not is_published_as_judged(release, signing):
-        renew_publication(registry, release, signing)
+    elif not is_published_as_judged(registry, release, signing):
+        renew_publication(registry, release, signing, request)
     registry.delete_version_tag(name, release.version, "rolled_back")
     return _moved(registry, cluster, before, release.version)
 

@@ -16,11 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from foundation.errors import BadInputError, LucidError
+from foundation.errors import BadInputError, LucidError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.clusters import open_registry
-from lucid_models.releases.decisions import read_decision
 from lucid_models.releases.manifest import MANIFEST_FILE, VERDICT_FILE, canonical_json, release_name
 from lucid_models.releases.store import find_by_alias, identity_of, read_manifest, read_verdict
 from lucid_models.releases.studies import log_document
@@ -144,12 +143,19 @@ def sign_publication(
 def renew_champion(*, tracking_uri: str, cluster: str) -> Publication:
     """Renew the publication of a cluster's champion.
 
-    Raises NotFoundError without a champion, BadInputError where nothing is signed, and as
-    `renew_publication`.
+    Raises NotFoundError without a champion, BadInputError where nothing is signed, ReleaseRefusedError unless
+    it was signed as live, and as `renew_publication`.
     """
-    registry = open_registry(tracking_uri)
+    registry, signing = open_registry(tracking_uri), Signing.of_environment()
     champion = find_by_alias(registry, cluster, CHAMPION)
-    publication = renew_publication(registry, champion, Signing.of_environment())
+    why = _why_not_live(registry, champion, signing)
+    if why is not None:
+        raise ReleaseRefusedError(
+            f"Release {champion.version} is the champion of {cluster}, but is not signed as live: {why}",
+            remedy="See what moved the alias. If it should be live, publish it: `lucid release publish "
+            f"--cluster {cluster} --version {champion.version}`.",
+        )
+    publication = renew_publication(registry, champion, signing)
     if publication is None:
         raise BadInputError(
             f"Nothing is signed here ({TRUST_VARIABLE}={UNSIGNED}): there is no publication to renew."
@@ -157,36 +163,61 @@ def renew_champion(*, tracking_uri: str, cluster: str) -> Publication:
     return publication
 
 
-def is_published_as_judged(release: RegisteredVersion, signing: Signing) -> bool:
-    """Whether the publication of a release, where one is asked for, names the verdict that it has now."""
+def is_published_as_judged(registry: Registry, release: RegisteredVersion, signing: Signing) -> bool:
+    """Whether a release is signed as live, where that is asked for, by the verdict that it has now."""
     if signing.trust_file is None:
         return True
-    text = release.tags.get(PUBLICATION_TAG)
-    return text is not None and _stated(text).verdict_sha256 == release.tags.get("verdict_sha256")
+    if _why_not_live(registry, release, signing) is not None:
+        return False
+    return _stated(release.tags[PUBLICATION_TAG]).verdict_sha256 == release.tags.get("verdict_sha256")
+
+
+def _why_not_live(registry: Registry, champion: RegisteredVersion, signing: Signing) -> str | None:
+    """Why it does not hold that the publisher signed a champion as live, and nothing newer; None: it does.
+
+    A renewal asks no person: without this, whoever may write to the registry could have any approved release
+    signed as live, by moving the alias and waiting.
+    """
+    trust = signing.trust
+    if trust is None:
+        return None
+    release, text = identity_of(champion), champion.tags.get(PUBLICATION_TAG)
+    if text is None:
+        return "It has no publication."
+    place = f"The publication of release {release.version} of {release.cluster}"
+    try:
+        said = read_publication(text, trust=trust, place=place).publication
+    except ReleaseRefusedError as error:
+        return str(error).removesuffix(error.remedy or "").strip()
+    if said.release != release:
+        return f"Its publication was signed for release {said.release.version} of {said.release.cluster}."
+    newest = _newest(read_history(registry, release.cluster, signing))
+    if newest is not None and said.sequence < newest.publication.sequence:
+        return f"Release {newest.publication.release.version} was published after it."
+    return None
 
 
 def renew_publication(
-    registry: Registry, champion: RegisteredVersion, signing: Signing
+    registry: Registry,
+    champion: RegisteredVersion,
+    signing: Signing,
+    request: PublicationRequest = PublicationRequest(),
 ) -> Publication | None:
     """Say again, with a later expiry, that a champion is live; None where nothing is signed.
 
-    One that went live before anything was signed is published by it. Raises ReleaseRefusedError when the
-    judge did not sign its verdict, BadInputError where the keys that must sign are not here.
+    One that is not signed as live, as from before anything was signed, is published as `request` says. Raises
+    ReleaseRefusedError when the judge did not sign its verdict, BadInputError where the keys that must sign
+    are not here.
     """
     if signing.trust_file is None:
         return None
     check_judgement(champion, signing)
-    decision, before = read_decision(champion), champion.tags.get(PUBLICATION_TAG)
-    if before is not None:
-        said = _stated(before)
-        kind: Kind = "renew"
-        request, replaces = PublicationRequest(said.asked_by, said.approved_by, said.because), said.replaces
-    else:
-        kind = "publish"
-        request, replaces = PublicationRequest(), None
-        if decision is not None:
-            request = PublicationRequest(decision.by, because=decision.because)
-            replaces = decision.before
+    kind: Kind = "publish"
+    replaces: int | None = None
+    if _why_not_live(registry, champion, signing) is None:
+        said = _stated(champion.tags[PUBLICATION_TAG])
+        kind, replaces = "renew", said.replaces
+        request = PublicationRequest(said.asked_by, said.approved_by, said.because)
     sign_publication(registry, champion, kind, request, replaces=replaces, signing=signing)
     keep_in_history(registry, identity_of(champion).cluster, signing)
     return _stated(registry.version(champion.name, champion.version).tags[PUBLICATION_TAG])

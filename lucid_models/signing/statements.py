@@ -120,7 +120,7 @@ def parse_publication(payload: bytes) -> Publication:
         if data["kind"] not in KINDS:
             raise ValueError(f"kind is {data['kind']!r}, not one of {', '.join(KINDS)}")
         at, expires = time_with_offset(data["at"]), time_with_offset(data["expires"])
-        if not at < expires <= at + LONGEST:
+        if not timedelta(0) < expires - at <= LONGEST:
             raise ValueError(f"it holds from {at} until {expires}; at most {LONGEST.days} days are allowed")
         previous, replaces = data["previous_sha256"], data["replaces"]
         return Publication(

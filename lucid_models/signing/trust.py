@@ -142,6 +142,8 @@ def parse_trust(payload: bytes, *, source: str) -> Trust:
 
 
 def _threshold(value: Any) -> dict[Role, int]:
+    if not isinstance(value, dict):
+        raise ValueError("its threshold is no object")
     if value.keys() != set(ROLES):
         raise ValueError(f"its threshold names {sorted(value)}, not {sorted(ROLES)}")
     for role, count in value.items():
@@ -157,6 +159,8 @@ def _skew(value: Any) -> float:
 
 
 def _key(value: Any) -> TrustedKey:
+    if not isinstance(value, dict):
+        raise ValueError(f"a key is {value!r}, not an object")
     if value.keys() != _KEY_FIELDS:
         raise ValueError(f"a key has the fields {sorted(value)}, not {sorted(_KEY_FIELDS)}")
     if value["role"] not in ROLES:
@@ -179,4 +183,7 @@ def time_with_offset(value: Any) -> datetime:
     moment = datetime.fromisoformat(value)
     if moment.tzinfo is None:
         raise ValueError(f"the time {value!r} has no offset")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"the time {value!r} is out of range") from None

@@ -266,9 +266,31 @@ def test_a_champion_from_before_signatures_is_judged_again_and_signed(
         before.setenv("LUCID_TRUST", "unsigned")
         judge(site, 1)
         publish_release(**site, version=1, by="mia", because="before")
-    with pytest.raises(StatementRefusedError):
-        renew_champion(**site)
     judge(site, 1)
-    renew_champion(**site)
-    assert (live(site).kind, live(site).asked_by) == ("publish", "mia")
+    with pytest.raises(ReleaseRefusedError, match="publish --cluster small --version 1"):
+        renew_champion(**site)
+    publish_release(**site, version=1, by="noor")
+    assert (live(site).kind, live(site).asked_by) == ("publish", "noor")
     assert history(site) == [("publish", 1, None)]
+
+
+@pytest.mark.parametrize("statement", ["none", "of another release", "its own of before"])
+def test_a_renewal_does_not_sign_what_another_made_the_champion(site: dict[str, Any], statement: str) -> None:
+    publish_release(**site, version=1)
+    registry = open_registry(site["tracking_uri"])
+    moved = 2
+    if statement != "none":
+        publish_release(**site, version=2)
+        moved = 1
+    if statement == "of another release":
+        text = registry.version(NAME, 2).tags[PUBLICATION_TAG]
+        registry.set_version_tag(NAME, moved, PUBLICATION_TAG, text)
+    registry.set_alias(NAME, "champion", moved)
+    before = registry.version(NAME, moved).tags.get(PUBLICATION_TAG)
+    with pytest.raises(ReleaseRefusedError, match="is not signed as live"):
+        renew_champion(**site)
+    assert registry.version(NAME, moved).tags.get(PUBLICATION_TAG) == before
+    publish_release(**site, version=moved, by="noor", because="meant so")
+    assert (live(site).kind, live(site).asked_by, live(site).because) == ("publish", "noor", "meant so")
+    renew_champion(**site)
+    assert live(site).kind == "renew"

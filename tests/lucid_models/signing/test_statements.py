@@ -233,6 +233,8 @@ def test_what_is_no_envelope_is_refused(text: str, word: str) -> None:
         {"kind": "burn"},
         {"expires": "2027-11-27T00:00:00+00:00"},
         {"at": "2026-11-27T11:00:00"},
+        {"at": "9999-12-30T00:00:00+00:00", "expires": "2027-11-27T00:00:00+00:00"},
+        {"at": "0001-01-01T00:00:00+14:00"},
         {"verdict_sha256": "C" * 64},
         {"files": {"a": 1}},
         {"because": "x" * 201},
@@ -271,6 +273,9 @@ def test_a_trust_file_is_what_was_written() -> None:
         ({"keys": [key(JUDGE).to_data() | {"role": "root"}]}, "role"),
         ({"keys": [key(JUDGE).to_data() | {"public": "00"}]}, "1 bytes"),
         ({"keys": [key(JUDGE).to_data() | {"not_before": "2026-11-27"}]}, "offset"),
+        ({"keys": [key(JUDGE).to_data() | {"not_before": "0001-01-01T00:00:00+14:00"}]}, "out of range"),
+        ({"keys": ["x"]}, "not an object"),
+        ({"threshold": [1]}, "no object"),
     ],
 )
 def test_a_trust_file_that_cannot_be_used_says_why(change: dict[str, object], word: str) -> None:
