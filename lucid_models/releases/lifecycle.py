@@ -52,6 +52,7 @@ from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
 from lucid_models.releases.publications import (
     PublicationRequest,
     check_judgement,
+    check_was_published,
     is_published_as_judged,
     keep_in_history,
     renew_publication,
@@ -317,7 +318,7 @@ def rollback_release(
     finished. `by` and `because` are kept with the release that is live again.
 
     Raises NotFoundError when there is no champion or nothing to go back to, ReleaseRefusedError when what
-    lies there is damaged or not approved.
+    lies there is damaged, not approved, or was never signed as live.
     """
     registry, name, signing = open_registry(tracking_uri), release_name(cluster), Signing.of_environment()
     finished = settle(registry, name)
@@ -344,6 +345,7 @@ def rollback_release(
         load_release_scorers(*read_release(registry, target))
         check_verdict(registry, target)
         check_judgement(target, signing)
+        check_was_published(target, signing)
         request = PublicationRequest(by, because=because)
         sign_publication(registry, target, "rollback", request, replaces=champion, signing=signing)
         moment = datetime.now(UTC).isoformat(timespec="seconds")

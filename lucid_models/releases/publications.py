@@ -172,28 +172,52 @@ def is_published_as_judged(registry: Registry, release: RegisteredVersion, signi
     return _stated(release.tags[PUBLICATION_TAG]).verdict_sha256 == release.tags.get("verdict_sha256")
 
 
+def check_was_published(release: RegisteredVersion, signing: Signing) -> None:
+    """Raise ReleaseRefusedError unless the publisher once signed that a release is live, where that is asked
+    for: a rollback by the monitoring asks no person, and goes where an alias of the registry points.
+    """
+    why = _why_never_live(release, signing)
+    if why is not None:
+        cluster = identity_of(release).cluster
+        raise ReleaseRefusedError(
+            f"Release {release.version} of {cluster} cannot be gone back to, because it was never signed as "
+            f"live: {why}",
+            remedy="See what moved the alias `previous`. If it should be live, publish it: `lucid release "
+            f"publish --cluster {cluster} --version {release.version}`.",
+        )
+
+
 def _why_not_live(registry: Registry, champion: RegisteredVersion, signing: Signing) -> str | None:
     """Why it does not hold that the publisher signed a champion as live, and nothing newer; None: it does.
 
     A renewal asks no person: without this, whoever may write to the registry could have any approved release
     signed as live, by moving the alias and waiting.
     """
+    why = _why_never_live(champion, signing)
+    if why is not None or signing.trust_file is None:
+        return why
+    newest = _newest(read_history(registry, identity_of(champion).cluster, signing))
+    sequence = _stated(champion.tags[PUBLICATION_TAG]).sequence
+    if newest is not None and sequence < newest.publication.sequence:
+        return f"Release {newest.publication.release.version} was published after it."
+    return None
+
+
+def _why_never_live(release: RegisteredVersion, signing: Signing) -> str | None:
+    """Why a release has no publication that is believed, whatever its number and dates; None: it has."""
     trust = signing.trust
     if trust is None:
         return None
-    release, text = identity_of(champion), champion.tags.get(PUBLICATION_TAG)
+    identity, text = identity_of(release), release.tags.get(PUBLICATION_TAG)
     if text is None:
         return "It has no publication."
-    place = f"The publication of release {release.version} of {release.cluster}"
+    place = f"The publication of release {identity.version} of {identity.cluster}"
     try:
-        said = read_publication(text, trust=trust, place=place).publication
+        said = read_publication(text, trust=trust, place=place).publication.release
     except ReleaseRefusedError as error:
         return str(error).removesuffix(error.remedy or "").strip()
-    if said.release != release:
-        return f"Its publication was signed for release {said.release.version} of {said.release.cluster}."
-    newest = _newest(read_history(registry, release.cluster, signing))
-    if newest is not None and said.sequence < newest.publication.sequence:
-        return f"Release {newest.publication.release.version} was published after it."
+    if said != identity:
+        return f"Its publication was signed for release {said.version} of {said.cluster}."
     return None
 
 

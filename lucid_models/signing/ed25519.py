@@ -56,7 +56,8 @@ def load_private_key(pem: bytes, *, source: str) -> "Ed25519PrivateKey":
         # The library's own text may quote what it read.
         raise BadInputError(
             f"{source} holds no private key in PEM that can be read without a passphrase.",
-            remedy="Make one with `lucid keys create`, or decrypt it by a command (command:...).",
+            remedy="Move a damaged file away and make a key by `lucid keys create`; decrypt one by a command "
+            "(command:...).",
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise BadInputError(

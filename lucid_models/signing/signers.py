@@ -136,10 +136,10 @@ def _external_signer(role: Role, text: str, argv: list[str]) -> Signer:
 def _private_file(path: Path) -> bytes:
     try:
         mode = path.stat().st_mode
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise BadInputError(
                 f"The private key {path} may be read by others than its owner ({stat.filemode(mode)}).",
-                remedy=f"chmod 600 {path}; or make another: `lucid keys rotate`.",
+                remedy=f"chmod 600 {path}; or make another: `lucid keys rotate --role ROLE`.",
             )
         return read_regular(path, _MOST_PEM_BYTES)
     except FileNotFoundError:

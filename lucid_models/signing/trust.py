@@ -136,8 +136,9 @@ def parse_trust(payload: bytes, *, source: str) -> Trust:
             raise ValueError("a key stands in it twice")
         return Trust(keys, _threshold(document["threshold"]), _skew(document["clock_skew_s"]))
     except (ValueError, KeyError, TypeError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
         raise BadInputError(
-            f"{source} cannot be used: {error}.", remedy="Copy it again: `lucid keys show --trust-file`."
+            f"{source} cannot be used: {why}.", remedy="Copy it again: `lucid keys show --trust-file`."
         ) from error
 
 

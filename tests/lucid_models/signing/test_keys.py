@@ -67,6 +67,7 @@ def test_the_same_key_signs_from_each_source(pem_file: Path, tmp_path: Path) -> 
     [
         ("pem:x", "no kind of key source"),
         ("file:/nowhere", "no private key at"),
+        ("file:", "a folder, not a file"),
         ("env:NOT_SET", "not set"),
         ("env:NOT_A_KEY", "no private key in PEM"),
         ("command:", "names no command"),

@@ -294,3 +294,14 @@ def test_a_renewal_does_not_sign_what_another_made_the_champion(site: dict[str, 
     assert (live(site).kind, live(site).asked_by, live(site).because) == ("publish", "noor", "meant so")
     renew_champion(**site)
     assert live(site).kind == "renew"
+
+
+def test_a_rollback_goes_to_no_release_that_was_never_published(site: dict[str, Any]) -> None:
+    publish_release(**site, version=1)
+    registry = open_registry(site["tracking_uri"])
+    registry.set_alias(NAME, "previous", 2)
+    with pytest.raises(ReleaseRefusedError, match="never signed as live"):
+        rollback_release(**site)
+    assert registry.aliases(NAME)["champion"] == 1
+    assert PUBLICATION_TAG not in registry.version(NAME, 2).tags
+    assert live(site).release.version == 1

@@ -282,3 +282,8 @@ def test_a_trust_file_that_cannot_be_used_says_why(change: dict[str, object], wo
     document = json.loads(TRUST.to_text()) | change
     with pytest.raises(BadInputError, match=word):
         parse_trust(json.dumps(document).encode(), source="The trust file t")
+
+
+def test_a_trust_file_that_lacks_a_member_says_which() -> None:
+    with pytest.raises(BadInputError, match="it has no 'format_version'"):
+        parse_trust(b"{}", source="The trust file t")
