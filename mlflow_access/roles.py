@@ -87,7 +87,7 @@ ROLES: Mapping[str, Rights] = {
         experiments=frozenset({VERDICTS, STUDIES}),
         annotated=frozenset({RELEASES}),
         described=True,
-        version_tags=frozenset({"verdict", "verdict_*", "judgement"}),
+        version_tags=frozenset({"verdict", "verdict_*", "judgement", "started_by"}),
     ),
     PUBLISH: Rights(
         experiments=frozenset({PUBLICATIONS}),

@@ -65,6 +65,7 @@ class Shell:
         self.folder = folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("LUCID_")}
         self.environment = inherited | {
+            "LUCID_TRUST": "unsigned",
             "LUCID_TRACKING_URI": tracking_uri,
             "LUCID_STATE_DIR": str(folder / "state"),
             **settings,

@@ -47,9 +47,12 @@ def record_starters(tracking_uri: str, cluster: str, version: int, people: Itera
     """Write down who started what led to a release, besides those who are known: none of them is the only one
     who approves it.
     """
+    people = set(people)
+    if not people:
+        return
     registry, name = open_registry(tracking_uri), release_name(cluster)
     known = read_starters(registry.version(name, version))
-    if new := sorted({*known, *people}.difference(known)):
+    if new := sorted(people.difference(known)):
         registry.set_version_tag(name, version, STARTED_BY, json.dumps([*known, *new]))
 
 

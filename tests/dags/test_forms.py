@@ -63,6 +63,9 @@ def test_a_form_opens_with_few_fields_and_each_says_what_it_wants(dag_bag: Any) 
     for dag_id, dag in dag_bag.dags.items():
         fields = {name: dag.params.get_param(name) for name in dag.params}
         sections = [field.schema.get("section") for field in fields.values()]
+        if dag_id == "renew_publications":  # of every cluster, and nothing to say about it
+            assert sections == []
+            continue
         assert 1 <= sections.count(None) <= MOST_ORDINARY, dag_id
         in_order = list(dict.fromkeys(sections))
         assert in_order[0] is None, f"{dag_id} does not begin with ordinary fields"

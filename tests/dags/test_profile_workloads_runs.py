@@ -103,6 +103,7 @@ def test_the_whole_way_from_a_form_to_an_event(dag_bag: Any, lake: Path) -> None
                 "models": ["packing"],
                 "hold_out_days": 2,
                 "as_of": None,
+                "started_by": ["dag_test"],
             },
         )
     ]

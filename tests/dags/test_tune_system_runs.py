@@ -116,6 +116,7 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
         "hold_out_days": 1,
         "as_of": None,
         "version": challenger.version,
+        "started_by": ["dag_test"],
     }
 
     from mlflow import MlflowClient

@@ -9,6 +9,7 @@ from foundation.errors import LucidError, NotFoundError, ServiceRefusedError, Se
 from live_scheduler.release_server import ReleaseServer
 from lucid_models.registry import Registry
 from lucid_models.releases.clusters import note_removal
+from lucid_models.releases.decisions import record_starters
 from lucid_models.releases.lifecycle import (
     build_release,
     list_releases,
@@ -33,6 +34,7 @@ def test_a_release_is_replaced_and_rolled_back_by_three_accounts(
     stocked.log_in("judge", monkeypatch)
     record_study(**mars, version=built.version, verdict=verdict)
     record_verdict(**mars, version=built.version, verdict=verdict | {"subject": {}})
+    record_starters(stocked.uri, MARS, built.version, ["ann"])
     with pytest.raises(ServiceRefusedError, match="judge"):
         publish_release(**mars)
     stocked.log_in("publish", monkeypatch)
