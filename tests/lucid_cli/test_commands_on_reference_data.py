@@ -315,12 +315,14 @@ COMMANDS = {
 
 # Who runs the other commands, and why not here.
 ELSEWHERE = {
+    "backup": "tests/local_stack/test_backup.py",
     "evaluate all": "minutes; it writes docs/model_quality.md, and each of its parts stands above",
     "evaluate limits": "tests/experiments/test_evaluate_limits.py",
     "evaluate sampling": "minutes; tests/profiler_jobs",
     "evaluate utilisation": "needs PyTorch's graphs: tests/pipeline/profiling",
     "explain": "tests/lucid_cli/test_release_commands.py",
     "inference ingest": "from a Prometheus: tests/pipeline/ingest",
+    "keys": "tests/lucid_cli/test_keys.py",
     "live": "beside schedulers: tests/live_scheduler, tests/slurm",
     "metrics ingest": "from a Prometheus: tests/pipeline/ingest",
     "monitor": "tests/lucid_cli/test_release_commands.py",
@@ -328,10 +330,12 @@ ELSEWHERE = {
     "pareto compare": "tests/lucid_cli/test_pareto_cli.py",
     "predict-profile": "tests/pipeline/profiling/test_graph_predictions.py",
     "profile": "tests/lucid_cli/test_cli_profile.py",
+    "prune": "tests/pipeline/retention",
     "release": "tests/lucid_cli/test_release_commands.py",
     "remove-cluster": "tests/cluster_logs/test_provenance.py",
     "reproduce helios": "a minute; tests/experiments/test_reproduce_helios.py evaluates it on fewer days",
     "reproduce lyra": "minutes; tests/experiments/test_reproduce_lyra.py evaluates a day",
+    "restore": "tests/local_stack/test_backup.py",
     "status": "tests/lucid_cli/test_status.py",
     "train nodes": "needs weeks of counts: tests/pipeline/training",
     "train utilisation": "tests/pipeline/profiling/test_graph_predictions.py",
