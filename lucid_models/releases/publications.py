@@ -253,7 +253,9 @@ def _stated(text: str) -> Publication:
 
 
 def keep_in_history(registry: Registry, cluster: str, signing: Signing) -> None:
-    """Keep the publication or rollback that made the champion live, unless it is kept already."""
+    """Keep the publication or rollback that made the champion live, unless it is kept already, or is not
+    believed.
+    """
     trust = signing.trust
     if trust is None:
         return
@@ -263,7 +265,12 @@ def keep_in_history(registry: Registry, cluster: str, signing: Signing) -> None:
     )
     if text is None:
         return
-    live = read_publication(text, trust=trust, place=f"The publication of release {number} of {cluster}")
+    try:
+        live = read_publication(text, trust=trust, place=f"The publication of release {number} of {cluster}")
+    except ReleaseRefusedError as error:
+        # Else its key, once revoked, or whoever wrote it would keep every later one from being published.
+        logger.warning("Not kept in the history: %s", error)
+        return
     publication = live.publication
     digests = [past.sha256 for past in read_history(registry, cluster, signing)]
     if publication.kind == "renew" or live.seen.payload_sha256 in digests:

@@ -305,3 +305,19 @@ def test_a_rollback_goes_to_no_release_that_was_never_published(site: dict[str, 
     assert registry.aliases(NAME)["champion"] == 1
     assert PUBLICATION_TAG not in registry.version(NAME, 2).tags
     assert live(site).release.version == 1
+
+
+def test_a_champion_whose_key_was_revoked_is_published_again(site: dict[str, Any], tmp_path: Path) -> None:
+    publish_release(**site, version=1)
+    store = KeyStore(tmp_path / "state" / "trust.json", tmp_path / "state" / "keys")
+    store.revoke(next(key for key in store.trust.keys if key.role == "publisher").id)
+    store.begin_rotation("publisher")
+    store.finish_rotation("publisher")
+    with pytest.raises(ReleaseRefusedError, match="was revoked"):
+        renew_champion(**site)
+    publish_release(**site, version=1, by="noor")
+    assert (live(site).kind, live(site).asked_by) == ("publish", "noor")
+    registry = open_registry(site["tracking_uri"])
+    registry.set_version_tag(NAME, 1, PUBLICATION_TAG, "{}")
+    publish_release(**site, version=2)
+    assert live(site).release.version == 2
