@@ -28,7 +28,7 @@ RUN uv pip install --system --no-cache --compile-bytecode --require-hashes --req
 COPY dags ./dags
 
 # Named volumes take over the owner of these folders.
-RUN mkdir -p airflow/logs state input && chown -R lucid:lucid /opt/lucid
+RUN mkdir -p airflow/logs state/keys input && chown -R lucid:lucid /opt/lucid
 ENV AIRFLOW_HOME=/opt/lucid/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/lucid/dags \
     LUCID_STATE_DIR=/opt/lucid/state \

@@ -314,7 +314,7 @@ def renew(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
 def history(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
     """Say what was live of a cluster, the newest first: since when, who asked, who approved, and why."""
     from lucid_models.releases.clusters import open_registry
-    from lucid_models.releases.publications import read_history
+    from lucid_models.releases.publication_history import read_history
     from lucid_models.signing.installation import Signing
 
     tracking, cluster = released.find()

@@ -49,12 +49,12 @@ from lucid_models.releases.manifest import (
 )
 from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
 from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
+from lucid_models.releases.publication_history import keep_in_history
 from lucid_models.releases.publications import (
     PublicationRequest,
     check_judgement,
     check_was_published,
     is_published_as_judged,
-    keep_in_history,
     renew_publication,
     sign_judgement,
     sign_publication,

@@ -2,18 +2,16 @@
 
 A publication stands as an envelope in the tag `publication` of the version that it makes live, so that a
 scheduler gets it with the alias that it asks for anyway; renewals replace it there. Publications and
-rollbacks are kept besides, each in a run of its own, as a file and as a tag: the history of the cluster. Each
-names the one before by its digest, so that a history from which one was taken shows the gap.
+rollbacks are kept besides (`publication_history.py`).
 
 The number of a statement is one more than the newest that can be found, and at least the seconds since 1970:
 it rises though the history was deleted, or the registry put back to an older state.
 """
 
 import hashlib
-import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from foundation.errors import BadInputError, LucidError, ReleaseRefusedError
@@ -21,8 +19,13 @@ from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.manifest import MANIFEST_FILE, VERDICT_FILE, canonical_json, release_name
+from lucid_models.releases.publication_history import (
+    PastPublication,
+    keep_in_history,
+    newest_believed,
+    read_history,
+)
 from lucid_models.releases.store import find_by_alias, identity_of, read_manifest, read_verdict
-from lucid_models.releases.studies import log_document
 from lucid_models.signing.envelope import parse_envelope
 from lucid_models.signing.installation import Signing
 from lucid_models.signing.signers import seal
@@ -42,11 +45,7 @@ from lucid_models.signing.statements import (
 from lucid_models.signing.trust import TRUST_VARIABLE, UNSIGNED
 from lucid_models.signing.verification import believe_judgement, read_publication
 
-EXPERIMENT = "lucid-publications"
-STATEMENT_FILE = "publication.dsse.json"
 HOURS_VARIABLE, DEFAULT_HOURS = "LUCID_PUBLICATION_HOURS", 24.0
-MOST_SHOWN = 50
-logger = logging.getLogger("lucid.releases")
 
 
 @dataclass(frozen=True)
@@ -56,18 +55,6 @@ class PublicationRequest:
     asked_by: str = ""
     approved_by: str = ""
     because: str = ""
-
-
-@dataclass(frozen=True)
-class PastPublication:
-    """A publication or rollback of the past. `sha256`: of its payload; `is_believed`: the installation's keys
-    signed it for this cluster; `problem`: why not, or that the one before it is missing.
-    """
-
-    publication: Publication
-    sha256: str
-    is_believed: bool
-    problem: str | None = None
 
 
 def sign_judgement(
@@ -115,7 +102,7 @@ def sign_publication(
     identity = identity_of(release)
     verdict = read_verdict(registry, release) or {}
     verdict_sha256 = release.tags["verdict_sha256"]
-    past = _newest(read_history(registry, identity.cluster, signing))
+    past = newest_believed(read_history(registry, identity.cluster, signing))
     at = datetime.now(UTC).replace(microsecond=0)
     publication = Publication(
         release=identity,
@@ -196,8 +183,11 @@ def _why_not_live(registry: Registry, champion: RegisteredVersion, signing: Sign
     why = _why_never_live(champion, signing)
     if why is not None or signing.trust_file is None:
         return why
-    newest = _newest(read_history(registry, identity_of(champion).cluster, signing))
+    newest = newest_believed(read_history(registry, identity_of(champion).cluster, signing))
     sequence = _stated(champion.tags[PUBLICATION_TAG]).sequence
+    signed = signing.newest_live(identity_of(champion).cluster)
+    if sequence < signed:
+        return f"Its number is {sequence}; number {signed} went live since."
     if newest is not None and sequence < newest.publication.sequence:
         return f"Release {newest.publication.release.version} was published after it."
     return None
@@ -252,90 +242,9 @@ def _stated(text: str) -> Publication:
     return parse_publication(parse_envelope(text, source=f"The tag {PUBLICATION_TAG}").payload)
 
 
-def keep_in_history(registry: Registry, cluster: str, signing: Signing) -> None:
-    """Keep the publication or rollback that made the champion live, unless it is kept already, or is not
-    believed.
-    """
-    trust = signing.trust
-    if trust is None:
-        return
-    number = registry.aliases(release_name(cluster)).get(CHAMPION)
-    text = (
-        None if number is None else registry.version(release_name(cluster), number).tags.get(PUBLICATION_TAG)
-    )
-    if text is None:
-        return
-    try:
-        live = read_publication(text, trust=trust, place=f"The publication of release {number} of {cluster}")
-    except ReleaseRefusedError as error:
-        # Else its key, once revoked, or whoever wrote it would keep every later one from being published.
-        logger.warning("Not kept in the history: %s", error)
-        return
-    publication = live.publication
-    digests = [past.sha256 for past in read_history(registry, cluster, signing)]
-    if publication.kind == "renew" or live.seen.payload_sha256 in digests:
-        return
-    with registry.run(
-        EXPERIMENT,
-        f"{cluster} {publication.kind} {publication.release.version}",
-        {"cluster": cluster, "release_version": str(number), PUBLICATION_TAG: text},
-    ) as run:
-        log_document(run, STATEMENT_FILE, text.encode(), None)
-
-
-def read_history(registry: Registry, cluster: str, signing: Signing) -> list[PastPublication]:
-    """The newest `MOST_SHOWN` publications and rollbacks of a cluster, the newest first.
-
-    One that the installation's keys did not sign, that is of another cluster or whose predecessor is missing
-    has a `problem`.
-    """
-    trust = signing.trust
-    found: list[PastPublication] = []
-    for run in registry.find_runs(EXPERIMENT, {"cluster": cluster}, most=MOST_SHOWN + 1):
-        text, place = run.tags.get(PUBLICATION_TAG), f"A publication of {cluster}"
-        try:
-            payload = parse_envelope(text or "", source=place).payload
-            publication = parse_publication(payload)
-        except LucidError as error:
-            logger.warning("Run %s is no publication: %s", run.run_id, error)
-            continue
-        problem = None
-        if publication.release.cluster != cluster:
-            problem = f"It was signed for cluster {publication.release.cluster}."
-        try:
-            if trust is not None:
-                read_publication(text, trust=trust, place=place)
-        except LucidError as error:
-            problem = str(error)
-        digest = hashlib.sha256(payload).hexdigest()
-        found.append(PastPublication(publication, digest, problem is None, problem))
-    found.sort(key=lambda past: (not past.is_believed, -past.publication.sequence))
-    return _with_gaps(found)[:MOST_SHOWN]
-
-
-def _with_gaps(newest_first: list[PastPublication]) -> list[PastPublication]:
-    """Say of each that is believed whether the one before it, which it names, is there."""
-    believed = [past for past in newest_first if past.is_believed]
-    told = []
-    for index, past in enumerate(believed):
-        before = believed[index + 1].sha256 if index + 1 < len(believed) else None
-        is_oldest_read = before is None and len(newest_first) > MOST_SHOWN
-        gap = past.publication.previous_sha256 != before and not is_oldest_read
-        told.append(
-            replace(
-                past, problem="The publication before it is missing, or is not believed." if gap else None
-            )
-        )
-    return [*told, *(past for past in newest_first if not past.is_believed)]
-
-
-def _newest(history: list[PastPublication]) -> PastPublication | None:
-    return history[0] if history and history[0].is_believed else None
-
-
 def _newest_number(registry: Registry, cluster: str, newest: PastPublication | None, signing: Signing) -> int:
-    """The highest number that the history or the champion, which may have been renewed, shows; 0: none."""
-    numbers = [0 if newest is None else newest.publication.sequence]
+    """The highest number that is remembered, or that the history or the champion shows; 0: none."""
+    numbers = [signing.newest_live(cluster), 0 if newest is None else newest.publication.sequence]
     champion = registry.aliases(release_name(cluster)).get(CHAMPION)
     if champion is not None and (trust := signing.trust) is not None:
         text = registry.version(release_name(cluster), champion).tags.get(PUBLICATION_TAG)

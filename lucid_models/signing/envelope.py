@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from foundation import strict_json
-from foundation.errors import ReleaseRefusedError
+from lucid_models.signing.refusals import Reason, StatementRefusedError
 
 MOST_BYTES = 64 * 1024
 MOST_SIGNATURES = 16
@@ -59,11 +59,12 @@ def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
 def parse_envelope(text: str | bytes, *, source: str) -> Envelope:
     """Read an envelope; nothing is verified yet.
 
-    Raises ReleaseRefusedError for what is none, or holds more than `MOST_BYTES` or `MOST_SIGNATURES`.
+    Raises StatementRefusedError for what is none, or holds more than `MOST_BYTES` or `MOST_SIGNATURES`.
     """
     if len(text) > MOST_BYTES:
-        raise ReleaseRefusedError(
-            f"{source} holds {len(text)} bytes; an envelope holds at most {MOST_BYTES}."
+        raise StatementRefusedError(
+            f"{source} holds {len(text)} bytes; an envelope holds at most {MOST_BYTES}.",
+            Reason.UNREADABLE,
         )
     try:
         document = strict_json.loads(text)
@@ -79,8 +80,10 @@ def parse_envelope(text: str | bytes, *, source: str) -> Envelope:
             payload_type, _bytes_of(document["payload"]), tuple(_signature(each) for each in signatures)
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise ReleaseRefusedError(
-            f"{source} is no DSSE envelope: {error}.", remedy="Publish the release again."
+        raise StatementRefusedError(
+            f"{source} is no DSSE envelope: {error}.",
+            Reason.UNREADABLE,
+            remedy="Publish the release again.",
         ) from error
 
 

@@ -5,17 +5,26 @@ Below the state folder lie `keys/judge.key` and `keys/publisher.key` (private, P
 the word `unsigned`: then nothing is signed and nothing signed is asked for.
 """
 
+import json
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from foundation import strict_json
 from foundation.environment import state_dir
 from foundation.errors import BadInputError
+from foundation.private_files import private_folder
+from foundation.regular_files import read_regular
+from foundation.replaced_files import replace_file
 from lucid_models.signing.key_store import KeyStore
 from lucid_models.signing.signers import SOURCE_VARIABLES, Signer, open_signers
 from lucid_models.signing.trust import TRUST_VARIABLE, UNSIGNED, Role, Trust, read_trust, trust_place
 
 KEYS_FOLDER = "keys"
+NEWEST_FILE = "newest-live.json"  # cluster -> number, beside the keys
+_MOST_BYTES = 1024 * 1024
+logger = logging.getLogger("lucid.releases")
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,28 @@ class Signing:
     def trust(self) -> Trust | None:
         """The trust file as it is now; None: unsigned. Raises as `read_trust`."""
         return None if self.trust_file is None else read_trust(self.trust_file)
+
+    def newest_live(self, cluster: str) -> int:
+        """The highest number that was seen live here of a cluster; 0: none is remembered."""
+        try:
+            numbers = strict_json.loads(read_regular(self.keys_folder / NEWEST_FILE, _MOST_BYTES))
+            return int(numbers[cluster])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+
+    def remember_live(self, cluster: str, sequence: int) -> None:
+        """Remember a number, so that an older statement is not renewed though the registry lost the newer;
+        where the disk does not take it the registry's history alone says which is the newest.
+        """
+        if sequence <= self.newest_live(cluster):
+            return
+        file = self.keys_folder / NEWEST_FILE
+        try:
+            private_folder(self.keys_folder)
+            numbers = strict_json.loads(read_regular(file, _MOST_BYTES)) if file.exists() else {}
+            replace_file(file, json.dumps({**numbers, cluster: sequence}, sort_keys=True), durable=True)
+        except (OSError, ValueError, TypeError) as error:
+            logger.warning("%s does not remember publication %d of %s: %s", file, sequence, cluster, error)
 
     @property
     def key_store(self) -> KeyStore:

@@ -17,9 +17,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from foundation import strict_json
-from foundation.errors import ReleaseRefusedError
 from lucid_models.releases.approval import ReleaseIdentity, identify
 from lucid_models.releases.manifest import SHA256
+from lucid_models.signing.refusals import Reason, StatementRefusedError
 from lucid_models.signing.trust import time_with_offset
 
 JUDGEMENT_TYPE = "application/vnd.lucid.judgement.v1+json"
@@ -95,7 +95,7 @@ class Publication:
 
 
 def parse_judgement(payload: bytes) -> Judgement:
-    """Read a judgement's bytes; raises ReleaseRefusedError."""
+    """Read a judgement's bytes; raises StatementRefusedError."""
     data = _object(payload, Judgement, "judgement")
     try:
         if not isinstance(data["approved"], bool):
@@ -111,7 +111,7 @@ def parse_judgement(payload: bytes) -> Judgement:
 
 
 def parse_publication(payload: bytes) -> Publication:
-    """Read a publication's bytes; raises ReleaseRefusedError."""
+    """Read a publication's bytes; raises StatementRefusedError."""
     data = _object(payload, Publication, "publication")
     try:
         files = data["files"]
@@ -182,7 +182,7 @@ def _json_bytes(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _misfit(name: str, why: object) -> ReleaseRefusedError:
-    return ReleaseRefusedError(
-        f"The signed {name} cannot be read: {why}.", remedy="Publish the release again."
+def _misfit(name: str, why: object) -> StatementRefusedError:
+    return StatementRefusedError(
+        f"The signed {name} cannot be read: {why}.", Reason.UNREADABLE, remedy="Publish the release again."
     )

@@ -1,6 +1,6 @@
 """Whether a statement is believed: signatures first, then what it says, then its number and its dates.
 
-Every refusal is a `StatementRefusedError` with one sentence and a reason code. Needs the standard library,
+Every refusal is a `StatementRefusedError` (`refusals.py`). Needs the standard library,
 and `cryptography` where there is something signed.
 """
 
@@ -8,12 +8,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
-from foundation.errors import ReleaseRefusedError
 from lucid_models.releases.approval import ReleaseIdentity
 from lucid_models.signing.ed25519 import SIGNATURE_BYTES, is_signed_by
 from lucid_models.signing.envelope import Envelope, parse_envelope, pre_authentication_encoding
+from lucid_models.signing.refusals import Reason, StatementRefusedError
 from lucid_models.signing.statements import (
     JUDGEMENT_TYPE,
     PUBLICATION_TYPE,
@@ -23,33 +22,6 @@ from lucid_models.signing.statements import (
     parse_publication,
 )
 from lucid_models.signing.trust import Role, Trust, TrustedKey
-
-
-class Reason(StrEnum):
-    """Why a statement is refused."""
-
-    UNSIGNED = "unsigned"
-    UNKNOWN_KEY = "unknown_key"
-    WRONG_ROLE = "wrong_role"
-    REVOKED_KEY = "revoked_key"
-    KEY_OUTSIDE_VALIDITY = "key_outside_validity"
-    BAD_SIGNATURE = "bad_signature"
-    BELOW_THRESHOLD = "below_threshold"
-    OTHER_RELEASE = "other_release"
-    OTHER_CLUSTER = "other_cluster"
-    NOT_APPROVED = "not_approved"
-    FROM_THE_FUTURE = "from_the_future"
-    EXPIRED = "expired"
-    LOWER_SEQUENCE = "lower_sequence"
-    FILE_CHANGED = "file_changed"
-
-
-class StatementRefusedError(ReleaseRefusedError):
-    """A statement is not believed; `reason` says why in a word, the message in a sentence."""
-
-    def __init__(self, message: str, reason: Reason, *, remedy: str | None = None) -> None:
-        super().__init__(message, remedy=remedy)
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -92,7 +64,7 @@ def believe_publication(
 
     `seen`: the newest one that was believed before; a lower number is refused, and the same number with
     another payload. `now`: an aware time. `may_be_expired`: of a copy that was believed while it held, which
-    is used on, as stale. Raises StatementRefusedError, and ReleaseRefusedError for what cannot be read.
+    is used on, as stale. Raises StatementRefusedError.
     """
     place = f"The publication of release {release.version} of {release.cluster}"
     signed = read_publication(text, trust=trust, place=place)
@@ -141,7 +113,7 @@ def believe_publication(
 def read_publication(text: str | None, *, trust: Trust, place: str) -> BelievedPublication:
     """A publication that enough publishers' keys signed while they were valid, whatever it says.
 
-    Raises StatementRefusedError, and ReleaseRefusedError for what cannot be read.
+    Raises StatementRefusedError.
     """
     envelope = _signed_envelope(text, PUBLICATION_TYPE, place)
     signatures = _signatures(envelope, "publisher", trust)
@@ -155,7 +127,7 @@ def believe_judgement(
     text: str | None, *, release: ReleaseIdentity, verdict_sha256: str | None, trust: Trust
 ) -> Judgement:
     """The judge's word in an envelope (None: there is none) that the gate approved exactly this release by
-    this verdict. Raises StatementRefusedError, and ReleaseRefusedError for what cannot be read.
+    this verdict. Raises StatementRefusedError.
     """
     place = f"The judgement on release {release.version} of {release.cluster}"
     envelope = _signed_envelope(text, JUDGEMENT_TYPE, place)

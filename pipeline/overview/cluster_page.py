@@ -13,7 +13,7 @@ from cluster_logs.quarantine import REASONS
 from cluster_logs.removal import Holdings, holdings
 from foundation.errors import LucidError, NotFoundError
 from lucid_models.releases.clusters import open_registry, release_clusters
-from lucid_models.releases.publications import read_history
+from lucid_models.releases.publication_history import read_history
 from lucid_models.signing.installation import Signing
 from pipeline.characterisation.page import REPORT_FILE
 from pipeline.kept_reports import PAGE_FILE, newest_reports

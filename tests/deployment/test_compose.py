@@ -70,6 +70,13 @@ def test_each_signing_key_is_in_one_service_alone() -> None:
         environment = service.get("environment", {})
         assert ("LUCID_JUDGE_KEY" in environment) == (name == "airflow-worker-judge")
         assert ("LUCID_PUBLISHER_KEY" in environment) == (name == "airflow-worker-publish")
+    memory = {
+        name
+        for name, service in services.items()
+        if any(str(volume).startswith("publisher-memory:") for volume in service.get("volumes", ()))
+    }
+    assert memory == {"airflow-worker-publish"}
+    assert set(services["airflow-worker"]["volumes"]) < set(services["airflow-worker-publish"]["volumes"])
     # Whoever may write the trust file decides what is published: it is no file of the common state.
     assert services["airflow-worker"]["environment"]["LUCID_TRUST"].endswith("/run/secrets/trust.json}")
 

@@ -16,9 +16,9 @@ from live_scheduler.release import FallbackRelease
 from lucid_models.releases.approval import identify
 from lucid_models.releases.lifecycle import build_release, record_verdict
 from lucid_models.releases.manifest import MANIFEST_FILE
+from lucid_models.signing.refusals import Reason
 from lucid_models.signing.statements import JUDGEMENT_TAG, PUBLICATION_TAG
 from lucid_models.signing.trust import Trust
-from lucid_models.signing.verification import Reason
 from tests.conftest import MlflowServer, ReleaseShop, forget_new_models, forget_releases
 from tests.evidence import Evidence
 from tests.live_scheduler.signed_releases import (

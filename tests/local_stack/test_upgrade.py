@@ -24,7 +24,7 @@ from local_stack.backup import restore
 from local_stack.stack_config import StackConfig
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import list_releases, load_release_models
-from lucid_models.releases.publications import read_history
+from lucid_models.releases.publication_history import read_history
 from lucid_models.signing.installation import TRUST_VARIABLE, Signing
 from tests.conftest import MlflowServer
 from tests.state_of_version import STATES

@@ -12,22 +12,23 @@ from lucid_models.registry import Registry
 from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, rollback_release
 from lucid_models.releases.manifest import release_name
-from lucid_models.releases.publications import (
-    EXPERIMENT,
-    Publication,
-    read_history,
-    renew_champion,
-    renew_publication,
-)
+from lucid_models.releases.publication_history import EXPERIMENT, read_history
+from lucid_models.releases.publications import renew_champion, renew_publication
 from lucid_models.releases.store import identity_of
 from lucid_models.signing.installation import Signing
 from lucid_models.signing.key_store import KeyStore
-from lucid_models.signing.statements import JUDGEMENT_TAG, PUBLICATION_TAG
-from lucid_models.signing.verification import Reason, StatementRefusedError, believe_publication
+from lucid_models.signing.refusals import Reason, StatementRefusedError
+from lucid_models.signing.statements import JUDGEMENT_TAG, PUBLICATION_TAG, Publication
+from lucid_models.signing.verification import believe_publication
 from tests.command_line import Lucid
 from tests.conftest import register_small_models
+from tests.evidence import Evidence
 
 NAME = release_name("small")
+# Rows of docs/security.md.
+MOVED = "the alias is moved, and a renewal is waited for to sign it"
+LED = "the alias `previous` is moved, and a rollback is waited for to sign it"
+LOST = "the alias is moved back, and the history of what was newer is deleted, before a renewal"
 
 
 @pytest.fixture(scope="module")
@@ -274,8 +275,11 @@ def test_a_champion_from_before_signatures_is_judged_again_and_signed(
     assert history(site) == [("publish", 1, None)]
 
 
+@pytest.mark.evidence(table="security", rows=(MOVED,))
 @pytest.mark.parametrize("statement", ["none", "of another release", "its own of before"])
-def test_a_renewal_does_not_sign_what_another_made_the_champion(site: dict[str, Any], statement: str) -> None:
+def test_a_renewal_does_not_sign_what_another_made_the_champion(
+    site: dict[str, Any], statement: str, evidence: Evidence
+) -> None:
     publish_release(**site, version=1)
     registry = open_registry(site["tracking_uri"])
     moved = 2
@@ -287,8 +291,10 @@ def test_a_renewal_does_not_sign_what_another_made_the_champion(site: dict[str, 
         registry.set_version_tag(NAME, moved, PUBLICATION_TAG, text)
     registry.set_alias(NAME, "champion", moved)
     before = registry.version(NAME, moved).tags.get(PUBLICATION_TAG)
-    with pytest.raises(ReleaseRefusedError, match="is not signed as live"):
+    with pytest.raises(ReleaseRefusedError, match="is not signed as live") as refused:
         renew_champion(**site)
+    if statement == "none":
+        evidence("security", MOVED, str(refused.value))
     assert registry.version(NAME, moved).tags.get(PUBLICATION_TAG) == before
     publish_release(**site, version=moved, by="noor", because="meant so")
     assert (live(site).kind, live(site).asked_by, live(site).because) == ("publish", "noor", "meant so")
@@ -296,15 +302,37 @@ def test_a_renewal_does_not_sign_what_another_made_the_champion(site: dict[str, 
     assert live(site).kind == "renew"
 
 
-def test_a_rollback_goes_to_no_release_that_was_never_published(site: dict[str, Any]) -> None:
+@pytest.mark.evidence(table="security", rows=(LED,))
+def test_a_rollback_goes_to_no_release_that_was_never_published(
+    site: dict[str, Any], evidence: Evidence
+) -> None:
     publish_release(**site, version=1)
     registry = open_registry(site["tracking_uri"])
     registry.set_alias(NAME, "previous", 2)
-    with pytest.raises(ReleaseRefusedError, match="never signed as live"):
+    with pytest.raises(ReleaseRefusedError, match="never signed as live") as refused:
         rollback_release(**site)
+    evidence("security", LED, str(refused.value))
     assert registry.aliases(NAME)["champion"] == 1
     assert PUBLICATION_TAG not in registry.version(NAME, 2).tags
     assert live(site).release.version == 1
+
+
+@pytest.mark.evidence(table="security", rows=(LOST,))
+def test_a_renewal_remembers_what_was_live_though_the_registry_lost_it(
+    site: dict[str, Any], evidence: Evidence
+) -> None:
+    publish_release(**site, version=1)
+    publish_release(**site, version=2)
+    registry = open_registry(site["tracking_uri"])
+    registry.set_alias(NAME, "champion", 1)
+    for run in registry.find_runs(EXPERIMENT, {"release_version": "2"}):
+        registry.client.delete_run(run.run_id)
+    registry.client.delete_model_version(NAME, "2")
+    with pytest.raises(ReleaseRefusedError, match="went live since") as refused:
+        renew_champion(**site)
+    evidence("security", LOST, str(refused.value))
+    publish_release(**site, version=1)
+    renew_champion(**site)
 
 
 def test_a_champion_whose_key_was_revoked_is_published_again(site: dict[str, Any], tmp_path: Path) -> None:

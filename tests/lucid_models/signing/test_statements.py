@@ -15,6 +15,7 @@ from foundation.errors import BadInputError, ReleaseRefusedError
 from lucid_models.releases.approval import identify
 from lucid_models.signing.ed25519 import generate_private_key
 from lucid_models.signing.envelope import MOST_BYTES, parse_envelope, pre_authentication_encoding
+from lucid_models.signing.refusals import Reason, StatementRefusedError
 from lucid_models.signing.signers import Signer, local_signer, seal
 from lucid_models.signing.statements import (
     JUDGEMENT_TYPE,
@@ -26,9 +27,7 @@ from lucid_models.signing.statements import (
 from lucid_models.signing.trust import Role, Trust, TrustedKey, parse_trust
 from lucid_models.signing.verification import (
     BelievedPublication,
-    Reason,
     SeenStatement,
-    StatementRefusedError,
     believe_judgement,
     believe_publication,
     check_file,
