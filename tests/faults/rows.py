@@ -63,11 +63,6 @@ FAULTS = {
 
 # Row -> why no test shows it.
 NOT_SHOWN = {
-    "31": "no test records it yet",
-    "32": "no test records it yet",
-    "34": "no test records it yet",
-    "35": "no test records it yet",
-    "36": "no test records it yet",
     "47": "it takes an hour, and no command does it yet",
     "48": "its submissions take minutes; `tests/benchmarks/bench_slurm_pass.py --jobs 5000` does it by hand",
 }

@@ -118,6 +118,7 @@ def test_signed_by_the_publisher_only(signed: SignedReleases, follower: Follower
     evidence("security", "signed by the publisher only", said)
 
 
+@pytest.mark.evidence(table="faults", rows=("34",))
 @pytest.mark.evidence(
     table="security", rows=("manifest, verdict, digests, tags and run are forged consistently",)
 )
@@ -132,6 +133,7 @@ def test_a_consistent_forgery(signed: SignedReleases, follower: Follower, eviden
     said = refuses(follower, forged.version, Reason.OTHER_RELEASE)
     assert f"was signed for version {signed.first}" in said
     evidence("security", "manifest, verdict, digests, tags and run are forged consistently", said)
+    evidence("faults", "34", said)
     # And by whoever can rewrite what was published in its place.
     whole = signed.stored(signed.first, MANIFEST_FILE).read_bytes()
     changed = whole.replace(b'"gss": 2', b'"gss": 1')
@@ -171,6 +173,7 @@ def test_an_equal_number(signed: SignedReleases, follower: Follower, evidence: E
     evidence("security", "two statements with one number", said)
 
 
+@pytest.mark.evidence(table="faults", rows=("36",))
 @pytest.mark.evidence(table="security", rows=("a withdrawn version is made live again",))
 def test_a_withdrawn_version(signed: SignedReleases, follower: Follower, evidence: Evidence) -> None:
     """The second release was live, was rolled back, and its own statement still holds."""
@@ -182,6 +185,7 @@ def test_a_withdrawn_version(signed: SignedReleases, follower: Follower, evidenc
     said = refuses(follower, signed.second, Reason.LOWER_SEQUENCE)
     assert "lucid release rollback" in said
     evidence("security", "a withdrawn version is made live again", said)
+    evidence("faults", "36", said)
 
 
 @pytest.mark.evidence(table="security", rows=("an expired statement",))
@@ -289,6 +293,7 @@ def test_an_older_truth(signed: SignedReleases, follower: Follower, evidence: Ev
     assert follower.client.status().mode == "stale"
 
 
+@pytest.mark.evidence(table="faults", rows=("36",))
 @pytest.mark.evidence(table="security", rows=("the registry answers with the same truth for ever",))
 def test_the_same_truth_for_ever(signed: SignedReleases, follower: Follower, evidence: Evidence) -> None:
     """Nothing that is published reaches this scheduler any more: seen when the last word expires."""
@@ -303,6 +308,7 @@ def test_the_same_truth_for_ever(signed: SignedReleases, follower: Follower, evi
     assert status.problem is not None
     assert "lucid release renew --cluster small" in status.problem
     evidence("security", "the registry answers with the same truth for ever", f"stale: {status.problem}")
+    evidence("faults", "36", f"stale: {status.problem}")
     # Started anew it is stale from the first moment; a clock that is set back makes the word hold no longer.
     assert follower.start().status().mode == "stale"
     follower.now = NOON

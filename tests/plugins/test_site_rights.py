@@ -12,6 +12,7 @@ from lucid_airflow.access.run_rights import check_right, objection_to
 from lucid_airflow.access.site_rights import read_site_rights
 from lucid_airflow.dag_defaults import DAG_IDS
 from lucid_airflow.handover import HANDED_ON, announce, announcements, started_by
+from tests.evidence import Evidence
 
 TABLE = """
 [[right]]
@@ -111,11 +112,15 @@ def test_an_empty_table_allows_nothing(table: Path) -> None:
         check_right(run_of("ann"), "venus")
 
 
-def test_a_person_is_asked_about_by_the_act_of_the_dag(table: Path) -> None:
+@pytest.mark.evidence(table="faults", rows=("32",))
+def test_a_person_is_asked_about_by_the_act_of_the_dag(table: Path, evidence: Evidence) -> None:
     check_right(run_of("ann"), "venus")
     check_right(run_of(None), "mars")  # the pipeline's own
-    with pytest.raises(NotAllowedError, match=r"ann has no right to do this to cluster mars \(act train\)"):
+    with pytest.raises(
+        NotAllowedError, match=r"ann has no right to do this to cluster mars \(act train\)"
+    ) as refused:
         check_right(run_of("ann"), "mars")
+    evidence("faults", "32", str(refused.value))
     with pytest.raises(NotAllowedError, match=r"act roll_back"):
         check_right(run_of("ann", "rollback_release"), "venus")
 

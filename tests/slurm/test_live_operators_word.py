@@ -89,13 +89,15 @@ class Operator:
         self.cluster.wait(lambda: jobs <= set(WordsOnRecord(self.cluster.state)), f"words on {jobs}")
 
 
-@pytest.mark.evidence(table="faults", rows=("37",))
+@pytest.mark.evidence(table="faults", rows=("31", "37"))
 def test_what_an_operator_sets_stands_at_passes_and_after_each_way_back(
     cluster: LiveCluster, evidence: Evidence
 ) -> None:
     operator = Operator(cluster)
     cluster.block()
-    cluster.slurm.run("sbatch", "-o/dev/null", "-pvc2", "--gres=gpu:4", "--wrap=sleep 600")
+    fills = ("--parsable", "-o/dev/null", "-pvc2", "--gres=gpu:4", "--wrap=sleep 600")
+    second_block = cluster.slurm.run("sbatch", *fills).strip()
+    cluster.wait(lambda: cluster.queue("%i %t")[second_block] == "R", "vc2 is full, too")
     named = {what: cluster.submit("train_u3") for what in ("priority", "among", "held", "comment", "begin")}
     named |= {"nice": cluster.submit("train_u3"), "array": cluster.submit("train_u3", "--array=0-3")}
     named |= {what: cluster.submit("train_u3", "--partition=vc2") for what in ("first", "second", "third")}
@@ -147,6 +149,11 @@ def test_what_an_operator_sets_stands_at_passes_and_after_each_way_back(
     assert_stands()
     cluster.wait(cluster.quiet, "the switch ends")
     assert_stands()
+    evidence(
+        "faults",
+        "31",
+        "The job stays where `scontrol top` put it, the switch gives back all others, says so and ends.",
+    )
     # Whoever is released is ranked again.
     cluster.started()
     operator.passes_go_by()
