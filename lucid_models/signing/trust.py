@@ -138,7 +138,8 @@ def parse_trust(payload: bytes, *, source: str) -> Trust:
     except (ValueError, KeyError, TypeError) as error:
         why = f"it has no {error}" if isinstance(error, KeyError) else error
         raise BadInputError(
-            f"{source} cannot be used: {why}.", remedy="Copy it again: `lucid keys show --trust-file`."
+            f"{source} cannot be used: {why}.",
+            remedy="Put a good copy in its place: another machine has it, or a backup.",
         ) from error
 
 
