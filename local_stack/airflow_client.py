@@ -17,10 +17,6 @@ MOST_BYTES = 64 * 1024 * 1024  # a task's whole log, at most
 BUSY_TRIES, BUSY_PAUSE_S = 10, 2.0
 
 
-class AirflowFailedError(ServiceUnavailableError):
-    """Airflow is there and answered with an error of its own, such as a database that was locked."""
-
-
 class AirflowClient:
     """A client of one Airflow; logs in when it must.
 
@@ -28,7 +24,7 @@ class AirflowClient:
     BadInputError when Airflow refuses a request (a wrong parameter, a wrong password).
     """
 
-    def __init__(self, base_url: str, *, username: str, password: str, timeout_s: float = 30.0) -> None:
+    def __init__(self, base_url: str, *, username: str, password: str, timeout_s: float = 60.0) -> None:
         self._base_url = base_url
         self._login = {"username": username, "password": password}
         refuse_readable_secret(base_url, "Airflow's address", secret=True)
@@ -81,7 +77,7 @@ class AirflowClient:
 
         try:
             self._request("POST", f"/dags/{dag_id}/dagRuns", json=wanted)
-        except AirflowFailedError:
+        except ServiceUnavailableError:
             _until_not_busy(start)
         return run_id
 
@@ -202,7 +198,7 @@ class AirflowClient:
                 f"Airflow knows nothing at {what}.", remedy="Is the DAG parsed, the run id right?"
             )
         if response.is_server_error:
-            raise AirflowFailedError(
+            raise ServiceUnavailableError(
                 f"Airflow answered {response.status_code} to {what}: {response.text[:300]}."
             )
         if response.is_error:
@@ -223,12 +219,14 @@ class AirflowClient:
 
 
 def _until_not_busy(write: Callable[[], None]) -> None:
-    """Make a write that does no harm when it is made twice, again while SQLite is locked by other writers."""
+    """Make a write that does no harm when it is made twice, again while Airflow fails or answers too late: its
+    SQLite is locked by other writers now and then.
+    """
     for left in reversed(range(BUSY_TRIES)):
         try:
             write()
             return
-        except AirflowFailedError:
+        except ServiceUnavailableError:
             if not left:
                 raise
             time.sleep(BUSY_PAUSE_S)

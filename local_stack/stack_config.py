@@ -24,7 +24,8 @@ GPU_POOL, GPU_POOL_MEANING = "gpu", "One slot a device that profile_workloads me
 STACK_FILE = "stack.json"
 UPKEEP_EVERY_S = 86_400.0
 # How long a writer of Airflow's SQLite waits for the others; the library's 5 s pass while many DAGs begin.
-SQLITE_CONNECT_ARGS = {"timeout": 30.0}
+# Shorter than a client waits for an answer (airflow_client.py).
+SQLITE_CONNECT_ARGS = {"timeout": 20.0}
 # The accounts of MLflow that the stack uses: people's, that of the tasks, and that of what only shows things.
 MLFLOW_ACCOUNTS = (ADMIN, TASKS, PAGES, UPKEEP) = ("admin", "tasks", "pages", "upkeep")
 LOGIN_VARIABLES = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
