@@ -219,8 +219,9 @@ class AirflowClient:
 
 
 def _until_not_busy(write: Callable[[], None]) -> None:
-    """Make a write that does no harm when it is made twice, again while Airflow fails or answers too late: its
-    SQLite is locked by other writers now and then.
+    """Make a write that does no harm when it is made twice, again while Airflow fails or answers too late.
+
+    Its SQLite is locked by other writers now and then.
     """
     for left in reversed(range(BUSY_TRIES)):
         try:
