@@ -219,6 +219,7 @@ class Bench:
             **os.environ,
             "LUCID_LAKE_URI": str((self.out / "lake").absolute()),
             "LUCID_TRACKING_URI": tracking_uri,
+            "LUCID_TRUST": "unsigned",
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "DO_NOT_TRACK": "true",
         }

@@ -109,7 +109,13 @@ def scheduler(
         return
     state = slurm.folder / "lucid"
     settings = slurm.folder / "live.toml"
-    chosen = {"cluster": CLUSTER, "mode": "control", "pass_interval_s": PASS_INTERVAL_S, **request.settings}
+    chosen = {
+        "cluster": CLUSTER,
+        "mode": "control",
+        "pass_interval_s": PASS_INTERVAL_S,
+        "trust": "unsigned",  # the registry is the bench's own
+        **request.settings,
+    }
     settings.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in chosen.items()))
     if request.mode is RunMode.DAEMON:
         program = ["-m", "lucid_cli.main", "live", "slurm"]

@@ -61,8 +61,9 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO)
     durations_s = json.loads(given.durations.read_text())
     chosen = read_live_settings(given.settings)
-    folder = state_folder(settings.state_dir(), chosen.cluster)
-    client = open_releases(given.tracking_uri, chosen, folder)
+    state_dir = settings.state_dir()
+    folder = state_folder(state_dir, chosen.cluster)
+    client = open_releases(given.tracking_uri, chosen, folder, state_dir)
     try:
         daemon = assemble(
             adapter_kind(chosen.adapter).open(chosen, folder),
