@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # What is installed from which locks; an image's Dockerfile names its base.
 LOCKS = {
     "airflow": ("requirements-uv.lock", "docker/requirements-airflow.lock", "docker/requirements-build.lock"),
-    "mlflow": ("requirements-uv.lock", "docker/requirements-mlflow.lock"),
+    "mlflow": ("requirements-uv.lock", "docker/requirements-mlflow.lock", "docker/requirements-build.lock"),
     "development": ("requirements.lock", "requirements-test-all.lock", "requirements-lint.lock"),
 }
 _PIN = re.compile(
