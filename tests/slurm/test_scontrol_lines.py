@@ -98,9 +98,10 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Witness:
 
 
 def row(job_id: str = "17", **changed: object) -> QueueRow:
-    fields = {"target": job_id, "comment": JobComment(), "admin_comment": "", "nice": 0, **changed}
-    name = str(fields.pop("name", "train"))
-    job = LiveJob(job_id, str(fields.pop("partition", "vc1")), "vc1", 1, 1_700_000_000.0, name=name)
+    fields = {"target": job_id, "comment": JobComment(), "admin_comment": "", **changed}
+    name, partition = str(fields.pop("name", "train")), str(fields.pop("partition", "vc1"))
+    nice = int(str(fields.pop("nice", 0)))
+    job = LiveJob(job_id, partition, "vc1", 1, 1_700_000_000.0, name=name, nice=nice)
     return QueueRow(job, job_id.partition("_")[0], nodes=(), waited_for=(), **fields)  # type: ignore[arg-type]
 
 
