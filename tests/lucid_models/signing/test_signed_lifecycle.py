@@ -25,10 +25,6 @@ from tests.conftest import register_small_models
 from tests.evidence import Evidence
 
 NAME = release_name("small")
-# Rows of docs/security.md.
-MOVED = "the alias is moved, and a renewal is waited for to sign it"
-LED = "the alias `previous` is moved, and a rollback is waited for to sign it"
-LOST = "the alias is moved back, and the history of what was newer is deleted, before a renewal"
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +271,7 @@ def test_a_champion_from_before_signatures_is_judged_again_and_signed(
     assert history(site) == [("publish", 1, None)]
 
 
-@pytest.mark.evidence(table="security", rows=(MOVED,))
+@pytest.mark.evidence(table="security", rows=("the alias is moved, and a renewal is waited for to sign it",))
 @pytest.mark.parametrize("statement", ["none", "of another release", "its own of before"])
 def test_a_renewal_does_not_sign_what_another_made_the_champion(
     site: dict[str, Any], statement: str, evidence: Evidence
@@ -294,7 +290,7 @@ def test_a_renewal_does_not_sign_what_another_made_the_champion(
     with pytest.raises(ReleaseRefusedError, match="is not signed as live") as refused:
         renew_champion(**site)
     if statement == "none":
-        evidence("security", MOVED, str(refused.value))
+        evidence("security", "the alias is moved, and a renewal is waited for to sign it", str(refused.value))
     assert registry.version(NAME, moved).tags.get(PUBLICATION_TAG) == before
     publish_release(**site, version=moved, by="noor", because="meant so")
     assert (live(site).kind, live(site).asked_by, live(site).because) == ("publish", "noor", "meant so")
@@ -302,7 +298,9 @@ def test_a_renewal_does_not_sign_what_another_made_the_champion(
     assert live(site).kind == "renew"
 
 
-@pytest.mark.evidence(table="security", rows=(LED,))
+@pytest.mark.evidence(
+    table="security", rows=("the alias `previous` is moved, and a rollback is waited for to sign it",)
+)
 def test_a_rollback_goes_to_no_release_that_was_never_published(
     site: dict[str, Any], evidence: Evidence
 ) -> None:
@@ -311,13 +309,20 @@ def test_a_rollback_goes_to_no_release_that_was_never_published(
     registry.set_alias(NAME, "previous", 2)
     with pytest.raises(ReleaseRefusedError, match="never signed as live") as refused:
         rollback_release(**site)
-    evidence("security", LED, str(refused.value))
+    evidence(
+        "security",
+        "the alias `previous` is moved, and a rollback is waited for to sign it",
+        str(refused.value),
+    )
     assert registry.aliases(NAME)["champion"] == 1
     assert PUBLICATION_TAG not in registry.version(NAME, 2).tags
     assert live(site).release.version == 1
 
 
-@pytest.mark.evidence(table="security", rows=(LOST,))
+@pytest.mark.evidence(
+    table="security",
+    rows=("the alias is moved back, and the history of what was newer is deleted, before a renewal",),
+)
 def test_a_renewal_remembers_what_was_live_though_the_registry_lost_it(
     site: dict[str, Any], evidence: Evidence
 ) -> None:
@@ -330,7 +335,11 @@ def test_a_renewal_remembers_what_was_live_though_the_registry_lost_it(
     registry.client.delete_model_version(NAME, "2")
     with pytest.raises(ReleaseRefusedError, match="went live since") as refused:
         renew_champion(**site)
-    evidence("security", LOST, str(refused.value))
+    evidence(
+        "security",
+        "the alias is moved back, and the history of what was newer is deleted, before a renewal",
+        str(refused.value),
+    )
     publish_release(**site, version=1)
     renew_champion(**site)
 
