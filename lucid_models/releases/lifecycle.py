@@ -206,8 +206,7 @@ def store_verdict(
     artifacts_dir: Path | None = None,
 ) -> str:
     """As `record_verdict`, on a release of an open registry."""
-    signing = Signing.of_environment()
-    signing.signers("judge")  # before anything is written
+    signers = Signing.of_environment().signers("judge")  # before anything is written
     approved = verdict.get("approved")
     if (verdict.get("subject") or {}).get("study"):
         raise BadInputError("A study is not a verdict.", remedy="Keep it with record_study.")
@@ -237,7 +236,7 @@ def store_verdict(
     tell_on_its_page(registry, release, verdict, page)
     digest = hashlib.sha256(document).hexdigest()
     at = datetime.now(UTC).replace(microsecond=0)
-    sign_judgement(registry, release, Judgement(judged, digest, approved, at), signing)
+    sign_judgement(registry, release, Judgement(judged, digest, approved, at), signers)
     # The word comes last: until then `publish_release` finds no verdict whose digest fits.
     for key, value in (
         ("verdict_run_id", run.run_id),

@@ -56,8 +56,9 @@ def keep_in_history(registry: Registry, cluster: str, signing: Signing) -> None:
         return
     publication = live.publication
     signing.remember_live(cluster, publication.sequence)
-    digests = [past.sha256 for past in read_history(registry, cluster, signing)]
-    if publication.kind == "renew" or live.seen.payload_sha256 in digests:
+    if publication.kind == "renew":
+        return
+    if live.seen.payload_sha256 in [past.sha256 for past in read_history(registry, cluster, signing)]:
         return
     with registry.run(
         EXPERIMENT,

@@ -28,7 +28,7 @@ from lucid_models.releases.publication_history import (
 from lucid_models.releases.store import find_by_alias, identity_of, read_manifest, read_verdict
 from lucid_models.signing.envelope import parse_envelope
 from lucid_models.signing.installation import Signing
-from lucid_models.signing.signers import seal
+from lucid_models.signing.signers import Signer, seal
 from lucid_models.signing.statements import (
     JUDGEMENT_TAG,
     JUDGEMENT_TYPE,
@@ -58,10 +58,9 @@ class PublicationRequest:
 
 
 def sign_judgement(
-    registry: Registry, release: RegisteredVersion, judgement: Judgement, signing: Signing
+    registry: Registry, release: RegisteredVersion, judgement: Judgement, signers: list[Signer]
 ) -> None:
     """Put the judge's word on a verdict into the release's tag; where nothing is signed take it away."""
-    signers = signing.signers("judge")
     if signers:
         text = seal(JUDGEMENT_TYPE, judgement.to_bytes(), signers)
         registry.set_version_tag(release.name, release.version, JUDGEMENT_TAG, text)
