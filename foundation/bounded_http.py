@@ -6,42 +6,26 @@ The body is asked for as it is (`Accept-Encoding: identity`), since a few kB of 
 are not followed, and proxies of the environment are not used: a token goes to the host that it is for.
 """
 
-import math
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-import httpcore
-import httpx
-
 from foundation import strict_json
+from foundation.deadlines import within
 from foundation.errors import BadInputError, ServiceUnavailableError
+
+if TYPE_CHECKING:
+    import httpx
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 PLAIN_HOSTS = "LUCID_PLAIN_HTTP_HOSTS"
 _IDENTITY = ("", "identity")
-_KEEP_ALIVE_S = 5.0
-_MAX_WRITE = 64 * 1024
 
 
 class AnswerTooLargeError(ServiceUnavailableError):
     """An answer held more bytes than were asked for."""
-
-
-@dataclass(frozen=True)
-class _Deadline:
-    """When what is under way must have ended (monotonic s), and what is then said of it."""
-
-    at_s: float
-    allowed: str
-
-
-_deadline: ContextVar[_Deadline | None] = ContextVar("what is under way must end then", default=None)
 
 
 @dataclass(frozen=True)
@@ -69,6 +53,10 @@ class BoundedClient:
         auth: tuple[str, str] | None = None,
     ) -> None:
         """Raises BadInputError for an address that cannot be one."""
+        import httpx
+
+        from foundation.deadline_transport import DeadlineTransport
+
         self.limits = limits
         try:
             self.http = httpx.Client(
@@ -78,7 +66,7 @@ class BoundedClient:
                 trust_env=False,
                 follow_redirects=False,
                 headers=dict(headers or {}),
-                transport=_DeadlineTransport(verify),
+                transport=DeadlineTransport(verify),
             )
         except (httpx.InvalidURL, ValueError) as error:
             raise BadInputError(
@@ -95,7 +83,7 @@ class BoundedClient:
         """Close the connections."""
         self.http.close()
 
-    def get(self, url: str, *, limits: AnswerLimits | None = None, **request: Any) -> httpx.Response:
+    def get(self, url: str, *, limits: AnswerLimits | None = None, **request: Any) -> "httpx.Response":
         """`request` with GET."""
         return self.request("GET", url, limits=limits, **request)
 
@@ -107,13 +95,15 @@ class BoundedClient:
         limits: AnswerLimits | None = None,
         received: Callable[[int], object] | None = None,
         **request: Any,
-    ) -> httpx.Response:
+    ) -> "httpx.Response":
         """Return an answer, whatever its status, with its body read; `request` is as httpx takes it.
 
         `received` is told how many bytes of the body have come, again and again while more come.
         Raises ServiceUnavailableError for an answer that is not to be had, AnswerTooLargeError if it is too
         large.
         """
+        import httpx
+
         own_limits = limits or self.limits
         try:
             prepared = self.http.build_request(method, url, **request)
@@ -137,7 +127,7 @@ class BoundedClient:
         return httpx.Response(answer.status_code, headers=answer.headers, content=body, request=prepared)
 
 
-def json_of(answer: httpx.Response, *, strict: bool = True) -> Any:
+def json_of(answer: "httpx.Response", *, strict: bool = True) -> Any:
     """Return an answer's JSON; raises ServiceUnavailableError when it is none, or nested without end.
 
     Not `strict`: a server that is believed anyway, and whose answers are long, may say a key twice.
@@ -182,7 +172,7 @@ def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     return {"NO_PROXY": value, "no_proxy": value}
 
 
-def _refuse_encoding(answer: httpx.Response) -> None:
+def _refuse_encoding(answer: "httpx.Response") -> None:
     encoding = answer.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _IDENTITY:
         raise ServiceUnavailableError(
@@ -192,7 +182,7 @@ def _refuse_encoding(answer: httpx.Response) -> None:
 
 
 def _bounded(
-    answer: httpx.Response, limits: AnswerLimits, tell: Callable[[int], object] | None
+    answer: "httpx.Response", limits: AnswerLimits, tell: Callable[[int], object] | None
 ) -> Iterator[bytes]:
     length = answer.headers.get("Content-Length", "")
     size = int(length[:20]) if length.isascii() and length.isdigit() else 0
@@ -213,84 +203,5 @@ def _bounded(
         yield part
 
 
-def _origin(url: httpx.URL) -> str:
+def _origin(url: "httpx.URL") -> str:
     return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
-
-
-@contextmanager
-def within(seconds: float, what: str) -> Iterator[_Deadline]:
-    """Give every request of the block, all together, so many seconds; `what` names the block in errors.
-
-    Within another such block the earlier end counts.
-    """
-    outer = _deadline.get()
-    own = _Deadline(time.monotonic() + seconds, f"{seconds:g} s for {what}")
-    first = own if outer is None or own.at_s < outer.at_s else outer
-    token = _deadline.set(first)
-    try:
-        yield first
-    finally:
-        _deadline.reset(token)
-
-
-def _left(timeout: float | None, late: type[Exception]) -> float | None:
-    """How long a wait may take (s): httpx's own timeout, or what is left until the deadline if less."""
-    deadline = _deadline.get()
-    if deadline is None or deadline.at_s == math.inf:
-        return timeout
-    left_s = deadline.at_s - time.monotonic()
-    if left_s <= 0:
-        raise late("the time is over")
-    return left_s if timeout is None else min(timeout, left_s)
-
-
-class _DeadlineTransport(httpx.HTTPTransport):
-    """httpx's transport over sockets that keep the deadline; HTTP/1.1, without proxies."""
-
-    def __init__(self, verify: Any) -> None:
-        context = httpx.create_ssl_context(verify=verify)  # SSL_CERT_FILE may name a site's own authority
-        super().__init__(verify=context, trust_env=False)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=context, keepalive_expiry=_KEEP_ALIVE_S, network_backend=_DeadlineBackend()
-        )
-
-
-class _DeadlineBackend(httpcore.NetworkBackend):
-    def __init__(self) -> None:
-        self._inner = httpcore.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
-        left_s = _left(timeout, httpcore.ConnectTimeout)
-        return _DeadlineStream(self._inner.connect_tcp(host, port, left_s, local_address, socket_options))
-
-
-class _DeadlineStream(httpcore.NetworkStream):
-    def __init__(self, inner: httpcore.NetworkStream) -> None:
-        self._inner = inner
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for begin in range(0, len(buffer), _MAX_WRITE):
-            left_s = _left(timeout, httpcore.WriteTimeout)
-            self._inner.write(buffer[begin : begin + _MAX_WRITE], left_s)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        left_s = _left(timeout, httpcore.ConnectTimeout)
-        return _DeadlineStream(self._inner.start_tls(ssl_context, server_hostname, left_s))
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)

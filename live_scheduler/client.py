@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from foundation.bounded_http import within
+from foundation.deadlines import within
 from foundation.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
 from live_scheduler.beliefs import Backing, Clock, belief_of, trust_of
 from live_scheduler.client_status import SIGNED_TRUST, UNSIGNED_TRUST, ClientStatus

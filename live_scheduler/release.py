@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lucid_models.releases.files import ReleaseScorers
 from lucid_models.releases.manifest import ReleaseManifest
-from simulator.loaning.forecast import UsageForecaster
-from simulator.node_sleep.control import NodeForecaster
+
+if TYPE_CHECKING:
+    from lucid_models.releases.files import ReleaseScorers
+    from simulator.loaning.forecast import UsageForecaster
+    from simulator.node_sleep.control import NodeForecaster
 
 Forecaster = TypeVar("Forecaster")
 
@@ -31,16 +33,16 @@ class LiveRelease:
     manifest: ReleaseManifest
     manifest_sha256: str
     verdict_sha256: str | None
-    scorers: ReleaseScorers
+    scorers: "ReleaseScorers"
     signed_by: Sequence[str] = ()
 
     @property
-    def node_sleep(self) -> Pinned[NodeForecaster]:
+    def node_sleep(self) -> "Pinned[NodeForecaster]":
         """What it says of sleeping nodes."""
         return Pinned(self.scorers.node_demand, self.manifest.node_sleep)
 
     @property
-    def loans(self) -> Pinned[UsageForecaster]:
+    def loans(self) -> "Pinned[UsageForecaster]":
         """What it says of servers on loan."""
         return Pinned(self.scorers.inference_load, self.manifest.loaning)
 

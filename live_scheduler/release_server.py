@@ -13,9 +13,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from foundation.bounded_http import (
     AnswerLimits,
@@ -29,6 +27,9 @@ from lucid_models.releases.approval import VerdictTags
 from lucid_models.releases.layout import MIGRATED_TAG
 from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX
 from lucid_models.signing.statements import NO_STATEMENTS, StatementTags
+
+if TYPE_CHECKING:
+    import httpx
 
 ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)
 Received = Callable[[int], object]
@@ -50,7 +51,7 @@ class ReleaseServer:
 
     def __init__(self, uri: str, *, timeout_s: float = 5.0) -> None:
         """`timeout_s` is the longest silence. How long a file may take as a whole is for the caller to say
-        (`foundation.bounded_http.within`).
+        (`foundation.deadlines.within`).
 
         Raises BadInputError for an address that is not http or https, or that would give a password away.
         """
@@ -163,6 +164,6 @@ def _error_code(document: Any) -> Any:
     return document.get("error_code") if isinstance(document, dict) else None
 
 
-def _require_success(answer: httpx.Response) -> None:
+def _require_success(answer: "httpx.Response") -> None:
     if answer.status_code != 200:
         raise ServiceUnavailableError(f"{answer.request.url.host} answered {answer.status_code}.")

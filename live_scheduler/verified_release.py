@@ -1,4 +1,7 @@
-"""Makes a release of what a server or a disk holds, or refuses it: both are believed equally little."""
+"""Makes a release of what a server or a disk holds, or refuses it: both are believed equally little.
+
+NumPy and the scorers, which take most of the client's start, are imported for the first approved release.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +15,6 @@ from lucid_models.releases.approval import (
     VerdictTags,
     check_approval,
 )
-from lucid_models.releases.files import check_size, load_release_scorers
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
     MAX_MANIFEST_BYTES,
@@ -48,6 +50,8 @@ def verify_release(
         document = None if verdict.word is None else read(VERDICT_FILE, MAX_VERDICT_BYTES)
         check_approval(release, verdict, document)
         files |= {} if document is None else {VERDICT_FILE: document}
+    from lucid_models.releases.files import check_size, load_release_scorers
+
     payload = files[MANIFEST_FILE] = read(MANIFEST_FILE, MAX_MANIFEST_BYTES)
     manifest = parse_pinned_manifest(payload, name=release.name, sha256=release.manifest_sha256)
     announce(manifest)

@@ -1,33 +1,32 @@
 """The commands of `experiments/`, found by entry point: they may not be installed."""
 
-from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 import typer
 
 from foundation.errors import NotFoundError
 
 GROUP = "lucid.commands"
-COMMANDS = {
-    "evaluate": "Each model beside its rivals.",
-    "reproduce": "A paper's evaluation as one command.",
-    "replay-updates": "What retraining monthly, weekly or daily buys over a log.",
-}
+LACKING = "Needs the experiments, which are not installed."
 
 
-def register_experiments(app: typer.Typer) -> None:
-    """Add the research commands; one whose package is missing says so when it is called."""
-    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
-    for name, meaning in COMMANDS.items():
-        if name in installed:
-            installed[name].load()(app)
-        else:
-            _register_missing(app, name, meaning)
+def are_installed() -> bool:
+    """Whether the experiments are there; asked for the list of commands, which reads no entry points."""
+    return find_spec("experiments") is not None
 
 
-def _register_missing(app: typer.Typer, name: str, meaning: str) -> None:
+def register_experiment(app: typer.Typer, name: str, meaning: str) -> None:
+    """Add a research command; one whose package is missing says so when it is called."""
+    from importlib.metadata import entry_points
+
+    installed = entry_points(group=GROUP, name=name)
+    if installed:
+        installed[name].load()(app)
+        return
+
     @app.command(
         name,
-        help=f"{meaning} Needs the experiments, which are not installed.",
+        help=f"{meaning} {LACKING}",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     )
     def missing() -> None:

@@ -3,7 +3,6 @@
 import logging
 import os
 import sys
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -13,69 +12,27 @@ from foundation.errors import LucidError, ReleaseRefusedError
 from foundation.exit_codes import ERROR, INTERRUPTED, REFUSED
 from foundation.extras import missing_extra
 from foundation.screen_text import ScreenFormatter
-from lucid_cli import (
-    backup,
-    characterise,
-    explain,
-    inference,
-    keys,
-    live,
-    logs,
-    metrics,
-    monitor,
-    nodes,
-    pareto,
-    plan,
-    predict_profile,
-    profile,
-    prune,
-    release,
-    simulate,
-    site,
-    status,
-    sweep,
-    train,
-    tune,
-)
-from lucid_cli.experiments import register_experiments
+from lucid_cli.command_loading import ProgramGroup
+from lucid_cli.help_pages import import_renderer
 from lucid_cli.output import say
 
 # A command line that cannot be read: typer gives the base of such errors no name.
 UsageError: Any = typer.BadParameter.__base__
+HELP_OPTIONS = ("-h", "--help")
 app = typer.Typer(
     name="lucid",
+    cls=ProgramGroup,
     help=__doc__,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": list(HELP_OPTIONS)},
 )
-logs.register(app)
-characterise.register(app)
-app.add_typer(metrics.app, name="metrics")
-app.add_typer(profile.app, name="profile")
-app.add_typer(train.app, name="train")
-explain.register(app)
-predict_profile.register(app)
-simulate.register(app)
-sweep.register(app)
-plan.register(app)
-tune.register(app)
-app.add_typer(pareto.app, name="pareto")
-app.add_typer(nodes.app, name="nodes")
-app.add_typer(inference.app, name="inference")
-app.add_typer(site.app, name="site")
-app.add_typer(release.app, name="release")
-app.add_typer(keys.app, name="keys")
-app.add_typer(live.app, name="live")
-monitor.register(app)
-status.register(app)
-prune.register(app)
-backup.register(app)
-register_experiments(app)
 
 
 def _say_version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         typer.echo(f"lucid {version('lucid-mlops')}")
         raise typer.Exit
 
@@ -104,11 +61,11 @@ def options(
 def main() -> None:
     """Run the program; an error is one line on standard error. Its exit codes: foundation/exit_codes.py."""
     try:
+        if len(sys.argv) == 1 or not set(HELP_OPTIONS).isdisjoint(sys.argv):
+            import_renderer()
         code = typer.main.get_command(app)(standalone_mode=False)
     except UsageError as error:
-        from typer import rich_utils  # half of this module's time to import
-
-        rich_utils.rich_format_error(error)
+        import_renderer().rich_format_error(error)
         raise SystemExit(ERROR) from None
     except (KeyboardInterrupt, typer.Abort):
         say("Interrupted.")

@@ -6,13 +6,15 @@ import pytest
 # What the way back needs of a Slurm cluster; the switch that waits to go it is to stay small.
 WAY_BACK = "live_scheduler.safety.restore_command, live_scheduler.slurm.adapter, live_scheduler.state_folder"
 HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "fsspec", "httpx", "pydantic", "fastapi", "grpc", "mlflow"}
+# A client imports what it asks a server with when it is made, and what scores for its first release.
+CLIENT = "live_scheduler.client"
 # The daemon and its forecasts decide without tables.
 DAEMON = "live_scheduler.assembly, live_scheduler.forecast.forecast_process"
 TABLES = {"pandas", "pyarrow", "scipy", "sklearn", "mlflow"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("modules", "heavy"), [(WAY_BACK, HEAVY), (DAEMON, TABLES)])
+@pytest.mark.parametrize(("modules", "heavy"), [(WAY_BACK, HEAVY), (CLIENT, HEAVY), (DAEMON, TABLES)])
 def test_what_runs_beside_a_cluster_imports_no_heavy_library(modules: str, heavy: set[str]) -> None:
     code = f"import sys, {modules}; print(*({heavy!r} & set(sys.modules)))"
     done = subprocess.run(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from foundation.bounded_http import AnswerLimits, within
+from foundation.bounded_http import AnswerLimits
+from foundation.deadlines import within
 from foundation.errors import BadInputError, ReleaseRefusedError, ServiceUnavailableError
 from live_scheduler import release_server
 from live_scheduler.client import PollLimits, ReleaseClient
