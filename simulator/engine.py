@@ -42,10 +42,11 @@ from simulator.placed_workers import PlacedWorkers
 from simulator.policy import Policy, refuse_missing_estimates, refuse_unequal_nodes
 from simulator.recorder import Recorder
 from simulator.recorders.recorder_group import together
-from simulator.result import SimulationResult, schedule_of
+from simulator.result import ScheduleColumns, SimulationResult, schedule_of
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
 from simulator.unplaceable_jobs import UnplaceableJobs
+from simulator.workload_columns import WorkloadColumns
 
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000  # a policy that starts and preempts for ever is stopped
 
@@ -403,8 +404,14 @@ class Simulation:
             return self.jobs
         return [view for view in self.jobs if view.submit_time_s >= self._counted_from_s]
 
-    def _held_to_the_end(self) -> set[JobView]:
-        """Return what its virtual cluster has outgrown; raises PolicyError when another job never ended."""
+    def _columns_of(self, counted: Sequence[JobView]) -> WorkloadColumns:
+        """Return what the jobs that count were to begin with."""
+        if len(self.jobs) == len(self.workload):
+            return self.workload.columns[len(self.jobs) - len(counted) :]
+        return WorkloadColumns.of([view.job for view in counted])  # some had begun
+
+    def _held_to_the_end(self) -> None:
+        """Raise PolicyError when a job never ended that its virtual cluster has not outgrown."""
         unplaceable = self._unplaceable.jobs() if self._unplaceable is not None else []
         held = set(unplaceable)
         for view in unplaceable:
@@ -415,18 +422,16 @@ class Simulation:
             raise PolicyError(
                 f"{self.name} left {len(lost)} of {len(self.jobs)} jobs incomplete, the first: {lost[0]!r}."
             )
-        return held
 
     def result(self) -> SimulationResult:
         """Return the schedule; raises PolicyError when a job never completed."""
-        held = self._held_to_the_end()
+        self._held_to_the_end()
         counted = self.counted_jobs()
         warm_up_jobs = len(self.jobs) - len(counted)
         own_gpus = partial(self._nodes.mean_gpus, from_s=self._counted_from_s or 0.0)
         jobs, figures = schedule_of(
-            counted,
-            held=held.intersection(counted) if warm_up_jobs else held,
-            ended_in_profiling=frozenset(self._lifecycle.ended_in_profiling),
+            self._columns_of(counted),
+            ScheduleColumns.of(counted, self._lifecycle.ended_in_profiling),
             mean_gpus=own_gpus if self._loans is None else self._loans.with_lent(own_gpus),
         )
         summary: dict[str, Any] = {

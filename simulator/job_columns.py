@@ -9,6 +9,7 @@ import numpy as np
 
 from cluster_logs.job_states import JobState
 from foundation.errors import BadInputError
+from simulator.workload_columns import NO_TEXT, Floats, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,23 +50,31 @@ def instants_of(column: "pd.Series[Any]") -> "pd.Series[Any]":
         ) from error
 
 
-def numbers_or_none(values: np.ndarray) -> list[float | None]:
-    """Return one number a value; None for NaN."""
-    return [None if value != value else value for value in values.tolist()]  # NaN is not itself
-
-
-def estimates_of(values: np.ndarray | None, rows: np.ndarray) -> list[float | None]:
-    """Return the beliefs of these rows (s); None for NaN. Raises BadInputError for one that is infinite."""
+def estimates_of(values: np.ndarray | None, rows: np.ndarray) -> Floats:
+    """Return the beliefs of these rows (s); NaN: none. Raises BadInputError for one that is infinite."""
     if values is None:
-        return [None] * len(rows)
-    beliefs = np.asarray(values, dtype=np.float64)[rows]
+        return np.full(len(rows), np.nan)
+    beliefs: Floats = np.asarray(values, dtype=np.float64)[rows]
     endless = np.flatnonzero(np.isinf(beliefs))
     if len(endless):
         raise BadInputError(
             f"The estimate of row {int(rows[endless[0]])} is {beliefs[endless[0]]} s.",
             remedy="Estimates are finite.",
         )
-    return numbers_or_none(beliefs)
+    return beliefs
+
+
+def texts_of(frame: "pd.DataFrame", column: str) -> Texts:
+    """Return one text a row; none where there is none, or no such column."""
+    if column not in frame.columns:
+        return Texts.none(len(frame))
+    import pandas as pd
+
+    codes, values = pd.factorize(frame[column])  # a row without a value has the code NO_TEXT
+    names = Texts.of([intern(str(value)) for value in values])  # values that differ may read alike
+    if not names.names:
+        return Texts.none(len(frame))
+    return Texts(np.where(codes == NO_TEXT, NO_TEXT, names.codes[codes]).astype(np.int32), names.names)
 
 
 def strings_or_none(frame: "pd.DataFrame", column: str) -> list[str | None]:

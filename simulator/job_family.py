@@ -3,6 +3,10 @@
 import re
 from collections.abc import Iterable
 
+import numpy as np
+
+from simulator.workload_columns import NO_TEXT, Texts
+
 # A run of hexadecimal digits with a decimal one in it, as in commit and container ids; then other numbers.
 _HASH = re.compile(r"(?<![0-9a-z])(?=[0-9a-f]*[0-9])[0-9a-f]{7,}(?![0-9a-z])")
 _NUMBER = re.compile(r"[0-9]+")
@@ -39,3 +43,17 @@ def job_templates(
                 family = families[name] = name_family(name)
             templates.append(f"{user or ''}/{family}")
     return templates
+
+
+def template_texts(job_types: Texts, users: Texts, names: Texts) -> Texts:
+    """Return the same as `job_templates`, of columns."""
+    known = np.flatnonzero((job_types.codes != NO_TEXT) | (names.codes != NO_TEXT))
+    combined = job_types.codes[known].astype(np.int64)
+    for texts in (users, names):
+        combined = combined * (len(texts.names) + 1) + texts.codes[known]
+    _, first, which = np.unique(combined, return_index=True, return_inverse=True)
+    rows = known[first]
+    found = Texts.of(job_templates(*(texts[rows].tolist() for texts in (job_types, users, names))))
+    codes = np.full(len(job_types.codes), NO_TEXT, dtype=np.int32)
+    codes[known] = found.codes[which]
+    return Texts(codes, found.names)

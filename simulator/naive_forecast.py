@@ -27,8 +27,8 @@ def naive_forecast(workload: Workload, *, bin_s: float = HOUR_S, days: int = 7) 
             f"bin_s is {bin_s!r} and days is {days!r}.",
             remedy="Use bins that divide a day, and a day or more.",
         )
-    submitted = np.array([job.submit_time_s for job in workload.jobs], dtype=np.float64)
-    gpus = np.array([job.gpus for job in workload.jobs], dtype=np.float64)
+    submitted = workload.columns.submit_time_s
+    gpus = workload.columns.gpus.astype(np.float64)
     bins = int(submitted[-1] // bin_s) + 1 + a_day if len(submitted) else 1
     at = (submitted // bin_s).astype(np.int64)
     per_hour = HOUR_S / bin_s

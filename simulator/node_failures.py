@@ -46,8 +46,9 @@ def longest_run_s(workload: Workload, cluster: ClusterSpec) -> float:
     The last submission, all work one after another on all GPUs, and the longest job once more. A job that
     failures keep from ending can so not keep a simulation from ending.
     """
-    if not workload.jobs:
+    if not len(workload):
         return 0.0
-    work_gpu_s = sum(job.gpus * job.duration_s for job in workload.jobs)
-    longest_s = max(job.duration_s for job in workload.jobs)
-    return workload.jobs[-1].submit_time_s + work_gpu_s / max(1, cluster.total_gpus) + longest_s
+    jobs = workload.columns
+    work_gpu_s: float = sum((jobs.gpus * jobs.duration_s).tolist())
+    longest_s = float(jobs.duration_s.max())
+    return float(jobs.submit_time_s[-1]) + work_gpu_s / max(1, cluster.total_gpus) + longest_s

@@ -1,17 +1,23 @@
 """What a simulation returns: one row a job, and a summary."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator.job_view import JobView
+from simulator.elastic_run import ElasticRun
+from simulator.job_view import JobView, RunState
 from simulator.metrics import Floats, mean, schedule_summary
 from simulator.node_sleep.power_history import NodeStates
+from simulator.workload_columns import WorkloadColumns, of_rows
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Flags = NDArray[np.bool_]
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,91 +39,156 @@ class SimulationResult:
         return self.jobs[~self.jobs["withdrawn"]]
 
 
-def job_rows(jobs: Sequence[JobView], ended_in_profiling: frozenset[int]) -> "pd.DataFrame":
+@dataclass(frozen=True)
+class ScheduleColumns:
+    """What a replay made of each job of a workload, in its order; shape (jobs,) each, times in s.
+
+    `first_start_time_s` may be that of a profiling run; NaN: it never started. `end_time_s` is when it left
+    the cluster, completed or `cancelled`; NaN: its virtual cluster has outgrown it. `queuing_delay_s` is all
+    pending time, at the profiler and after preemptions included, and `attained_s` the time for which it held
+    its GPUs. `overhead_s` of it was without progress (preemption, completion), and `lost_s` thrown away.
+    `spared_gpu_s` is how much less than all of its GPUs an elastic job held, in all, in overheads and in what
+    was lost. A column that is not given is 0 for all jobs.
+    """
+
+    first_start_time_s: Floats
+    end_time_s: Floats
+    queuing_delay_s: Floats
+    attained_s: Floats
+    cancelled: Flags | None = None
+    preemptions: Counts | None = None  # evictions
+    failures: Counts | None = None  # of its nodes
+    colocated: Flags | None = None
+    colocated_s: Floats | None = None
+    overhead_s: Floats | None = None
+    lost_s: Floats | None = None
+    profiled: Flags | None = None
+    ended_in_profiling: Flags | None = None  # it never reached the main cluster
+    resizes: Counts | None = None
+    spared_gpu_s: Floats | None = None
+    spared_overhead_gpu_s: Floats | None = None
+    spared_lost_gpu_s: Floats | None = None
+
+    def __getitem__(self, rows: Any) -> "ScheduleColumns":
+        """Return those of some jobs: a slice, a mask, or positions."""
+        return ScheduleColumns(*(of_rows(getattr(self, field.name), rows) for field in fields(self)))
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column by its name, also where it was not given."""
+        found: NDArray[Any] | None = getattr(self, name)
+        return np.zeros(len(self.end_time_s), dtype=_TYPES[name]) if found is None else found
+
+    @classmethod
+    def of(cls, jobs: Sequence[JobView], ended_in_profiling: Collection[int] = ()) -> Self:
+        """Return the columns of jobs that left the cluster; `ended_in_profiling` are indices of some."""
+        figures: dict[str, Any] = {
+            name: np.array([getattr(view, name) for view in jobs], dtype=_TYPES[name]) for name in _OF_VIEWS
+        }
+        figures["cancelled"] = np.array([view.state is RunState.CANCELLED for view in jobs], dtype=bool)
+        figures["colocated"] = np.array([view.was_colocated for view in jobs], dtype=bool)
+        if ended_in_profiling:
+            figures["ended_in_profiling"] = np.array([view.index in ended_in_profiling for view in jobs])
+        if any(view.elastic is not None for view in jobs):
+            runs = [view.elastic or ElasticRun() for view in jobs]
+            for name in ("resizes", "spared_gpu_s", "spared_overhead_gpu_s", "spared_lost_gpu_s"):
+                figures[name] = np.array([getattr(run, name) for run in runs], dtype=_TYPES[name])
+        return cls(**figures)
+
+
+_OF_VIEWS = (
+    "first_start_time_s",
+    "end_time_s",
+    "queuing_delay_s",
+    "attained_s",
+    "preemptions",
+    "failures",
+    "colocated_s",
+    "overhead_s",
+    "lost_s",
+    "profiled",
+)
+_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys((field.name for field in fields(ScheduleColumns)), np.float64),
+    **dict.fromkeys(("preemptions", "failures", "resizes"), np.int64),
+    **dict.fromkeys(("cancelled", "colocated", "profiled", "ended_in_profiling"), np.bool_),
+}
+
+
+def job_rows(jobs: WorkloadColumns, schedule: ScheduleColumns) -> "pd.DataFrame":
     """Make the table of jobs that left the cluster, completed or withdrawn; times are in s.
 
     `submit_time_s` counts from second 0. `duration_s` is the true run time, alone and undisturbed, and
-    `estimated_duration_s` what the policy was told. `first_start_time_s` may be that of a profiling run.
-    `queuing_delay_s` is all pending time, at the profiler and after preemptions included; `jct_s` is NaN for
-    a job that its virtual cluster has outgrown. `preemptions` count evictions, `failures` those of its nodes.
-    `overhead_s` held GPUs without progress (preemption, completion); `lost_s` is run time that was thrown
-    away. `ended_in_profiling`: it never reached the main cluster. A CPU job has 0 `gpus`. A `withdrawn` job
-    never ran in its log; `would_have_started`: it left when the policy would have started it.
+    `estimated_duration_s` what the policy was told; the rest is of `schedule`. `jct_s` is NaN for a job that
+    its virtual cluster has outgrown. A CPU job has 0 `gpus`. A `withdrawn` job never ran in its log;
+    `would_have_started`: it left when the policy would have started it.
     """
     import pandas as pd
 
+    ended = ~np.isnan(schedule.end_time_s)
+    cancelled = schedule.column("cancelled")
     return pd.DataFrame(
         {
-            "job_id": [view.job.job_id for view in jobs],
-            "virtual_cluster": [view.job.virtual_cluster for view in jobs],
-            "user": pd.array([view.job.user for view in jobs], dtype="str"),
-            "gpus": pd.array([view.job.gpus for view in jobs], dtype="int64"),
-            "state": pd.array([view.state.value for view in jobs], dtype="str"),
-            "submit_time_s": _floats(view.submit_time_s for view in jobs),
-            "duration_s": _floats(view.job.duration_s for view in jobs),
-            "estimated_duration_s": _floats(view.job.estimated_duration_s for view in jobs),
-            "first_start_time_s": _floats(view.first_start_time_s for view in jobs),
-            "end_time_s": _floats(view.end_time_s for view in jobs),
-            "queuing_delay_s": _floats(view.queuing_delay_s for view in jobs),
-            "jct_s": _floats(
-                None if view.end_time_s is None else view.end_time_s - view.submit_time_s for view in jobs
-            ),
-            "preemptions": pd.array([view.preemptions for view in jobs], dtype="int64"),
-            "failures": pd.array([view.failures for view in jobs], dtype="int64"),
-            "colocated": pd.array([view.was_colocated for view in jobs], dtype="bool"),
-            "colocated_s": _floats(view.colocated_s for view in jobs),
-            "overhead_s": _floats(view.overhead_s for view in jobs),
-            "lost_s": _floats(view.lost_s for view in jobs),
-            "profiled": pd.array([view.profiled for view in jobs], dtype="bool"),
-            "ended_in_profiling": pd.array([view.index in ended_in_profiling for view in jobs], dtype="bool"),
-            "resizes": pd.array([view.resizes for view in jobs], dtype="int64"),
-            "withdrawn": pd.array([view.job.withdrawn for view in jobs], dtype="bool"),
-            "would_have_started": pd.array([_left_early(view) for view in jobs], dtype="bool"),
+            "job_id": jobs.job_id.tolist(),
+            "virtual_cluster": jobs.virtual_cluster.tolist(),
+            "user": pd.array(jobs.user.tolist(), dtype="str"),
+            "gpus": jobs.gpus,
+            "state": pd.array(_STATES[np.where(cancelled, 1, np.where(ended, 0, 2))].tolist(), dtype="str"),
+            "submit_time_s": jobs.submit_time_s,
+            "duration_s": jobs.duration_s,
+            "estimated_duration_s": jobs.estimated_duration_s,
+            "first_start_time_s": schedule.first_start_time_s,
+            "end_time_s": schedule.end_time_s,
+            "queuing_delay_s": schedule.queuing_delay_s,
+            "jct_s": schedule.end_time_s - jobs.submit_time_s,
+            "preemptions": schedule.column("preemptions"),
+            "failures": schedule.column("failures"),
+            "colocated": schedule.column("colocated"),
+            "colocated_s": schedule.column("colocated_s"),
+            "overhead_s": schedule.column("overhead_s"),
+            "lost_s": schedule.column("lost_s"),
+            "profiled": schedule.column("profiled"),
+            "ended_in_profiling": schedule.column("ended_in_profiling"),
+            "resizes": schedule.column("resizes"),
+            "withdrawn": jobs.withdrawn,
+            "would_have_started": schedule.end_time_s < jobs.cancel_time_s,
         }
     )
 
 
+_STATES = np.array([RunState.COMPLETED.value, RunState.CANCELLED.value, RunState.PENDING.value], dtype=object)
+
+
 def schedule_of(
-    jobs: Sequence[JobView],
-    *,
-    held: Collection[JobView],
-    ended_in_profiling: frozenset[int],
-    mean_gpus: Callable[[float], float],
+    jobs: WorkloadColumns, schedule: ScheduleColumns, *, mean_gpus: Callable[[float], float]
 ) -> tuple["pd.DataFrame", dict[str, Any]]:
     """Return the table of all jobs, and the figures of merit of the schedule.
 
-    `held` are jobs that their virtual cluster has outgrown: they never ended. `mean_gpus` tells how many GPUs
-    the cluster has had on average until a moment (s). All are of the jobs that count.
+    `mean_gpus` tells how many GPUs the cluster has had on average until a moment (s). All are of the jobs
+    that count.
     """
-    table = job_rows(jobs, ended_in_profiling)
+    table = job_rows(jobs, schedule)
     # Colocated jobs hold their GPUs together: each second of the pair counts once.
-    held_gpu_s = sum(view.job.gpus * (view.attained_s - view.colocated_s / 2) for view in jobs)
-    ended = np.array([view.end_time_s is not None for view in jobs], dtype=bool)
-    on_cpus = np.array([not view.job.gpus for view in jobs], dtype=bool)
+    held_gpu_s = _sum(jobs.gpus * (schedule.attained_s - schedule.column("colocated_s") / 2))
+    ended = ~np.isnan(schedule.end_time_s)
+    on_cpus = jobs.gpus == 0
     replayed = table if ended.all() and not on_cpus.any() else table[ended & ~on_cpus]
-    elastic = [view.elastic for view in jobs if view.elastic is not None]
-    held_gpu_s -= sum(run.spared_gpu_s for run in elastic)
+    held_gpu_s -= _sum(schedule.spared_gpu_s)
     until_s = float(replayed["end_time_s"].max()) if len(replayed) else 0.0
     figures = schedule_summary(replayed, total_gpus=mean_gpus(until_s), held_gpu_s=held_gpu_s)
     # These are counted with all GPUs that a job asks for.
-    figures["overhead_gpu_s"] -= sum(run.spared_overhead_gpu_s for run in elastic)
-    figures["lost_gpu_s"] -= sum(run.spared_lost_gpu_s for run in elastic)
+    figures["overhead_gpu_s"] -= _sum(schedule.spared_overhead_gpu_s)
+    figures["lost_gpu_s"] -= _sum(schedule.spared_lost_gpu_s)
     return table, {
         **figures,
-        "resizes": sum(run.resizes for run in elastic),
-        "timed_out_jobs": sum(view.job.timed_out for view in jobs),
-        "outgrown_jobs": sum(view.job.gpus > 0 for view in held),
+        "resizes": int(schedule.column("resizes").sum()),
+        "timed_out_jobs": int(jobs.timed_out.sum()),
+        "outgrown_jobs": int((~ended & ~on_cpus).sum()),
         "cpu_jobs": int(on_cpus.sum()),
-        "cpu_jobs_mean_queuing_delay_s": mean(table["queuing_delay_s"].to_numpy()[on_cpus]),
-        "node_failures_suffered": sum(view.failures for view in jobs),
+        "cpu_jobs_mean_queuing_delay_s": mean(schedule.queuing_delay_s[on_cpus]),
+        "node_failures_suffered": int(schedule.column("failures").sum()),
     }
 
 
-def _left_early(view: JobView) -> bool:
-    """Whether a job that was withdrawn at a later time left because it was to start."""
-    until_s = view.job.cancel_time_s
-    return until_s is not None and view.end_time_s is not None and view.end_time_s < until_s
-
-
-def _floats(values: Iterable[float | None]) -> Floats:
-    return np.array(list(values), dtype=np.float64)  # NaN for None
+def _sum(values: Floats | None) -> float:
+    """Add one by one, as the figures always were: NumPy adds pairwise, and the last digit differs."""
+    return 0.0 if values is None else float(sum(values.tolist()))

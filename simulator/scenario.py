@@ -1,9 +1,9 @@
 """Everything that a replay starts from, the policy aside."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import attrgetter
+
+import numpy as np
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
@@ -42,9 +42,9 @@ class Scenario:
     counted_from_s: float | None = None
 
     @property
-    def counted_jobs(self) -> tuple[Job, ...]:
+    def counted_jobs(self) -> Sequence[Job]:
         """The jobs that are no warm-up, in the workload's order."""
         jobs = self.workload.jobs
         if self.counted_from_s is None:
             return jobs
-        return jobs[bisect_left(jobs, self.counted_from_s, key=attrgetter("submit_time_s")) :]
+        return jobs[int(np.searchsorted(self.workload.columns.submit_time_s, self.counted_from_s)) :]

@@ -53,7 +53,7 @@ def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrd
         settings = {"site": site_data(declared)}
         left = _not_modelled(workload, declared)
         return SiteOrder("site", "Slurm's schedulers as declared", settings, not_modelled=left)
-    if any(job.time_limit_s is not None for job in workload.jobs):
+    if not np.isnan(workload.columns.time_limit_s).all():
         return SiteOrder("easy", "EASY backfilling by time limits")
     return SiteOrder("tsafrir_easy", "EASY backfilling by Tsafrir's estimates", believes_limits=False)
 

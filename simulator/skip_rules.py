@@ -1,10 +1,13 @@
 """By which rules jobs are left out of a replay, and how many GPUs there are for a job at most."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.job import Job
+from simulator.workload_columns import WorkloadColumns, objects_in
 
 # Why a row is left out; the names are the keys of `Workload.skipped`.
 CPU_JOB = "cpu_job"  # it asks for no GPU, so it never waits for one
@@ -47,40 +50,41 @@ class LargestSizes:
         """Whether the cluster has such a virtual cluster."""
         return virtual_cluster in self._sizes
 
-    def gpus_from(self, virtual_cluster: str, since_s: float) -> int:
-        """Return the most GPUs that a virtual cluster has at `since_s` or later."""
+    def gpus_from(self, virtual_cluster: str, since_s: ArrayLike) -> NDArray[np.int64]:
+        """Return the most GPUs that a virtual cluster has at these moments or later, one a moment."""
         if virtual_cluster in self._gpus:
-            return self._gpus[virtual_cluster]
+            return np.full(np.shape(since_s), self._gpus[virtual_cluster])
         return self._nodes_from(virtual_cluster, since_s) * self._gpus_each[virtual_cluster]
 
-    def cores_from(self, virtual_cluster: str, since_s: float) -> int:
-        """Return the most cores that a virtual cluster has at `since_s` or later."""
+    def cores_from(self, virtual_cluster: str, since_s: ArrayLike) -> NDArray[np.int64]:
+        """Return the most cores that a virtual cluster has at these moments or later, one a moment."""
         return self._nodes_from(virtual_cluster, since_s) * self.cores_per_node
 
-    def _nodes_from(self, virtual_cluster: str, since_s: float) -> int:
-        sizes = self._sizes[virtual_cluster]
-        if len(sizes) == 1:
-            return sizes[0][1]
-        most = 0
-        for at_s, nodes in reversed(sizes):
-            most = max(most, nodes)
-            if at_s <= since_s:
-                break
-        return most
+    def _nodes_from(self, virtual_cluster: str, since_s: ArrayLike) -> NDArray[np.int64]:
+        at_s, nodes = zip(*self._sizes[virtual_cluster], strict=True)
+        most = np.maximum.accumulate(nodes[::-1])[::-1]  # from each change on
+        return np.asarray(most[np.searchsorted(at_s, since_s, side="right") - 1])
 
 
-def rule_against(job: Job, largest: LargestSizes) -> str | None:
-    """Return the rule by which a job that could never start is left out; None: it can start."""
-    if not largest.knows(job.virtual_cluster):
-        return UNKNOWN_VIRTUAL_CLUSTER
-    if not job.gpus:
-        if not largest.cores_per_node:
-            return CPU_JOB
-        least, most = job.cpus, largest.cores_from(job.virtual_cluster, job.submit_time_s)
-    else:
-        least = job.gpus if job.elasticity is None else max(1, job.elasticity.min_gpus)
-        most = largest.gpus_from(job.virtual_cluster, job.submit_time_s)
-        if job.workers is not None:  # a worker is on one node
-            least = job.workers.least
-            most = most // largest.gpus_per_node * (largest.gpus_per_node // job.workers.gpus_each)
-    return BIGGER_THAN_VIRTUAL_CLUSTER if least > most else None
+def rules_against(jobs: WorkloadColumns, largest: LargestSizes) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Return which jobs could never start, by the rule that leaves them out; a job breaks one at most."""
+    clusters = jobs.virtual_cluster
+    known = np.zeros(len(jobs), dtype=bool)
+    on_gpus = jobs.gpus > 0
+    least, most = np.where(on_gpus, jobs.gpus, jobs.cpus), np.zeros(len(jobs), dtype=np.int64)
+    for name, rows in clusters.groups():
+        if largest.knows(name):
+            known[rows] = True
+            since_s = jobs.submit_time_s[rows]
+            gpus, cores = largest.gpus_from(name, since_s), largest.cores_from(name, since_s)
+            most[rows] = np.where(on_gpus[rows], gpus, cores)
+    yield UNKNOWN_VIRTUAL_CLUSTER, ~known
+    if not largest.cores_per_node:
+        yield CPU_JOB, known & ~on_gpus
+        known &= on_gpus
+    for row, elasticity in objects_in(jobs.elasticity, on_gpus):
+        least[row] = max(1, elasticity.min_gpus)
+    for row, workers in objects_in(jobs.workers, on_gpus):  # a worker is on one node
+        least[row] = workers.least
+        most[row] = most[row] // largest.gpus_per_node * (largest.gpus_per_node // workers.gpus_each)
+    yield BIGGER_THAN_VIRTUAL_CLUSTER, known & (least > most)

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.speed_up import Elasticity, SpeedUp
+from simulator.workload_columns import Floats, Texts, objects_in
 
 MEASURED_FILE = Path(__file__).with_name("measured_speed_ups.csv")
 LINEAR_MODEL = "LinearModel"
@@ -94,37 +96,29 @@ def _measurements(
 
 
 def elasticities(
-    single_gpu_s: "np.ndarray[Any, np.dtype[np.float64]]",
-    models: Sequence[str | None],
-    gpus: np.ndarray,
-    speed_ups: Mapping[str, SpeedUp] | None,
-) -> list[Elasticity | None]:
+    single_gpu_s: Floats, models: Texts, gpus: np.ndarray, speed_ups: Mapping[str, SpeedUp] | None
+) -> NDArray[np.object_] | None:
     """Return what each elastic job is; None where it has no run time on one GPU: it is rigid.
 
-    `speed_ups` None: those that come with the simulator. Raises UnknownNameError for a model without a curve.
+    `speed_ups` None: those that come with the simulator. Returns None if all are rigid; raises
+    UnknownNameError for a model without a curve.
     """
-    is_elastic = np.isfinite(single_gpu_s)
-    if not is_elastic.any():
-        return [None] * len(is_elastic)
-    curves = speed_ups_for(int(gpus[is_elastic].max())) if speed_ups is None else speed_ups
-    per_job: list[Elasticity | None] = []
-    for model, service_s, elastic in zip(models, single_gpu_s.tolist(), is_elastic.tolist(), strict=True):
-        if not elastic:
-            per_job.append(None)
-            continue
+    rows = np.flatnonzero(np.isfinite(single_gpu_s))
+    if not len(rows):
+        return None
+    curves = speed_ups_for(int(gpus[rows].max())) if speed_ups is None else speed_ups
+    per_job = np.empty(len(single_gpu_s), dtype=object)
+    for row, model in zip(rows.tolist(), models[rows].tolist(), strict=True):
         curve = curves.get(model or "")
         if curve is None:
             raise UnknownNameError("model without a speed-up curve (--speed-ups FILE):", str(model), curves)
-        per_job.append(Elasticity(service_s, curve))
+        per_job[row] = Elasticity(float(single_gpu_s[row]), curve)
     return per_job
 
 
-def run_times_s(
-    elastic: Sequence[Elasticity | None], gpus: np.ndarray, otherwise_s: np.ndarray
-) -> "np.ndarray[Any, np.dtype[np.float64]]":
+def run_times_s(elastic: NDArray[np.object_] | None, gpus: np.ndarray, otherwise_s: np.ndarray) -> Floats:
     """Return the run times (s) of elastic jobs on all of their GPUs, and of the rigid ones `otherwise_s`."""
     times = otherwise_s.astype(np.float64)
-    for i, found in enumerate(elastic):
-        if found is not None:
-            times[i] = found.service_s / found.speed_up.at(max(1, int(gpus[i])))
+    for row, found in objects_in(elastic):
+        times[row] = found.service_s / found.speed_up.at(max(1, int(gpus[row])))
     return times

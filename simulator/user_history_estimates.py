@@ -33,22 +33,22 @@ def user_history_estimates(
     ended: list[_Ended] = []
     if history is not None and workload.origin is not None:
         ended += _ended_before(history, workload.origin, pd.Timestamp(history_until or workload.origin))
-    for i, job in enumerate(workload.jobs):
-        if job.withdrawn:
-            continue  # it never ran in the log: there is no run time to learn
-        end_s = job.submit_time_s + job.duration_s if ends_s is None else float(ends_s[i])
-        if not np.isnan(end_s):
-            ended.append(((end_s, 1, i), (job.user, job.virtual_cluster, job.gpus, job.duration_s)))
+    jobs = workload.columns
+    users, clusters = jobs.user.tolist(), jobs.virtual_cluster.tolist()
+    gpus, submitted_s, ran_s = jobs.gpus.tolist(), jobs.submit_time_s.tolist(), jobs.duration_s.tolist()
+    end_s = jobs.submit_time_s + jobs.duration_s if ends_s is None else np.asarray(ends_s, dtype=np.float64)
+    for i in np.flatnonzero(~jobs.withdrawn & ~np.isnan(end_s)).tolist():  # the others never ran in the log
+        ended.append(((float(end_s[i]), 1, i), (users[i], clusters[i], gpus[i], ran_s[i])))
     ended.sort(key=lambda row: row[0])  # so that the result does not depend on the order of rows
 
     past = UserHistory()
     estimates = np.empty(len(workload))
     learned = 0
-    for i, job in enumerate(workload.jobs):
-        while learned < len(ended) and ended[learned][0][0] <= job.submit_time_s:
+    for i, now_s in enumerate(submitted_s):
+        while learned < len(ended) and ended[learned][0][0] <= now_s:
             past.ended(*ended[learned][1])
             learned += 1
-        estimates[i] = past.estimate_s(job.user, job.virtual_cluster, job.gpus)
+        estimates[i] = past.estimate_s(users[i], clusters[i], gpus[i])
     return estimates
 
 

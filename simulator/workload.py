@@ -6,13 +6,10 @@ skipped rows together are the rows that came in. Times are seconds from the firs
 from an origin that is given.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import repeat
-from math import inf, isfinite
-from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,67 +24,63 @@ from simulator.job_columns import (
     flags,
     floats,
     instants_of,
-    numbers_or_none,
     require,
-    strings_or_none,
+    texts_of,
     timed_out,
     waited_until_cancelled_s,
 )
-from simulator.job_family import job_templates
+from simulator.job_family import template_texts
 from simulator.skip_rules import (
     CPU_JOB,
     NEGATIVE_DURATION,
     SKIP_RULES,
     UNKNOWN_DURATION,
     LargestSizes,
-    rule_against,
+    rules_against,
 )
-from simulator.speed_up import Elasticity, SpeedUp
+from simulator.speed_up import SpeedUp
 from simulator.speed_up_table import elasticities, run_times_s
-from simulator.workers import Workers
+from simulator.workload_checks import check_jobs
+from simulator.workload_columns import JobSequence, Texts, WorkloadColumns, objects_in, objects_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DURATION_TOLERANCE = 1e-6  # by which a run time may differ from what a job's speed-up curve says, relative
-
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs in the order of (submit_time_s, order)."""
+    """Jobs in the order of (submit_time_s, order); `columns` are the same, column by column.
 
-    jobs: tuple[Job, ...]
+    Made of jobs, or of a `JobSequence` of columns, whose jobs are made when somebody asks for one.
+    """
+
+    jobs: Sequence[Job]
     skipped: Mapping[str, int]
     origin: "pd.Timestamp | None" = None  # the instant of second 0 (UTC)
     rows: np.ndarray | None = None  # for each job, its row in the frame that the workload was made of
 
     def __post_init__(self) -> None:
-        previous = (-float("inf"), 0)
-        for job in self.jobs:
-            if (
-                (job.gpus < 1 and job.cpus < 1)
-                or not isfinite(job.submit_time_s)
-                or not isfinite(job.duration_s)
-            ):
-                raise BadInputError(f"Job {job.job_id!r} cannot be replayed: {job}.")
-            if job.cancel_time_s is not None and not job.withdrawn:
-                raise BadInputError(f"Job {job.job_id!r} leaves at a time, but is not withdrawn: {job}.")
-            if job.duration_s < 0:
-                raise BadInputError(f"Job {job.job_id!r} has a duration of {job.duration_s} s.")
-            if job.elasticity is not None:
-                _check_elasticity(job, job.elasticity)
-            if job.workers is not None:
-                _check_workers(job, job.workers)
-            now = (job.submit_time_s, job.order)
-            if now < previous:
-                raise BadInputError(
-                    f"Job {job.job_id!r} breaks the order of submission.",
-                    remedy="Sort the jobs by (submit_time_s, order).",
-                )
-            previous = now
+        if not isinstance(self.jobs, JobSequence):
+            object.__setattr__(self, "jobs", JobSequence(self.jobs))
+        check_jobs(self.columns)
 
     def __len__(self) -> int:
         return len(self.jobs)
+
+    @property
+    def columns(self) -> WorkloadColumns:
+        """The jobs as columns."""
+        return cast(JobSequence, self.jobs).columns
+
+    def with_columns(self, **columns: Any) -> "Workload":
+        """Return the same jobs with other columns, by the names of the fields of `Job`."""
+        return replace(self, jobs=JobSequence(columns=replace(self.columns, **columns)))
+
+    def taken(self, rows: np.ndarray) -> "Workload":
+        """Return a workload of the jobs at these positions, or of those that a mask says."""
+        at = np.flatnonzero(rows) if rows.dtype == bool else rows
+        jobs = cast(JobSequence, self.jobs).taken(at)
+        return replace(self, jobs=jobs, rows=None if self.rows is None else self.rows[at])
 
     @classmethod
     def from_jobs(
@@ -149,7 +142,7 @@ class Workload:
         limit = np.where(np.isfinite(limit) & (limit > 0), limit, np.nan)  # a limit of 0 is none
         guess = np.where(np.isnan(limit), np.where(np.isfinite(waited_s), waited_s, 0.0), limit)
         duration = np.where(withdrawn, guess if withdrawn_jobs else np.nan, duration)
-        names = strings_or_none(frame, "name")
+        names = texts_of(frame, "name")
         elastic = elasticities(floats(frame, "single_gpu_s"), names, gpus, speed_ups)
         duration = run_times_s(elastic, gpus, duration)
         cpus = floats(frame, "cpus")
@@ -172,38 +165,31 @@ class Workload:
         if zero is None and len(rows):
             zero = pd.Timestamp(int(instants[rows[0]]), unit="us", tz="UTC")
         seconds = (instants[rows] - (zero.value // 1_000 if zero is not None else 0)) / 1e6
-        measured = _profiles(frame, rows, profiles)
-        users = strings_or_none(frame, "user")
-        templates = job_templates(strings_or_none(frame, "job_type"), users, names)
-        taken = rows.tolist()
-        # In the order of Job's fields; column by column, so that a million jobs are made in seconds.
-        columns: dict[str, Iterable[Any]] = {
-            "job_id": frame["job_id"].astype(str).to_numpy(dtype=object)[rows].tolist(),
-            "virtual_cluster": map(
-                intern, frame["virtual_cluster"].astype(str).to_numpy(dtype=object)[rows].tolist()
-            ),
-            "user": map(users.__getitem__, taken),
-            "gpus": gpus[rows].tolist(),
-            "submit_time_s": seconds.tolist(),
-            "duration_s": duration[rows].tolist(),
-            "estimated_duration_s": estimates_of(estimated_duration_s, rows),
-            "order": map(int, given[rows].tolist()),
-            "profile": measured,
-            "cpus": map(int, np.where(needs_cpus, cpus, 0)[rows].tolist()),
-            "template": map(templates.__getitem__, taken),
-            "cancel_time_s": numbers_or_none(np.where(withdrawn[rows], seconds + waited_s[rows], np.nan)),
-            "phase": repeat(None, len(taken)),
-            "long_cold_start": flags(frame, "long_cold_start")[rows].tolist(),
-            "elasticity": map(elastic.__getitem__, taken),
-            "workers": repeat(None, len(taken)),
-            "time_limit_s": numbers_or_none(limit[rows]),
-            "withdrawn": withdrawn[rows].tolist(),
-            "timed_out": timed_out(frame)[rows].tolist(),
-            "account": map(strings_or_none(frame, "account").__getitem__, taken),
-            "qos": map(strings_or_none(frame, "qos").__getitem__, taken),
-        }
-        jobs = tuple(Job(*row) for row in zip(*columns.values(), strict=True))
-        return cls(jobs, skipped, zero, rows)
+        users, types = texts_of(frame, "user")[rows], texts_of(frame, "job_type")
+        columns = WorkloadColumns(
+            job_id=frame["job_id"].astype(str).to_numpy(dtype=object)[rows],
+            virtual_cluster=texts_of(frame, "virtual_cluster")[rows],
+            user=users,
+            gpus=gpus[rows],
+            submit_time_s=seconds,
+            duration_s=duration[rows],
+            estimated_duration_s=estimates_of(estimated_duration_s, rows),
+            order=given[rows].astype(np.int64),
+            profile=_profiles(frame, rows, types, profiles),
+            cpus=np.where(needs_cpus, cpus, 0)[rows].astype(np.int64),
+            template=template_texts(types[rows], users, names[rows]),
+            cancel_time_s=np.where(withdrawn[rows], seconds + waited_s[rows], np.nan),
+            phase=None,
+            long_cold_start=flags(frame, "long_cold_start")[rows],
+            elasticity=None if elastic is None else elastic[rows],
+            workers=None,
+            time_limit_s=limit[rows],
+            withdrawn=withdrawn[rows],
+            timed_out=timed_out(frame)[rows],
+            account=texts_of(frame, "account")[rows],
+            qos=texts_of(frame, "qos")[rows],
+        )
+        return cls(JobSequence(columns=columns), skipped, zero, rows)
 
     def with_estimates(self, estimated_duration_s: np.ndarray) -> "Workload":
         """Return the same jobs with other beliefs, one a job in the order of `jobs` (seconds).
@@ -213,53 +199,56 @@ class Workload:
         """
         if len(estimated_duration_s) != len(self.jobs):
             raise BadInputError(f"{len(estimated_duration_s)} estimates for {len(self.jobs)} jobs.")
-        limits_s = np.array([inf if job.time_limit_s is None else job.time_limit_s for job in self.jobs])
+        jobs = self.columns
+        limits_s = np.where(np.isnan(jobs.time_limit_s), np.inf, jobs.time_limit_s)
         within = np.minimum(np.asarray(estimated_duration_s, dtype=np.float64), limits_s)
         beliefs = estimates_of(within, np.arange(len(self.jobs)))
-        jobs = tuple(
-            replace(job, estimated_duration_s=belief)
-            if not job.withdrawn or belief is None
-            else replace(job.lasting(max(0.0, belief)), estimated_duration_s=belief)
-            for job, belief in zip(self.jobs, beliefs, strict=True)
-        )
-        return replace(self, jobs=jobs)
+        believed = jobs.withdrawn & ~np.isnan(beliefs)
+        lasting = np.where(believed, np.maximum(0.0, beliefs), jobs.duration_s)
+        elastic = jobs.elasticity
+        if elastic is not None:
+            elastic = elastic.copy()
+            for row, _ in objects_in(elastic, believed):
+                elastic[row] = self.jobs[row].lasting(float(lasting[row])).elasticity
+        return self.with_columns(estimated_duration_s=beliefs, duration_s=lasting, elasticity=elastic)
 
     def running_what_was_withdrawn(self) -> "Workload":
         """Let the withdrawn jobs run, for as long as they are guessed to (`Job.withdrawn`)."""
-        jobs = tuple(replace(job, cancel_time_s=None) if job.withdrawn else job for job in self.jobs)
-        return replace(self, jobs=jobs)
+        jobs = self.columns
+        return self.with_columns(cancel_time_s=np.where(jobs.withdrawn, np.nan, jobs.cancel_time_s))
 
     def in_one_virtual_cluster(self, name: str) -> "Workload":
         """Return the same jobs, all in one virtual cluster; ties keep the order of `jobs`."""
-        jobs = tuple(replace(job, virtual_cluster=name, order=i) for i, job in enumerate(self.jobs))
-        return replace(self, jobs=jobs)
+        home = Texts(np.zeros(len(self), dtype=np.int32), (name,))
+        return self.with_columns(virtual_cluster=home, order=np.arange(len(self)))
 
     def that_fit(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> "Workload":
         """Leave out, and count, the jobs that could never start on this cluster as it changes.
 
         An elastic job needs its minimum, and any GPU if that is 0.
         """
-        largest = LargestSizes(cluster, changes)
-        rules = [rule_against(job, largest) for job in self.jobs]
-        if not any(rules):
-            return self
+        fit = np.ones(len(self), dtype=bool)
         skipped = dict(self.skipped)
-        for rule in filter(None, rules):
-            skipped[rule] = skipped.get(rule, 0) + 1
-        kept = [i for i, rule in enumerate(rules) if rule is None]
-        rows = None if self.rows is None else self.rows[kept]
-        return replace(self, jobs=tuple(self.jobs[i] for i in kept), skipped=skipped, rows=rows)
+        for rule, broken in rules_against(self.columns, LargestSizes(cluster, changes)):
+            if broken.any():
+                skipped[rule] = skipped.get(rule, 0) + int(broken.sum())
+                fit &= ~broken
+        return self if fit.all() else replace(self.taken(fit), skipped=skipped)
 
     def largest_gpus(self, cluster: ClusterSpec) -> dict[str, int]:
         """Return the most GPUs that a job of each virtual cluster (or pool of several) asks for; of one in
         workers, those of its least workers.
         """
         largest = dict.fromkeys(cluster.virtual_clusters, 0)
-        for job in self.jobs:
-            gpus = job.gpus if job.workers is None else job.workers.base_gpus
-            home = cluster.home_of(job.virtual_cluster)
-            if gpus > largest[home]:
-                largest[home] = gpus
+        jobs = self.columns
+        gpus = jobs.gpus
+        if jobs.workers is not None:
+            gpus = gpus.copy()
+            for row, workers in objects_in(jobs.workers):
+                gpus[row] = workers.base_gpus
+        for name, rows in jobs.virtual_cluster.groups():
+            home = cluster.home_of(name)
+            largest[home] = max(largest[home], int(gpus[rows].max()))
         return largest
 
     def capped(self, cluster: ClusterSpec, changes: Sequence[ClusterChange] = ()) -> "Workload":
@@ -267,72 +256,50 @@ class Workload:
 
         They have the same work to do, which takes longer on fewer GPUs.
         """
+        if self.columns.elasticity is None:
+            return self
         largest = LargestSizes(cluster, changes)
         jobs = tuple(
             job
             if job.elasticity is None
-            else job.on_at_most(largest.gpus_from(job.virtual_cluster, job.submit_time_s))
+            else job.on_at_most(int(largest.gpus_from(job.virtual_cluster, job.submit_time_s)))
             for job in self.jobs
         )
         return self if jobs == self.jobs else replace(self, jobs=jobs)
 
 
-def _check_elasticity(job: Job, elasticity: Elasticity) -> None:
-    """Raise BadInputError unless the job's run time is what its curve says for all of its GPUs."""
-    if not job.gpus or elasticity.min_gpus > job.gpus:
-        raise BadInputError(
-            f"Job {job.job_id!r} asks for {job.gpus} GPUs, and is to run on {elasticity.min_gpus} or more."
-        )
-    says_s = elasticity.service_s / elasticity.speed_up.at(job.gpus)
-    if abs(says_s - job.duration_s) > DURATION_TOLERANCE * max(1.0, says_s):
-        raise BadInputError(
-            f"Job {job.job_id!r} takes {job.duration_s} s, and by its speed-up curve {says_s} s on "
-            f"all of its {job.gpus} GPUs.",
-            remedy="Let duration_s be service_s / S(gpus).",
-        )
-
-
-def _check_workers(job: Job, workers: Workers) -> None:
-    """Raise BadInputError unless the job asks for the GPUs of all its workers."""
-    if job.gpus != workers.gpus or job.elasticity is not None:
-        raise BadInputError(
-            f"Job {job.job_id!r} asks for {job.gpus} GPUs and has up to {workers.most} workers of "
-            f"{workers.gpus_each}.",
-            remedy="Let gpus be most x gpus_each, and give it no elasticity beside its workers.",
-        )
-
-
 def _profiles(
     frame: "pd.DataFrame",
     rows: np.ndarray,
+    types: Texts,
     profiles: Mapping[str, JobProfile] | Sequence[JobProfile | None] | None,
-) -> list[JobProfile | None]:
+) -> np.ndarray | None:
     """One profile a kept row: as given by row, by job type, or from the table's own columns."""
-    types = strings_or_none(frame, "job_type")
-    of_rows: list[JobProfile | None]
     if profiles is not None and not isinstance(profiles, Mapping):
         if len(profiles) != len(frame):
             raise BadInputError(f"{len(profiles)} profiles for {len(frame)} rows.")
-        of_rows = [profiles[row] for row in rows]
-    elif profiles is not None:
-        of_rows = [profiles.get(types[row] or "") for row in rows]
-    else:
-        util, mem_util, mem = (
-            floats(frame, name) for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+        return objects_or_none([profiles[row] for row in rows])
+    if profiles is not None:
+        of_types = objects_or_none([*map(profiles.get, types.names), profiles.get("")])
+        return None if of_types is None else of_types[types.codes[rows]]
+    util, mem_util, mem = (
+        floats(frame, name)[rows] for name in ("gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib")
+    )
+    measured = np.flatnonzero(np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem))
+    if not len(measured):
+        return None
+    found = np.empty(len(rows), dtype=object)
+    found[measured] = [
+        JobProfile(row_util, row_mem_util, row_mem, _amp(job_type), job_type)
+        for row_util, row_mem_util, row_mem, job_type in zip(
+            util[measured].tolist(),
+            mem_util[measured].tolist(),
+            mem[measured].tolist(),
+            types[rows[measured]].tolist(),
+            strict=True,
         )
-        measured_rows = np.isfinite(util) & np.isfinite(mem_util) & np.isfinite(mem)
-        of_rows = [
-            JobProfile(row_util, row_mem_util, row_mem, _amp(types[row]), types[row]) if measured else None
-            for row, measured, row_util, row_mem_util, row_mem in zip(
-                rows.tolist(),
-                measured_rows[rows].tolist(),
-                util[rows].tolist(),
-                mem_util[rows].tolist(),
-                mem[rows].tolist(),
-                strict=True,
-            )
-        ]
-    return of_rows
+    ]
+    return found
 
 
 def _amp(job_type: str | None) -> bool:
@@ -341,10 +308,11 @@ def _amp(job_type: str | None) -> bool:
 
 def refuse_negative_estimates(workload: Workload, policy: str) -> None:
     """Raise BadInputError if a policy would order by an estimate below 0."""
-    below = [job for job in workload.jobs if (job.estimated_duration_s or 0.0) < 0.0]
-    if below:
+    below = np.flatnonzero(workload.columns.estimated_duration_s < 0.0)
+    if len(below):
+        first = workload.jobs[int(below[0])]
         raise BadInputError(
             f"{policy} cannot believe that {len(below)} jobs take less than no time, the first "
-            f"{below[0].job_id!r} with {below[0].estimated_duration_s} s.",
+            f"{first.job_id!r} with {first.estimated_duration_s} s.",
             remedy="Correct the estimates; only --rules helios-artifact takes them as they are.",
         )

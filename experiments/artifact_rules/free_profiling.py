@@ -20,12 +20,13 @@ from simulator.engine import Simulation
 from simulator.job_view import JobView
 from simulator.metrics import schedule_summary
 from simulator.policy import Policy, start_from_front
-from simulator.result import SimulationResult, job_rows
+from simulator.result import ScheduleColumns, SimulationResult, job_rows
 from simulator.rules import Rules
 from simulator.scenario import Scenario
 from simulator.snapshot import Snapshot
 from simulator.stages.profiler import PROFILER, ProfilerSettings
 from simulator.workload import Workload
+from simulator.workload_columns import WorkloadColumns
 
 
 class _FewestGpusFirst(Policy):
@@ -115,7 +116,11 @@ class FreeProfiling:
         jobs["queuing_delay_s"] += waited_s
         jobs["lost_s"] += lost_s
         ended = sorted(self.ended)
-        early = job_rows([self._runs[i] for i in ended], frozenset(self._runs[i].index for i in ended))
+        runs = [self._runs[i] for i in ended]
+        early = job_rows(
+            WorkloadColumns.of([run.job for run in runs]),
+            ScheduleColumns.of(runs, {run.index for run in runs}),
+        )
         early["virtual_cluster"] = [self.whole.jobs[i].virtual_cluster for i in ended]
         held_gpu_s += sum(run.gpus * run.attained_s for run in self._runs.values())
         rows = pd.concat([jobs, early], ignore_index=True) if len(early) else jobs

@@ -116,7 +116,7 @@ def read_scenario(
     )
     if request.elastic_min_gpus is not None:
         models = strings_or_none(jobs, "name")
-        largest = max((job.gpus for job in workload.jobs), default=1)
+        largest = int(workload.columns.gpus.max(initial=1))
         workload = as_elastic(
             workload,
             request.elastic_min_gpus,
@@ -144,16 +144,13 @@ def read_scenario(
         for rule, count in sorted(workload.skipped.items())
         if count
     ]
-    larger = sum(
-        job.gpus != less.gpus
-        for job, less in zip(workload.jobs, workload.capped(cluster, changes).jobs, strict=True)
-    )
+    larger = int((workload.columns.gpus != workload.capped(cluster, changes).columns.gpus).sum())
     if larger:
         remarks.append(f"Elastic jobs that ask for more GPUs than there are get all of them: {larger:,}.")
     counted_from_s = None
     if warm.counted_from is not None:
         counted_from_s = (pd.Timestamp(warm.counted_from) - origin).total_seconds()
-    if not any(job.submit_time_s >= (counted_from_s or 0.0) for job in workload.jobs):
+    if not (workload.columns.submit_time_s >= (counted_from_s or 0.0)).any():
         raise BadInputError(
             f"{log.path} has no job that can be replayed. " + " ".join(remarks),
             remedy="Check --nodes against the log's virtual clusters.",
@@ -195,7 +192,7 @@ def _with_beliefs(
     else:
         workload, told = request.estimates.limited(workload)
     remarks = list(told)
-    gone = sum(job.withdrawn for job in workload.jobs)
+    gone = int(workload.columns.withdrawn.sum())
     if gone:
         how = "run as they are estimated" if runs_withdrawn else "leave when they did, and hold no GPU"
         remarks.append(f"Jobs that left the log's queue without a run: {gone:,}; they {how}.")

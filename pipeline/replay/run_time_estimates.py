@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from math import inf, nan
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class EstimateSource:
 
     def used_for(self, workload: Workload) -> str:
         """Return which of SOURCES the estimates of these jobs are from; limits for backfilling are beside."""
-        stated = all(job.estimated_duration_s is not None for job in workload.jobs)
+        stated = not np.isnan(workload.columns.estimated_duration_s).any()
         return USER_HISTORY if self.name in (None, LOGGED) and not stated else self.name or LOGGED
 
     def limited(self, workload: Workload) -> tuple[Workload, tuple[str, ...]]:
@@ -103,14 +103,14 @@ class EstimateSource:
             of_model = _model_s(jobs, earlier, progress, known_until)
             return workload.with_estimates(of_model[_rows(workload)]), (remark,)
         if self.name == TRUTH:
-            true_s = np.array([job.duration_s for job in workload.jobs])
+            true_s = workload.columns.duration_s
             return without_limits(workload).with_estimates(true_s), ("Policies know true run times.",)
         if self.name == LOGGED:
             return self._of_log(workload, jobs)
         return self._of_history(workload, jobs, "Policies use")
 
     def _of_log(self, workload: Workload, jobs: pd.DataFrame) -> tuple[Workload, tuple[str, ...]]:
-        stated = np.array([nan if (s := job.estimated_duration_s) is None else s for job in workload.jobs])
+        stated = workload.columns.estimated_duration_s
         if not np.isnan(stated).any():
             return workload.with_estimates(stated), ()
         return self._of_history(workload, jobs, "The log states no estimates: policies use")
@@ -141,7 +141,7 @@ class EstimateSource:
 
 def _by_limits(workload: Workload) -> Workload:
     """Time limits as estimates; raises BadInputError for a log without them."""
-    if not len(workload) or workload.jobs[0].time_limit_s is None:
+    if not len(workload) or np.isnan(workload.columns.time_limit_s[0]):
         raise BadInputError(
             "The log has no time limits, so no policy can know them.",
             remedy=f"Estimate run times by one of {', '.join(SOURCES[1:])}.",
@@ -177,10 +177,9 @@ def logged_ends_s(workload: Workload, jobs: pd.DataFrame) -> "np.ndarray[Any, np
         np.datetime64(workload.origin.tz_localize(None), "us") if workload.origin else np.datetime64("NaT")
     )
     seconds = (ends - origin) / np.timedelta64(1, "s")
-    unwaited = np.array([job.submit_time_s + job.duration_s for job in workload.jobs])
-    withdrawn = np.array([job.withdrawn for job in workload.jobs], dtype=bool)
+    unwaited = workload.columns.submit_time_s + workload.columns.duration_s
     # A job that was withdrawn while it waited never ran: no run time is learnt from it.
-    return np.where(withdrawn, np.nan, np.where(np.isnan(seconds), unwaited, seconds))
+    return np.where(workload.columns.withdrawn, np.nan, np.where(np.isnan(seconds), unwaited, seconds))
 
 
 def _rows(workload: Workload) -> "np.ndarray[Any, np.dtype[np.intp]]":

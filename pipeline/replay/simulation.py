@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from foundation.progress import Progress, Work, silent
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from pipeline.replay.recordings import RunWatch, Watching
@@ -68,7 +70,7 @@ def simulate_log(
         "second_0": origin.isoformat(),
         "virtual_clusters": logged.virtual_clusters,
     }
-    limited = any(job.time_limit_s is not None for job in workload.jobs)
+    limited = not np.isnan(workload.columns.time_limit_s).all()
     for number, (policy, class_) in enumerate(zip(policies, classes, strict=True), start=1):
         what = Work(f"{policy} ({number} of {len(policies)})" if len(policies) > 1 else policy, "jobs")
 

@@ -32,7 +32,7 @@ def grade_of_replay(
     left_out = frame[~replayed] if earlier is None else pd.concat([frame[~replayed], earlier])
     names = set(scenario.cluster.virtual_clusters)
     everyone = next(iter(names)) if len(names) == 1 else None
-    withdrawn = np.array([job.withdrawn for job in workload.jobs], dtype=bool)
+    withdrawn = workload.columns.withdrawn
     chosen = ~withdrawn if counted is None else counted & ~withdrawn
     site = ReplayedSite(
         order.words,

@@ -21,6 +21,7 @@ from simulator.scenario import Scenario
 from simulator.site_order import SiteOrder, site_order
 from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
+from simulator.workload_columns import objects_in, objects_or_none
 
 JobTypes = Literal["drawn", "log"]
 
@@ -52,7 +53,8 @@ class ReplayInputs:
     @property
     def in_workers(self) -> bool:
         """Whether the jobs are replayed in the workers that the log says they run in."""
-        return all(job.workers is not None for job in self.scenario.workload.jobs)
+        workload = self.scenario.workload
+        return sum(1 for _ in objects_in(workload.columns.workers)) == len(workload)
 
     @property
     def origin(self) -> pd.Timestamp:
@@ -88,7 +90,7 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
     workload, of_limits = with_limits_for_all(Workload.from_jobs(replayed))
     remarks += of_limits
     withdrawn = np.zeros(len(replayed), dtype=bool)
-    withdrawn[_rows(workload)] = [job.withdrawn for job in workload.jobs]
+    withdrawn[_rows(workload)] = workload.columns.withdrawn
     if withdrawn.any():
         remarks.append(
             f"{int(withdrawn.sum()):,} jobs left the log's queue without a run: they hold their place "
@@ -134,9 +136,7 @@ def replay_inputs(data: HeldOutData, *, job_types: JobTypes, seed: int) -> Repla
 
 def with_profiles(workload: Workload, profiles: Sequence[JobProfile | None]) -> Workload:
     """Return the same jobs with other profiles, one a row of the frame that the workload was made of."""
-    rows = range(len(workload)) if workload.rows is None else workload.rows.tolist()
-    jobs = (replace(job, profile=profiles[row]) for job, row in zip(workload.jobs, rows, strict=True))
-    return replace(workload, jobs=tuple(jobs))
+    return workload.with_columns(profile=objects_or_none([profiles[row] for row in _rows(workload).tolist()]))
 
 
 def _rows(workload: Workload) -> NDArray[np.intp]:

@@ -10,6 +10,7 @@ from simulator.loaning.settings import LoanSettings
 from simulator.policies.registry import load_policy, policy_class
 from simulator.policy import Policy
 from simulator.rules import Rules
+from simulator.workload_columns import objects_in
 
 if TYPE_CHECKING:
     from simulator.scenario import Scenario
@@ -59,7 +60,7 @@ def policy_for(scenario: "Scenario", name: str, settings: Mapping[str, Any] | No
     policy = load_borrowing_policy(name, settings, scenario.rules)
     if scenario.inference is None:
         return policy
-    in_workers = any(job.workers is not None for job in scenario.workload.jobs)
+    in_workers = any(objects_in(scenario.workload.columns.workers))
     if isinstance(policy, LoaningPolicy) and in_workers:
         raise BadInputError(
             f"Policy {name!r} does not place jobs in workers on servers on loan.",

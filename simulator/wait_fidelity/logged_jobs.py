@@ -51,7 +51,7 @@ def logged_jobs(frame: "pd.DataFrame", workload: Workload) -> LoggedJobs:
     `frame` is the table that the workload was made of.
     """
     rows = np.arange(len(workload)) if workload.rows is None else workload.rows
-    names = np.array([job.virtual_cluster for job in workload.jobs], dtype=object)
+    names = workload.columns.virtual_cluster.objects()
     return _columns(frame.iloc[rows], workload.origin, names)
 
 

@@ -55,7 +55,7 @@ class PcsTrace:
     like: str | None
 
     @property
-    def jobs(self) -> tuple[Job, ...]:
+    def jobs(self) -> Sequence[Job]:
         """The jobs in the order of submission."""
         return self.workload.jobs
 

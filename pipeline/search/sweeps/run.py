@@ -111,7 +111,7 @@ class RunReplayer:
         workload = workload.that_fit(cluster, changes)
         since = inputs.counted_from
         counted_from_s = None if since is None else (pd.Timestamp(since) - origin).total_seconds()
-        if not any(job.submit_time_s >= (counted_from_s or 0.0) for job in workload.jobs):
+        if not (workload.columns.submit_time_s >= (counted_from_s or 0.0)).any():
             skipped = ", ".join(f"{count:,} {rule}" for rule, count in workload.skipped.items() if count)
             raise BadInputError(
                 f"No job can be replayed: {skipped}.",
@@ -213,7 +213,7 @@ def noisy_estimates_s(workload: Workload, rows: int, sigma: float, seed: int) ->
     replayed, so that sizes of noise and of clusters can be compared.
     """
     normal = np.random.default_rng([seed, _NOISE]).standard_normal(rows)
-    duration = np.array([job.duration_s for job in workload.jobs], dtype=np.float64)
+    duration = workload.columns.duration_s
     if workload.rows is not None:
         normal = normal[workload.rows]
     estimates: NDArray[np.float64] = np.maximum(SHORTEST_ESTIMATE_S, duration * np.exp(sigma * normal))
