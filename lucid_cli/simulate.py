@@ -108,7 +108,7 @@ def simulate(
     jobs: Annotated[Path, file_option("The log to replay.")],
     source_format: Annotated[str, typer.Option("--format", metavar="F", help="The log's format.")],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Receives jobs_POLICY.csv, summary.json and plots.")
+        Path, typer.Option(metavar="DIR", help="Receives jobs_POLICY.csv, summary.json and the like.")
     ],
     policy: Annotated[
         list[str], typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
@@ -213,13 +213,9 @@ def simulate(
     reclaim: ReclaimOption = None,
     job_share: JobShareOption = None,
     plot: Annotated[
-        bool | None,
-        typer.Option(
-            "--plot/--no-plot",
-            help="All pictures, the cluster over time among them; or none. Default: those of the results.",
-            show_default=False,
-        ),
-    ] = None,
+        bool,
+        typer.Option("--plot/--no-plot", help="Draw pictures: of the results, and of the cluster over time."),
+    ] = False,
     timeline: Annotated[
         bool,
         typer.Option(

@@ -60,7 +60,8 @@ class Policy(ABC):
     """A scheduling policy. `priority` and `decide` are all that a simple one needs.
 
     Attributes declare what it needs: `oracle` (it reads true durations), `needs_estimates`, `by_limits` (it
-    goes by what users asked for, `JobView.request_s`: time limits where there are any). One that serves
+    goes by what users asked for, `JobView.request_s`: time limits where there are any), `reads_profiles` (it
+    reads what was measured of jobs, or lets two share GPUs; one that does neither says so). One that serves
     each queue strictly from the front says so (`in_order`): it is not asked when a job queues behind others,
     since that changes nothing. `arrivals_never_delay`: what is submitted later never changes when an earlier
     job runs. `round_s` makes decisions fall on multiples of that many seconds only; None decides at every
@@ -74,6 +75,7 @@ class Policy(ABC):
     oracle: bool = False
     needs_estimates: bool = False
     by_limits: bool = False
+    reads_profiles: bool = True
     in_order: bool = False
     arrivals_never_delay: bool = False
     at_events_only: bool = False

@@ -1,4 +1,4 @@
-"""Writes results as files: one table a policy, one summary of all, and the plots."""
+"""Writes results as files: one table a policy, and one summary of all."""
 
 import json
 from collections.abc import Mapping
@@ -35,10 +35,8 @@ MORE_JOB_FILE_COLUMNS = [
 ]
 
 
-def write_results(
-    results: Mapping[str, SimulationResult], out_dir: Path, *, figures: bool = True
-) -> list[Path]:
-    """Write DIR/jobs_P.csv for each policy P, DIR/summary.json and, unless told otherwise, the plots.
+def write_results(results: Mapping[str, SimulationResult], out_dir: Path) -> list[Path]:
+    """Write DIR/jobs_P.csv for each policy P, and DIR/summary.json.
 
     Where nodes sleep also DIR/nodes_P.csv: how many were in which state, from when on. Returns the files.
     `summary.json` is a list in the order of `results`: each policy's summary and its figures by virtual
@@ -64,8 +62,4 @@ def write_results(
     path = out_dir / "summary.json"
     path.write_text(json.dumps(summaries, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     written.append(path)
-    if figures:
-        from simulator.figures import draw_figures  # loading matplotlib takes longer than most simulations
-
-        written += draw_figures(results, out_dir)
     return written

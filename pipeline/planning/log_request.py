@@ -105,7 +105,7 @@ class LogRequest:
         Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster.
         """
         rules = load_rules(self.rule_set)
-        needs_estimates = policy_class(policy, rules).needs_estimates
+        class_ = policy_class(policy, rules)
         warm_up_days = warm_up_days_of(rules, cold=self.cold)
         start, end = read_time(self.start), read_time(self.end)
         if self.cluster is not None and self.jobs is None:
@@ -127,7 +127,8 @@ class LogRequest:
             sizes = size.read(log.zone)
         return read_planned_log(
             LogToReplay(log, size, rules=rules, lender=self._lender(inference)),
-            needs_estimates=needs_estimates,
+            needs_estimates=class_.needs_estimates,
+            needs_profiles=class_.reads_profiles,
             command=self._words(log, inference),
             sizes=sizes,
             progress=progress,

@@ -75,6 +75,7 @@ def read_planned_log(
     request: LogToReplay,
     *,
     needs_estimates: bool,
+    needs_profiles: bool = True,
     command: Sequence[str],
     sizes: pd.DataFrame | None = None,
     progress: Progress = silent,
@@ -109,6 +110,7 @@ def read_planned_log(
     logged = read_scenario(
         request,
         needs_estimates=needs_estimates,
+        needs_profiles=needs_profiles,
         sizes=room,
         progress=progress,
     )

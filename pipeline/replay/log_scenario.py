@@ -83,6 +83,7 @@ def read_scenario(
     *,
     needs_estimates: bool,
     needs_pairs: bool = False,
+    needs_profiles: bool = True,
     sizes: pd.DataFrame | None = None,
     progress: Progress = silent,
 ) -> LogScenario:
@@ -91,7 +92,8 @@ def read_scenario(
     `sizes` (as `ClusterSize.read` has them) stand for those of the request.
 
     With `needs_estimates` jobs have the estimates of the source that is asked for; with `needs_pairs` a
-    pairwise model predicts how fast pairs run.
+    pairwise model predicts how fast pairs run. Without `needs_profiles` no policy reads profiles: neither
+    the log's own nor the reference data's measurements are looked at.
     """
     log, rules, zone = request.log, request.rules, request.log.zone
     speed_ups = read_speed_ups(request.speed_ups_path) if request.speed_ups_path is not None else None
@@ -101,14 +103,14 @@ def read_scenario(
     jobs = warm.jobs
     remarks += [] if warm.remark is None else [warm.remark]
     singles_path, pairs_path = request.singles_path, request.pairs_path
-    if singles_path is None and jobs["job_type"].notna().any():
+    if needs_profiles and singles_path is None and jobs["job_type"].notna().any():
         singles_path, pairs_path, remark = reference_measurements()
         remarks.append(remark)
     profiles, colocation = measured_colocation(singles_path, pairs_path, request.seed, rules)
     counts_from_zero = load_reader(log.source_format).counts_from_zero
     workload = Workload.from_jobs(
         jobs,
-        profiles=profiles,
+        profiles=profiles if needs_profiles or profiles is not None else {},
         cpu_jobs=request.events.cpu_cores_per_node > 0,
         withdrawn_jobs=not rules.fractional,
         speed_ups=speed_ups,

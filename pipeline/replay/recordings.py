@@ -27,13 +27,13 @@ from simulator.workload import Workload
 
 @dataclass(frozen=True)
 class Watching:
-    """What is to be watched. `plot` None: plots of the results only, for which nothing is watched.
+    """What is to be watched. `plot`: pictures, of the cluster over time among them.
 
     `timeline_from` and `timeline_until` cut the timeline, naive times being on the log's clock, and
     `timeline_slices` bounds it. `why` names jobs whose waits are to be explained.
     """
 
-    plot: bool | None = None
+    plot: bool = False
     timeline: bool = False
     timeline_from: datetime | None = None
     timeline_until: datetime | None = None

@@ -1,4 +1,4 @@
-"""What `lucid simulate` does: a log, a cluster's size and policies' names in; tables and plots out."""
+"""What `lucid simulate` does: a log, a cluster's size and policies' names in; tables and pictures out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ def simulate_log(
     watching: Watching | None = None,
     progress: Progress = silent,
 ) -> SimulationReport:
-    """Replay a log file under each policy; write `jobs_POLICY.csv`, `summary.json` and plots to `out_dir`.
+    """Replay a log file under each policy; write `jobs_POLICY.csv` and `summary.json` to `out_dir`.
 
     `settings` are by policy, `watching` says what is kept of each run, `predict` predicts each job's end at
     its submission, by `predict_by` (`simulator.replay.run_times_to_predict_by`). Raises BadInputError for an
@@ -57,6 +57,7 @@ def simulate_log(
         request,
         needs_estimates=any(policy.needs_estimates for policy in classes) or (predict and by == "estimates"),
         needs_pairs=any(values.get("packing_rule") == "pairs" for values in settings.values()),
+        needs_profiles=any(policy.reads_profiles for policy in classes),
         progress=progress,
     )
     scenario, origin = logged.scenario, logged.origin
@@ -99,8 +100,8 @@ def simulate_log(
         progress(len(workload), len(workload), what)
         watches[policy] = watch
         remarks += watch.remarks
-    write_results(results, out_dir, figures=False)
-    if watching.plot is not False:
+    write_results(results, out_dir)
+    if watching.plot:
         from simulator.figures import draw_figures  # loading matplotlib takes longer than most simulations
 
         usage = {name: watch.usage for name, watch in watches.items() if watch.usage is not None}

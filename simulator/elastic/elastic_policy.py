@@ -51,6 +51,7 @@ class ElasticPolicy(Policy):
 
     Settings: type[ElasticSettings] = ElasticSettings
     oracle = True
+    reads_profiles = False
 
     def __init__(self, settings: ElasticSettings | None = None) -> None:
         self.settings: Any = settings or self.Settings()

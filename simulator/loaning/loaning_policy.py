@@ -40,6 +40,7 @@ class LoaningPolicy(Policy):
         self.settings = settings or LoanSettings()
         self.oracle = inner.oracle
         self.needs_estimates = inner.needs_estimates
+        self.reads_profiles = inner.reads_profiles
         self.in_order = inner.in_order
         self.at_events_only = inner.at_events_only
         self.round_s = inner.round_s

@@ -16,6 +16,7 @@ class Easy(BackfillingPolicy):
     """First come, first served, with EASY backfilling by time limits, else by estimates."""
 
     needs_estimates = True
+    reads_profiles = False
 
     def backfill(self) -> Backfill:
         """Believe what users asked for."""

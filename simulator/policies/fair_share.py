@@ -44,6 +44,7 @@ class FairShare(BackfillingPolicy):
     """The user with the least decayed usage per share first, with EASY backfilling; no preemption."""
 
     needs_estimates = True
+    reads_profiles = False
     Settings = FairShareSettings
 
     def __init__(self, settings: FairShareSettings | None = None) -> None:

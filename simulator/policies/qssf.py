@@ -25,6 +25,7 @@ class Qssf(InOrderPolicy):
     """Jobs start in the order of GPUs x estimated duration; no preemption."""
 
     needs_estimates = True
+    reads_profiles = False
     Settings = QssfSettings
 
     def __init__(self, settings: QssfSettings | None = None) -> None:

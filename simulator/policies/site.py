@@ -55,6 +55,7 @@ class Site(Policy):
     """Slurm's main and backfill schedulers, by the priorities, limits and preemption that a site declares."""
 
     unequal_nodes = True
+    reads_profiles = False
     Settings = SiteSettings
 
     def __init__(self, settings: SiteSettings | None = None) -> None:

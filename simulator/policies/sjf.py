@@ -8,6 +8,7 @@ class Sjf(InOrderPolicy):
     """Jobs start in the order of their true run time; no preemption."""
 
     oracle = True
+    reads_profiles = False
 
     def priority(self, job: JobView) -> float:
         """Order by the true duration."""

@@ -12,6 +12,7 @@ class Srtf(PreemptivePolicy):
     """The jobs with the least true remaining run time hold the GPUs."""
 
     oracle = True
+    reads_profiles = False
     at_events_only = True  # running jobs overtake waiting ones in between
     waiting_first = True
 

@@ -37,6 +37,7 @@ class Tiresias(PreemptivePolicy):
     """Two queues by attained service, first come first served in each; the upper queue preempts the lower."""
 
     Settings = TiresiasSettings
+    reads_profiles = False
 
     def __init__(self, settings: TiresiasSettings | None = None) -> None:
         super().__init__(settings)

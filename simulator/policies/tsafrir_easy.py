@@ -35,6 +35,7 @@ class TsafrirEasy(BackfillingPolicy):
     """EASY backfilling, shortest job first in the gaps, by the mean of the user's last two jobs."""
 
     Settings = TsafrirEasySettings
+    reads_profiles = False
 
     def __init__(self, settings: TsafrirEasySettings | None = None) -> None:
         self.settings = settings or TsafrirEasySettings()

@@ -29,6 +29,7 @@ class WorkerPolicy(Policy):
 
     Settings: type[WorkerSettings] = WorkerSettings
     oracle = True
+    reads_profiles = False
 
     def __init__(self, settings: WorkerSettings | None = None) -> None:
         self.settings: Any = settings or self.Settings()

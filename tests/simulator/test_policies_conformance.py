@@ -34,6 +34,16 @@ def test_a_setting_of_another_kind_is_refused_in_words(name):
                 load_policy(name, {field.name: "abc"})
 
 
+@pytest.mark.parametrize("name", [name for name in policy_names() if not policy_class(name).reads_profiles])
+@pytest.mark.parametrize("shape", ["loaded", "churn"])
+def test_a_policy_that_reads_no_profiles_does_the_same_without_them(name, shape):
+    workload, cluster = sample_workload(shape, seed=3)
+    known = simulate(Scenario(workload, cluster), name).jobs
+    assert simulate(Scenario(workload.with_columns(profile=None, phase=None), cluster), name).jobs.equals(
+        known
+    )
+
+
 @pytest.mark.parametrize("name", sorted(LUCID_ARTIFACT.policy_settings))
 def test_policy_conforms_under_the_artifacts_rules(name):
     assert list(check_policy(lambda: load_policy(name, rules=LUCID_ARTIFACT), name, rules=LUCID_ARTIFACT))

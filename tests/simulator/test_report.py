@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from simulator.conformance import sample_workload
+from simulator.figures import draw_figures
 from simulator.metrics import by_group
 from simulator.replay import simulate
 from simulator.report import write_results
@@ -21,7 +22,7 @@ jobs_per_cpu_s"""
 def test_files_say_what_the_contract_says(tmp_path):
     workload, cluster = sample_workload("loaded", seed=5)
     results = {name: simulate(Scenario(workload, cluster), name) for name in ("fifo", "srtf")}
-    files = write_results(results, tmp_path / "out")
+    files = [*write_results(results, tmp_path / "out"), *draw_figures(results, tmp_path / "out")]
     assert [file.name for file in files] == [
         "jobs_fifo.csv",
         "jobs_srtf.csv",
@@ -48,15 +49,16 @@ def test_files_say_what_the_contract_says(tmp_path):
 def test_the_same_results_give_the_same_plots(tmp_path):
     workload, cluster = sample_workload("quiet", seed=5, jobs=30)
     results = {"fifo": simulate(Scenario(workload, cluster), "fifo")}
-    first = [file.read_bytes() for file in write_results(results, tmp_path / "a")]
-    again = [file.read_bytes() for file in write_results(results, tmp_path / "b")]
+    first = [file.read_bytes() for file in draw_figures(results, tmp_path / "a")]
+    again = [file.read_bytes() for file in draw_figures(results, tmp_path / "b")]
     assert first == again
 
 
 def test_an_empty_workload_gives_empty_files_and_no_plot(tmp_path):
     _, cluster = sample_workload("quiet", seed=5)
     nothing = Scenario(Workload((), {}), cluster)
-    files = write_results({name: simulate(nothing, name) for name in ("fifo", "lucid")}, tmp_path)
+    results = {name: simulate(nothing, name) for name in ("fifo", "lucid")}
+    files = [*write_results(results, tmp_path), *draw_figures(results, tmp_path)]
     assert [file.name for file in files] == ["jobs_fifo.csv", "jobs_lucid.csv", "summary.json"]
     assert [summary["jobs"] for summary in json.loads(files[-1].read_text())] == [0, 0]
 
