@@ -17,6 +17,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "starlette",
         "uvicorn",
     ),
+    "fast": ("llvmlite", "numba"),
     "live": ("rich", "typer", "yaml"),
     "training": (
         "fsspec",

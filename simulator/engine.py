@@ -443,6 +443,7 @@ class Simulation:
             "profiling_nodes": sum(self.cluster.partitions.values()),
             "skipped": {rule: count for rule, count in self.workload.skipped.items() if count},
             "decisions": self.decisions,
+            "engine": "python",
             "cpu_s": self._cpu_s,
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }

@@ -16,6 +16,7 @@ from foundation.checked_settings import CheckedSettings
 from foundation.errors import BadInputError
 from simulator.actions import Action, Start
 from simulator.cluster import ClusterSpec
+from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
 from simulator.placement import FreeGpus, nodes_in
 from simulator.profiling_prepass import ProfilingPrepass
@@ -24,6 +25,7 @@ from simulator.running_order import RunningKey
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
 from simulator.workload import Workload
+from simulator.workload_columns import WorkloadColumns
 
 
 class RankByColumns(Protocol):
@@ -112,6 +114,13 @@ class Policy(ABC):
 
         A live scheduler ranks whole queues anew at every decision. What comes out orders the jobs as
         `priority` does.
+        """
+        return None
+
+    def column_rule(self, jobs: WorkloadColumns) -> ColumnRule | None:
+        """Return the same policy for an engine that goes by columns; None: it has to be asked, job by job.
+
+        Counts for the very class that says so: one that is derived from it may decide otherwise.
         """
         return None
 

@@ -7,9 +7,13 @@ an estimate where there are no limits. What is outlived does not kill the job he
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from simulator.column_rule import ColumnRule, GapRule
 from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.mechanisms.backfilling_policy import BackfillingPolicy
 from simulator.snapshot import NodePool
+from simulator.workload_columns import WorkloadColumns
 
 
 class Easy(BackfillingPolicy):
@@ -21,6 +25,12 @@ class Easy(BackfillingPolicy):
     def backfill(self) -> Backfill:
         """Believe what users asked for."""
         return Backfill(lambda job: job.request_s)
+
+    def column_rule(self, jobs: WorkloadColumns) -> ColumnRule:
+        """First come, first served; believe what users asked for."""
+        limit_s = jobs.time_limit_s
+        asked_s = np.where(np.isnan(limit_s), jobs.estimated_duration_s, limit_s)
+        return ColumnRule((jobs.submit_time_s,), GapRule(asked_s))
 
     def history(self) -> Beliefs:
         """Return what is believed of the jobs that run and wait."""

@@ -1,7 +1,9 @@
 """First in, first out."""
 
+from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
 from simulator.policy import InOrderPolicy
+from simulator.workload_columns import WorkloadColumns
 
 
 class Fifo(InOrderPolicy):
@@ -13,3 +15,7 @@ class Fifo(InOrderPolicy):
     def priority(self, job: JobView) -> float:
         """Order by submission."""
         return job.submit_time_s
+
+    def column_rule(self, jobs: WorkloadColumns) -> ColumnRule:
+        """Order by submission."""
+        return ColumnRule((jobs.submit_time_s,))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simulator.actions import Start
+from simulator.column_rule import ColumnRule, gpus_or_cores
 from simulator.job_view import JobView
 from simulator.mechanisms.overtaking_bound import (
     OverdueMemory,
@@ -12,6 +13,7 @@ from simulator.mechanisms.overtaking_bound import (
 )
 from simulator.policy import InOrderPolicy, start_from_front
 from simulator.snapshot import NodePool, Snapshot
+from simulator.workload_columns import WorkloadColumns
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,13 @@ class Qssf(InOrderPolicy):
     def priority(self, job: JobView) -> tuple[float, int]:
         """Order by expected service (GPU seconds), then by GPUs."""
         return (job.estimate_s * job.gpus, job.gpus)
+
+    def column_rule(self, jobs: WorkloadColumns) -> ColumnRule | None:
+        """Order by expected service, then by GPUs; with a bound on overtaking the order changes in time."""
+        if self.settings.overtaking_bound_s:
+            return None
+        gpus = gpus_or_cores(jobs)
+        return ColumnRule((jobs.estimated_duration_s * gpus, gpus))
 
     def decide(self, snapshot: Snapshot) -> list[Start]:
         """Start from the front of each changed queue, overdue jobs first."""

@@ -1,7 +1,9 @@
 """Shortest job first, with perfect knowledge: a bound to measure others against, not a scheduler."""
 
+from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
 from simulator.policy import InOrderPolicy
+from simulator.workload_columns import WorkloadColumns
 
 
 class Sjf(InOrderPolicy):
@@ -13,3 +15,7 @@ class Sjf(InOrderPolicy):
     def priority(self, job: JobView) -> float:
         """Order by the true duration."""
         return job.job.duration_s
+
+    def column_rule(self, jobs: WorkloadColumns) -> ColumnRule:
+        """Order by the true duration."""
+        return ColumnRule((jobs.duration_s,))

@@ -9,12 +9,16 @@ submission; the gaps around its head go to the job that is believed to be shorte
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from simulator.column_rule import ColumnRule, GapRule
 from simulator.job_view import JobView
 from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.mechanisms.backfilling_policy import BackfillingPolicy
 from simulator.mechanisms.waiting_jobs import ShortestFirst
 from simulator.snapshot import NodePool
 from simulator.user_history import UserHistory
+from simulator.workload_columns import WorkloadColumns
 
 # What is added to a prediction that was outlived once, twice, ... (the paper's "prediction correction").
 CORRECTIONS_S = (0, 60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000)
@@ -49,6 +53,13 @@ class TsafrirEasy(BackfillingPolicy):
     def backfill(self) -> Backfill:
         """Believe the user's last jobs, and fill gaps shortest job first."""
         return Backfill(self._believed_s, prolong=self._corrected_s, order=ShortestFirst)
+
+    def column_rule(self, jobs: WorkloadColumns) -> ColumnRule:
+        """First come, first served; believe the user's last jobs, and fill gaps shortest job first."""
+        limit_s = jobs.time_limit_s
+        asked_s = np.where(np.isnan(limit_s), jobs.estimated_duration_s, limit_s)
+        most_s = asked_s if self.settings.capped else limit_s
+        return ColumnRule((jobs.submit_time_s,), GapRule(asked_s, most_s, CORRECTIONS_S, shortest_first=True))
 
     def history(self) -> tuple[UserHistory, Beliefs]:
         """Return what has ended, and what was believed of the jobs that run and wait."""

@@ -33,7 +33,7 @@ NODE_SLEEP = "node_sleep"  # begins the columns of settings of nodes that sleep
 MISSING = "missing"  # a run without a record
 
 # Figures that differ from one execution to the next, and those that are no single value.
-_NOT_IN_TABLE = ("policy", "cpu_s", "jobs_per_cpu_s")
+_NOT_IN_TABLE = ("policy", "engine", "cpu_s", "jobs_per_cpu_s")
 
 
 @dataclass(frozen=True)

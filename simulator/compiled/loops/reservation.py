@@ -1,0 +1,144 @@
+"""When and where the head of a queue will start, if runs end when they are believed to."""
+
+from math import inf
+
+from simulator.compiled.loops.jit import compiled
+from simulator.compiled.loops.nodes import note, place, set_free
+from simulator.compiled.loops.world import COUNT_AT, EPOCH, NODE_AT, ROW, SIZE, Nodes, World
+
+
+@compiled
+def _later(nodes: Nodes, at: int, epoch: int) -> int:
+    """Return the free GPUs of a node at the moment that a reservation has come to; `at`: its place."""
+    if nodes.stamp[at] != epoch:
+        nodes.stamp[at] = epoch
+        nodes.later[at] = nodes.free[at]
+    return nodes.later[at]
+
+
+@compiled
+def reserve(world: World, pool: int, row: int, head: int) -> float:
+    """Reserve nodes for a head that does not fit, and return when it will start (s); infinite: never.
+
+    What reserved nodes will have to spare is written down, and that they may differ in the row to plan on.
+    """
+    counts, rows = world.counts, world.nodes.rows
+    counts[EPOCH] += 1
+    if world.held.gpus[head] > rows[pool * ROW + SIZE]:
+        return _reserve_nodes(world, pool, row, head, counts[EPOCH])
+    return _reserve_on_node(world, pool, head, counts[EPOCH])
+
+
+@compiled
+def _reserve_on_node(world: World, pool: int, head: int, epoch: int) -> float:
+    """Do so for a head that one node can take: of those that can first the fullest, the lowest on ties."""
+    nodes, held, runs = world.nodes, world.held, world.runs
+    own_at, size = nodes.rows[pool * ROW + NODE_AT], nodes.rows[pool * ROW + SIZE]
+    gpus = held.gpus[head]
+    i, last = runs.at[pool], runs.at[pool] + runs.length[pool]
+    while i < last:
+        begin, end_s, fits = i, runs.end_s[i], False
+        while i < last and runs.end_s[i] == end_s:
+            job = runs.jobs[i]
+            i += 1
+            node = held.first[job]
+            for _ in range(held.whole[job]):
+                later = _later(nodes, own_at + node, epoch) + size
+                nodes.later[own_at + node] = later
+                fits = fits or later >= gpus
+                node = nodes.chain[own_at + node]
+            node = held.rest[job]
+            if node >= 0:
+                later = _later(nodes, own_at + node, epoch) + held.gpus[job] - held.whole[job] * size
+                nodes.later[own_at + node] = later
+                fits = fits or later >= gpus
+        if fits:
+            node = _fullest_of(world, pool, begin, i, gpus)
+            nodes.spare[own_at + node] = nodes.later[own_at + node] - gpus
+            note(nodes, pool, node)
+            return end_s
+    return inf
+
+
+@compiled
+def _fullest_of(world: World, pool: int, begin: int, end: int, gpus: int) -> int:
+    """Return the fullest node with so many free GPUs of those on which these runs end."""
+    nodes, held = world.nodes, world.held
+    own_at = nodes.rows[pool * ROW + NODE_AT]
+    best, fewest = -1, 0
+    for i in range(begin, end):
+        job = world.runs.jobs[i]
+        node = held.first[job]
+        left = held.whole[job]
+        while left >= 0:
+            if left == 0:
+                node = held.rest[job]
+                if node < 0:
+                    break
+            later = nodes.later[own_at + node]
+            if later >= gpus and (best < 0 or later < fewest or (later == fewest and node < best)):
+                best, fewest = node, later
+            node = nodes.chain[own_at + node]
+            left -= 1
+    return best
+
+
+@compiled
+def _reserve_nodes(world: World, pool: int, row: int, head: int, epoch: int) -> float:
+    """Do so for a head that takes whole nodes, and the rest of its GPUs on one more."""
+    nodes, held, runs = world.nodes, world.held, world.runs
+    rows = nodes.rows
+    own_at, size = rows[pool * ROW + NODE_AT], rows[pool * ROW + SIZE]
+    whole, rest = held.gpus[head] // size, held.gpus[head] % size
+    counts_at = rows[pool * ROW + COUNT_AT]
+    idle, partly = nodes.count[counts_at + size], 0
+    for free in range(rest, size):
+        partly += nodes.count[counts_at + free]
+    i, last = runs.at[pool], runs.at[pool] + runs.length[pool]
+    while i < last:
+        end_s = runs.end_s[i]
+        while i < last and runs.end_s[i] == end_s:
+            job = runs.jobs[i]
+            i += 1
+            node = held.first[job]
+            for _ in range(held.whole[job]):
+                nodes.later[own_at + node] = _later(nodes, own_at + node, epoch) + size
+                idle += nodes.later[own_at + node] == size
+                node = nodes.chain[own_at + node]
+            node = held.rest[job]
+            if node >= 0:
+                had = _later(nodes, own_at + node, epoch)
+                has = had + held.gpus[job] - held.whole[job] * size
+                nodes.later[own_at + node] = has
+                idle += has == size
+                partly += (rest <= has and has < size) - (rest <= had)
+        if idle > whole or (idle == whole and (rest == 0 or partly > 0)):
+            _reserve_then(world, pool, row, head, i)
+            return end_s
+    return inf
+
+
+@compiled
+def _reserve_then(world: World, pool: int, row: int, head: int, end: int) -> None:
+    """Reserve where the head will be placed when the runs before the one at `end` have ended."""
+    nodes, held, runs = world.nodes, world.held, world.runs
+    rows = nodes.rows
+    own_at, row_at = rows[pool * ROW + NODE_AT], rows[row * ROW + NODE_AT]
+    for i in range(runs.at[pool], end):
+        job = runs.jobs[i]
+        node = held.first[job]
+        for _ in range(held.whole[job]):
+            note(nodes, pool, node)
+            set_free(nodes, row, node, nodes.later[own_at + node])
+            node = nodes.chain[own_at + node]
+        node = held.rest[job]
+        if node >= 0:
+            note(nodes, pool, node)
+            set_free(nodes, row, node, nodes.later[own_at + node])
+    place(nodes, held, row, pool, row, head)
+    node = held.first[head]
+    for _ in range(held.whole[head]):
+        nodes.spare[own_at + node] = nodes.free[row_at + node]
+        node = nodes.chain[row_at + node]
+    if held.rest[head] >= 0:
+        nodes.spare[own_at + held.rest[head]] = nodes.free[row_at + held.rest[head]]

@@ -1,0 +1,164 @@
+"""The machine code of the loop: made once by numba, kept on disk, and loaded without it.
+
+numba takes a second to import, and seconds to compile. What it makes is plain machine code that needs neither
+numba nor Python, so it is kept as that: llvmlite, which numba is built on, puts it in memory in a tenth of a
+second. A file is named after all that it depends on (the source, numba, LLVM, the processor), so that code of
+another version is never served; and it is checked against its own digest.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from inspect import signature
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import numpy as np
+
+from simulator.compiled import arrays
+from simulator.compiled.arrays import TYPES
+
+CACHE_VARIABLE = "LUCID_CACHE_DIR"
+_LOOPS = Path(__file__).parent / "loops"
+_DIGEST_BYTES = 32
+
+# (moments, arrays by name) -> what the loop answers
+Advance = Callable[[int, Mapping[str, np.ndarray]], int]
+
+_kept: list[object] = []  # what the loaded code lives in
+
+
+def available() -> bool:
+    """Whether numba is installed; it is not imported."""
+    return find_spec("numba") is not None and find_spec("llvmlite") is not None
+
+
+def cache_folder() -> Path:
+    """Return where machine code is kept."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lucid"
+
+
+@cache
+def _identity() -> str:
+    """Name everything that the code depends on."""
+    import llvmlite.binding as llvm
+
+    try:
+        numba = version("numba")
+    except PackageNotFoundError:
+        numba = "unknown"
+    said = [
+        numba,
+        *map(str, llvm.llvm_version_info),
+        llvm.get_default_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        platform.machine(),
+        *sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_")),
+    ]
+    digest = hashlib.sha256("\n".join(said).encode())
+    for source in (Path(arrays.__file__), *sorted(_LOOPS.glob("*.py"))):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def kept_file() -> Path:
+    """Return the file that has the code of this version, or will have it."""
+    return cache_folder() / f"replay-{_identity()}.code"
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the code in a file; None where there is none that is whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Keep the code; a folder that cannot be written costs time, and nothing else."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(hashlib.sha256(code).digest() + code)
+        Path(file.name).replace(path)
+    except OSError:
+        return
+
+
+def _compile() -> bytes:
+    """Let numba make the code: the name of the function, and an object file."""
+    from numba import njit, types
+
+    from simulator.compiled.loops.entry import advance
+
+    taken = [types.CPointer(getattr(types, kind)) for kind in TYPES.values()]
+    assert list(signature(advance).parameters)[1:] == list(TYPES)  # noqa: S101
+    made = njit(
+        types.int64(types.int64, *taken),
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        error_model="numpy",
+    )(advance)
+    (compiled,) = made.overloads.values()
+    name: bytes = compiled.fndesc.llvm_func_name.encode()
+    return name + b"\0" + bytes(compiled.library._get_compiled_object())
+
+
+def _load(code: bytes) -> Advance:
+    """Put the code in memory."""
+    import llvmlite.binding as llvm
+
+    name, _, compiled = code.partition(b"\0")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(""), llvm.Target.from_default_triple().create_target_machine()
+    )
+    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled))
+    engine.finalize_object()
+    _kept.append(engine)
+    # numba's convention: a status, and pointers to the result and to an exception, of which there are none.
+    function = ctypes.CFUNCTYPE(
+        ctypes.c_int32, *[ctypes.c_void_p] * 2, ctypes.c_int64, *[ctypes.c_void_p] * len(TYPES)
+    )(engine.get_function_address(name.decode()))
+
+    def advance(moments: int, of_replay: Mapping[str, np.ndarray]) -> int:
+        answer, error = ctypes.c_int64(), ctypes.c_void_p()
+        pointers = [of_replay[name].ctypes.data for name in TYPES]
+        if function(ctypes.addressof(answer), ctypes.addressof(error), moments, *pointers):
+            raise RuntimeError("The compiled loop of a replay raised an error, which it never should.")
+        return answer.value
+
+    return advance
+
+
+@cache
+def loop() -> Advance:
+    """Return the loop, compiled now unless it has been before."""
+    path = kept_file()
+    code = _read(path)
+    if code is None:
+        code = _compile()
+        _write(path, code)
+    return _load(code)
+
+
+def is_loaded() -> bool:
+    """Whether the loop is in memory."""
+    return loop.cache_info().currsize > 0
+
+
+def is_kept() -> bool:
+    """Whether the loop has been compiled before."""
+    return _read(kept_file()) is not None
