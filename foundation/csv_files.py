@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COMPUTED = re.compile("'*[=+\\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")
+_ROWS_AT_ONCE = 65_536  # of a table that is written: so much text is held at a time
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -39,6 +40,13 @@ def write_csv(frame: "pd.DataFrame", target: "Path | TextIO") -> None:
         with target.open("w", encoding="utf-8", newline="") as file:
             write_csv(frame, file)
         return
+    from foundation.csv_columns import csv_lines, has_plain_columns
+
+    if len(frame) and has_plain_columns(frame):
+        write_rows((), list(frame.columns), target)
+        for first in range(0, len(frame), _ROWS_AT_ONCE):
+            target.write(csv_lines(frame.iloc[first : first + _ROWS_AT_ONCE], _written))
+        return
     safe = frame.apply(_as_cells).rename(columns=as_cell)
     safe.to_csv(_Lines(target), index=False, lineterminator="\r\n")
 
@@ -55,6 +63,13 @@ def write_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], target
     writer = csv.writer(_Lines(target), lineterminator="\r\n")
     writer.writerow(map(as_cell, columns))
     writer.writerows([as_cell(row[name]) for name in columns] for row in rows)
+
+
+def _written(text: str) -> str:
+    """Return a text as it stands in a row beside other cells."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow([as_cell(text), ""])
+    return line.getvalue()[: -len(",\r\n")]
 
 
 def _as_cells(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -39,6 +39,32 @@ def test_numbers_and_plain_names_are_left_alone(value: object) -> None:
     assert as_text(value) == value
 
 
+@given(
+    st.lists(
+        st.tuples(
+            ANY_TEXT | st.none(),
+            st.floats()
+            | st.integers(-(10**9), 10**9).map(float)
+            | st.decimals(-(10**6), 10**6, places=3).map(float),
+            st.integers(-(2**63), 2**63 - 1),
+            st.booleans(),
+        ),
+        min_size=1,
+    )
+)
+def test_large_tables_have_the_bytes_of_pythons_own_writer(
+    rows: list[tuple[str | None, float, int, bool]],
+) -> None:
+    names = ["=text", "x", "n", "yes"]
+    frame = pd.DataFrame(rows, columns=names).astype(
+        {"=text": "str", "x": "float64", "n": "int64", "yes": "bool"}
+    )
+    text = io.StringIO()
+    cells = [(word, "" if x != x else x, n, yes) for word, x, n, yes in rows]
+    write_rows((dict(zip(names, row, strict=True)) for row in cells), names, text)
+    assert csv_text(frame) == text.getvalue()
+
+
 def test_rows_and_tables_are_written_alike(tmp_path: Path) -> None:
     rows = [{"job": "=1+1", "x": -1.5, "why": 'a,"b"\r\n=c'}, {"job": "-5", "x": 2.0, "why": ""}]
     text = io.StringIO()
