@@ -1,6 +1,6 @@
 """How long jobs are believed to run: what was asked for, or Tsafrir's mean of the user's last two jobs."""
 
-from simulator.compiled.loops.jit import compiled
+from simulator.compiled.loops.jit import compiled, inlined
 from simulator.compiled.loops.world import Beliefs
 
 SHORTEST_BELIEF_S = 1.0
@@ -8,7 +8,7 @@ NOTHING_KNOWN_S = 3600.0
 ALL_DEMANDS = 0
 
 
-@compiled
+@inlined
 def believed_s(beliefs: Beliefs, job: int) -> float:
     """Return how long a job is believed to run that begins to wait now."""
     asked_s = beliefs.asked_s[job]
@@ -45,7 +45,7 @@ def longer_s(beliefs: Beliefs, job: int, belief_s: float, times: int) -> float:
     return longer
 
 
-@compiled
+@inlined
 def learn(beliefs: Beliefs, job: int, duration_s: float) -> None:
     """Take note of how long a job has run that ends."""
     if beliefs.steps == 0:

@@ -4,10 +4,10 @@ A set of numbers below `n` takes `ceil(n / 64)` words, and a bit for each of the
 in a few instructions, whatever `n` up to some thousand, and in `n / 4096` steps beyond.
 """
 
-from simulator.compiled.loops.jit import Pointer, compiled, leading_zeros, trailing_zeros
+from simulator.compiled.loops.jit import Pointer, inlined, leading_zeros, trailing_zeros
 
 
-@compiled
+@inlined
 def insert(bits: Pointer, at: int, words: int, member: int) -> None:
     """Add a member to the set that begins at word `at` and has so many words on its first level."""
     word = member >> 6
@@ -15,7 +15,7 @@ def insert(bits: Pointer, at: int, words: int, member: int) -> None:
     bits[at + words + (word >> 6)] |= 1 << (word & 63)
 
 
-@compiled
+@inlined
 def remove(bits: Pointer, at: int, words: int, member: int) -> None:
     """Take out a member."""
     word = member >> 6
@@ -24,7 +24,7 @@ def remove(bits: Pointer, at: int, words: int, member: int) -> None:
         bits[at + words + (word >> 6)] &= ~(1 << (word & 63))
 
 
-@compiled
+@inlined
 def lowest(bits: Pointer, at: int, words: int) -> int:
     """Return the lowest member of a set that is not empty."""
     above = at + words
@@ -34,7 +34,7 @@ def lowest(bits: Pointer, at: int, words: int) -> int:
     return (word << 6) + trailing_zeros(bits[at + word])
 
 
-@compiled
+@inlined
 def lowest_from(bits: Pointer, at: int, words: int, least: int) -> int:
     """Return the lowest member of at least so much; -1 when there is none."""
     word = least >> 6
@@ -57,7 +57,7 @@ def lowest_from(bits: Pointer, at: int, words: int, least: int) -> int:
     return (word << 6) + trailing_zeros(found)
 
 
-@compiled
+@inlined
 def highest_below(bits: Pointer, at: int, words: int, bound: int) -> int:
     """Return the highest member below a bound; -1 when there is none."""
     word = bound >> 6

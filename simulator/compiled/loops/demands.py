@@ -4,11 +4,11 @@ Each demand of a pool has a tournament tree over its jobs in the order of submis
 beforehand: a leaf has the belief of a job that waits, and infinity for any other.
 """
 
-from simulator.compiled.loops.jit import compiled
+from simulator.compiled.loops.jit import compiled, inlined
 from simulator.compiled.loops.world import Demands
 
 
-@compiled
+@inlined
 def put(demands: Demands, job: int, belief_s: float) -> None:
     """Write down how long a job that waits is believed to run; infinite: it waits no longer."""
     kind = demands.of[job]
@@ -25,7 +25,7 @@ def put(demands: Demands, job: int, belief_s: float) -> None:
         least[at + node] = belief_s
 
 
-@compiled
+@inlined
 def first(demands: Demands, kind: int, limit_s: float) -> int:
     """Return the earliest job of a demand with a belief of at most `limit_s`; -1 when there is none."""
     least, at, leaves = demands.least, demands.tree_at[kind], demands.leaves[kind]
@@ -46,7 +46,7 @@ def shortest(demands: Demands, kind: int, limit_s: float) -> int:
     return first(demands, kind, belief_s) if belief_s <= limit_s else -1
 
 
-@compiled
+@inlined
 def belief_of(demands: Demands, job: int) -> float:
     """Return how long a job that waits is believed to run."""
     kind = demands.of[job]

@@ -9,7 +9,7 @@ from math import inf
 from simulator.compiled.loops.beliefs import believed_s, learn
 from simulator.compiled.loops.demands import belief_of, put
 from simulator.compiled.loops.gaps import fill
-from simulator.compiled.loops.jit import compiled, trailing_zeros
+from simulator.compiled.loops.jit import compiled, inlined, trailing_zeros
 from simulator.compiled.loops.nodes import fits, give, place, restore, withdraw
 from simulator.compiled.loops.queues import add_end, drop_end, drop_head, enter, head
 from simulator.compiled.loops.runs import begin_run, drop_run
@@ -47,7 +47,7 @@ MORE, OVER, ENDLESS = 0, 1, 2
 MAX_DECISIONS_AT_ONE_MOMENT = 10_000
 
 
-@compiled
+@inlined
 def _mark(world: World, pool: int) -> None:
     world.pools.changed[pool >> 6] |= 1 << (pool & 63)
 
@@ -60,7 +60,7 @@ def _hold(world: World, job: int) -> None:
     world.counts[IN_HELD] += 1
 
 
-@compiled
+@inlined
 def _wait(world: World, job: int) -> None:
     """Let a job wait in its queue."""
     jobs, counts = world.jobs, world.counts
@@ -82,7 +82,7 @@ def _leave_queue(world: World, job: int) -> None:
         world.gaps.shadow_s[world.jobs.pool[job]] = -1.0
 
 
-@compiled
+@inlined
 def _submit(world: World, job: int) -> None:
     jobs = world.jobs
     pool = jobs.pool[job]
@@ -97,7 +97,7 @@ def _submit(world: World, job: int) -> None:
         _mark(world, pool)
 
 
-@compiled
+@inlined
 def _complete(world: World, now_s: float) -> None:
     """Let the run end that ends first."""
     jobs, counts = world.jobs, world.counts
@@ -188,7 +188,7 @@ def _set_aside(world: World, pool: int, fit: int) -> None:
     queue.length[pool] = kept
 
 
-@compiled
+@inlined
 def _serve(world: World, pool: int, now_s: float, count: int) -> int:
     """Start jobs from the front of a queue, then around the reservation of the first that does not fit."""
     jobs, nodes, held, queue = world.jobs, world.nodes, world.held, world.queue
@@ -235,7 +235,7 @@ def _take_back(world: World, count: int, now_s: float) -> None:
             enter(world.queue, pool, jobs.state, jobs.entry, jobs.entry[job], job)
 
 
-@compiled
+@inlined
 def _begin(world: World, job: int, now_s: float) -> None:
     """Let a job run that has its GPUs."""
     jobs, counts = world.jobs, world.counts
@@ -247,7 +247,7 @@ def _begin(world: World, job: int, now_s: float) -> None:
     counts[RUNNING_JOBS] += 1
 
 
-@compiled
+@inlined
 def _decide(world: World, now_s: float) -> None:
     """Serve the pools in which something happened, until no withdrawn job was to start."""
     jobs, pools, counts = world.jobs, world.pools, world.counts
@@ -275,7 +275,7 @@ def _decide(world: World, now_s: float) -> None:
         pools.changed[word] = 0
 
 
-@compiled
+@inlined
 def _happen(world: World, now_s: float) -> None:
     """Let everything happen that is due."""
     jobs, given, counts, ends = world.jobs, world.given, world.counts, world.ends
@@ -295,7 +295,7 @@ def _happen(world: World, now_s: float) -> None:
             _submit(world, job)
 
 
-@compiled
+@inlined
 def _next_s(world: World) -> float:
     """Return when something happens next; infinite: nothing does."""
     counts, given = world.counts, world.given

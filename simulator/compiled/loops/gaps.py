@@ -5,7 +5,7 @@ own, and the nodes that may differ are in its journal.
 """
 
 from simulator.compiled.loops.demands import belief_of, first, shortest
-from simulator.compiled.loops.jit import compiled
+from simulator.compiled.loops.jit import compiled, inlined
 from simulator.compiled.loops.nodes import give, place, room, set_free
 from simulator.compiled.loops.reservation import reserve
 from simulator.compiled.loops.runs import begin_run, follow
@@ -14,7 +14,7 @@ from simulator.compiled.loops.world import JOURNAL, JOURNAL_AT, NODE_AT, POOLS, 
 ANY_LENGTH_S = 1.7976931348623157e308  # every belief is finite
 
 
-@compiled
+@inlined
 def _catch_up(nodes: Nodes, pool: int, row: int) -> None:
     """Let a row to plan on be as the pool's own, and reserve nothing."""
     at = pool * ROW
@@ -28,7 +28,7 @@ def _catch_up(nodes: Nodes, pool: int, row: int) -> None:
     rows[at + JOURNAL] = 0
 
 
-@compiled
+@inlined
 def _withhold_noted(nodes: Nodes, pool: int, row: int) -> None:
     """Leave in the row to plan on what is free now and will be to spare, at all nodes that may differ."""
     rows = nodes.rows
@@ -37,7 +37,7 @@ def _withhold_noted(nodes: Nodes, pool: int, row: int) -> None:
         _withhold(nodes, pool, row, nodes.journal[journal_at + i])
 
 
-@compiled
+@inlined
 def _withhold(nodes: Nodes, pool: int, row: int, node: int) -> None:
     """Let a node have what is free now, and of a reserved one no more than will be to spare."""
     at = nodes.rows[pool * ROW + NODE_AT] + node
@@ -45,7 +45,7 @@ def _withhold(nodes: Nodes, pool: int, row: int, node: int) -> None:
     set_free(nodes, row, node, spare if 0 <= spare < free else free)
 
 
-@compiled
+@inlined
 def _settle(world: World, pool: int, row: int, job: int, lasting: bool) -> None:
     """Let a job hold what was found for it, of the spare of reserved nodes if it outlasts the shadow time."""
     nodes, held = world.nodes, world.held
@@ -63,7 +63,7 @@ def _settle(world: World, pool: int, row: int, job: int, lasting: bool) -> None:
         _withhold(nodes, pool, row, node)
 
 
-@compiled
+@inlined
 def _candidate(world: World, pool: int, row: int, window_s: float) -> int:
     """Return the job that fills a gap next; -1: none can."""
     demands, by_length = world.demands, world.gaps.shortest_first
@@ -85,7 +85,7 @@ def _candidate(world: World, pool: int, row: int, window_s: float) -> int:
     return best
 
 
-@compiled
+@inlined
 def _any_fits(world: World, pool: int) -> bool:
     """Whether GPUs are free for any job that waits."""
     kind, last = world.gaps.from_kind[pool], world.gaps.to_kind[pool]

@@ -19,6 +19,12 @@ def compiled(function: Function) -> Function:
     return made
 
 
+def inlined(function: Function) -> Function:
+    """Compile a function into those that call it: what the arrays are is not handed over again."""
+    made: Function = njit(error_model="numpy", forceinline=True)(function)
+    return made
+
+
 def _counting_zeros(side: str) -> Any:
     def count(typing_context: Any, word: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

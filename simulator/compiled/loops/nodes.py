@@ -6,7 +6,7 @@ node to node, and the rest of its GPUs on one more node.
 """
 
 from simulator.compiled.loops.bitsets import highest_below, insert, lowest, lowest_from, remove
-from simulator.compiled.loops.jit import compiled
+from simulator.compiled.loops.jit import compiled, inlined
 from simulator.compiled.loops.world import (
     BITS_AT,
     COUNT_AT,
@@ -51,14 +51,14 @@ def set_free(nodes: Nodes, row: int, node: int, gpus: int) -> None:
         rows[at + TOTAL] += gpus
 
 
-@compiled
+@inlined
 def change_free(nodes: Nodes, row: int, node: int, gpus: int) -> None:
     """Let a pool's node have so many free GPUs, and note that the row to plan on is not up to date."""
     set_free(nodes, row, node, gpus)
     note(nodes, row, node)
 
 
-@compiled
+@inlined
 def note(nodes: Nodes, row: int, node: int) -> None:
     """Note that the row to plan on may differ from a pool's own at a node."""
     at = row * ROW
@@ -69,7 +69,7 @@ def note(nodes: Nodes, row: int, node: int) -> None:
         nodes.rows[at + JOURNAL] += 1
 
 
-@compiled
+@inlined
 def room(nodes: Nodes, row: int) -> int:
     """Return the largest gang that fits: all smaller ones fit, too."""
     at = row * ROW
@@ -80,7 +80,7 @@ def room(nodes: Nodes, row: int) -> int:
     return idle * size + max(0, fullest)
 
 
-@compiled
+@inlined
 def fits(nodes: Nodes, row: int, gpus: int) -> bool:
     """Whether a gang fits now."""
     at = row * ROW
@@ -100,7 +100,7 @@ def fits(nodes: Nodes, row: int, gpus: int) -> bool:
     return 0 <= free < size
 
 
-@compiled
+@inlined
 def _node_for(nodes: Nodes, row: int, gpus: int, freest: bool) -> int:
     """Return the fullest (or freest) node with so many free GPUs, the lowest on ties; there is one."""
     at = row * ROW

@@ -3,11 +3,11 @@
 A job that leaves a queue from its midst stays in the heap until it comes up, or until room is needed.
 """
 
-from simulator.compiled.loops.jit import Pointer, compiled
+from simulator.compiled.loops.jit import Pointer, compiled, inlined
 from simulator.compiled.loops.world import PENDING, Ends, Queue
 
 
-@compiled
+@inlined
 def _waits(queue: Queue, state: Pointer, entry: Pointer, at: int) -> bool:
     job = queue.jobs[at]
     return state[job] == PENDING and entry[job] == queue.keys[at]
@@ -45,7 +45,7 @@ def _tidy(queue: Queue, pool: int, state: Pointer, entry: Pointer) -> None:
         _sink(queue, at, kept, hole, queue.keys[at + hole], queue.jobs[at + hole])
 
 
-@compiled
+@inlined
 def enter(queue: Queue, pool: int, state: Pointer, entry: Pointer, key: int, job: int) -> None:
     """Add a job that waits, with a key that no other has."""
     entry[job] = key
@@ -65,7 +65,7 @@ def enter(queue: Queue, pool: int, state: Pointer, entry: Pointer, key: int, job
     jobs[at + hole] = job
 
 
-@compiled
+@inlined
 def drop_head(queue: Queue, pool: int) -> None:
     """Take out the first entry."""
     at = queue.at[pool]
@@ -75,7 +75,7 @@ def drop_head(queue: Queue, pool: int) -> None:
         _sink(queue, at, length, 0, queue.keys[at + length], queue.jobs[at + length])
 
 
-@compiled
+@inlined
 def head(queue: Queue, pool: int, state: Pointer, entry: Pointer) -> int:
     """Return the first job that waits; -1 when there is none."""
     at = queue.at[pool]

@@ -2,12 +2,12 @@
 
 from math import inf
 
-from simulator.compiled.loops.jit import compiled
+from simulator.compiled.loops.jit import compiled, inlined
 from simulator.compiled.loops.nodes import note, place, set_free
 from simulator.compiled.loops.world import COUNT_AT, EPOCH, NODE_AT, ROW, SIZE, Nodes, World
 
 
-@compiled
+@inlined
 def _later(nodes: Nodes, at: int, epoch: int) -> int:
     """Return the free GPUs of a node at the moment that a reservation has come to; `at`: its place."""
     if nodes.stamp[at] != epoch:
@@ -16,7 +16,7 @@ def _later(nodes: Nodes, at: int, epoch: int) -> int:
     return nodes.later[at]
 
 
-@compiled
+@inlined
 def reserve(world: World, pool: int, row: int, head: int) -> float:
     """Reserve nodes for a head that does not fit, and return when it will start (s); infinite: never.
 

@@ -4,11 +4,11 @@ from math import inf
 
 from simulator.compiled.loops.beliefs import longer_s
 from simulator.compiled.loops.demands import put
-from simulator.compiled.loops.jit import compiled
+from simulator.compiled.loops.jit import inlined
 from simulator.compiled.loops.world import Runs, World
 
 
-@compiled
+@inlined
 def _place_of(runs: Runs, pool: int, end_s: float, job: int) -> int:
     """Return where a run belongs in the list of its pool."""
     low = runs.at[pool]
@@ -23,7 +23,7 @@ def _place_of(runs: Runs, pool: int, end_s: float, job: int) -> int:
     return low
 
 
-@compiled
+@inlined
 def add_run(world: World, pool: int, job: int) -> None:
     """Take note of a run that begins, or that lasts longer than was believed."""
     runs = world.runs
@@ -40,7 +40,7 @@ def add_run(world: World, pool: int, job: int) -> None:
     world.gaps.shadow_s[pool] = -1.0
 
 
-@compiled
+@inlined
 def drop_run(world: World, pool: int, job: int) -> None:
     """Take note that a run is over."""
     runs = world.runs
@@ -54,7 +54,7 @@ def drop_run(world: World, pool: int, job: int) -> None:
     world.gaps.shadow_s[pool] = -1.0
 
 
-@compiled
+@inlined
 def begin_run(world: World, pool: int, job: int, belief_s: float, now_s: float) -> None:
     """Take note that a job that waited runs, for as long as is believed."""
     put(world.demands, job, inf)
@@ -66,7 +66,7 @@ def begin_run(world: World, pool: int, job: int, belief_s: float, now_s: float) 
     add_run(world, pool, job)
 
 
-@compiled
+@inlined
 def follow(world: World, pool: int, now_s: float) -> None:
     """Believe longer in the jobs that outlived what was believed."""
     runs = world.runs
