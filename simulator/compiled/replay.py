@@ -40,6 +40,8 @@ def replay(
     """Replay a scenario; None: there is something that only `simulator.engine` knows, or complains about."""
     if not may_be(scenario, policy):
         return None
+    if progress is not None and not machine_code.is_kept():
+        progress(0, None, "compiling the loop of replays, once")
     advance = machine_code.loop()
     began = process_time()
     cluster, changes = scenario.cluster, scenario.changes
