@@ -26,11 +26,11 @@ class JobQueue:
     policies walk the queue past its first job.
     """
 
-    __slots__ = ("_arrivals", "_blocks", "_by_gpus", "_by_wait", "_length", "_newcomers", "gpus")
+    __slots__ = ("_arrivals", "_blocks", "_by_gpus", "_by_wait", "_newcomers", "gpus", "length")
 
     def __init__(self) -> None:
         self._blocks: list[list[Entry]] = [[]]  # none is empty unless it is the only one
-        self._length = 0
+        self.length = 0  # how many jobs wait in it, for those who ask often
         self._arrivals = 0  # breaks ties: the job that waits longest goes first
         self._by_gpus: dict[int, JobQueue] | None = None
         # A heap of (since when it has waited in all, arrival, entry), kept from the first call of
@@ -40,7 +40,7 @@ class JobQueue:
         self.gpus = 0  # what its jobs ask for, together
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def __iter__(self) -> Iterator[JobView]:
         for block in self._blocks:
@@ -95,7 +95,7 @@ class JobQueue:
             job.queue_entry = entry
         self._by_gpus = self._by_wait = None
         self._blocks = _blocks(entries)
-        self._length = len(entries)
+        self.length = len(entries)
         self.gpus = gpus
 
     def exchange(self, places: Sequence[int], jobs: Sequence[JobView]) -> None:
@@ -118,14 +118,16 @@ class JobQueue:
         block = self._blocks[0]
         if len(block) > 1 and block[0] is entry:  # the usual case, without a call
             del block[0]
-            self._length -= 1
+            self.length -= 1
             self.gpus -= job.gpus
         else:
             self._take_out(entry)
-        if self._by_gpus is not None:
+        if not self.length:
+            self._by_gpus = None
+        elif self._by_gpus is not None:
             part = self._by_gpus[job.gpus]
             part._take_out(entry)
-            if not part._length:
+            if not part.length:
                 del self._by_gpus[job.gpus]
         job.queue_entry = None
 
@@ -193,12 +195,12 @@ class JobQueue:
         """Return a part of a queue, of entries in order whose jobs all ask for so many GPUs."""
         part = cls()
         part._blocks = _blocks(entries)
-        part._length = len(entries)
+        part.length = len(entries)
         part.gpus = gpus * len(entries)
         return part
 
     def _insert(self, entry: Entry) -> None:
-        self._length += 1
+        self.length += 1
         self.gpus += entry[2].gpus
         blocks = self._blocks
         block = blocks[-1]
@@ -224,7 +226,7 @@ class JobQueue:
             if position == len(block) or block[position] is not entry:
                 raise ValueError(f"{entry[2]!r} is not in this queue")
             del block[position]
-        self._length -= 1
+        self.length -= 1
         self.gpus -= entry[2].gpus
         if not block and len(blocks) > 1:
             blocks.remove(block)

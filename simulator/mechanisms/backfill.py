@@ -100,6 +100,10 @@ class Runs:
         """When the first of them is believed to end (s); infinite: none runs."""
         return self._by_end[0][0][0] if self._by_end else inf
 
+    def ended_by(self, at_s: float) -> list[Run]:
+        """Return the runs that are believed to have ended by then, in this order."""
+        return [run for _, run in self._by_end[: bisect_left(self._by_end, ((at_s, inf),))]]
+
     def add(self, run: Run) -> None:
         """Take note of a run that has begun; it replaces what was known of the job."""
         self.discard(run.job)

@@ -19,15 +19,17 @@ gone, is kept more strictly; but in a saturated pool, where somebody is always o
 it and everybody waits several times longer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf
 
 from foundation.checked_settings import CheckedSettings
 from simulator.actions import Start
-from simulator.job_view import JobView, outlasting
-from simulator.mechanisms.backfill import SHORTEST_BELIEF_S, Run, Runs, doubled
+from simulator.job_view import JobView
+from simulator.mechanisms.backfill import Run
+from simulator.mechanisms.believed_runs import BelievedRuns
 from simulator.placement import FreeGpus, Placement
 from simulator.snapshot import NodePool
 
@@ -58,16 +60,18 @@ class OverdueFirst:
 
     - `starts`: overdue jobs that start now.
     - `job`: the one that waits on, None: none does; `at_s`: when it is believed to fit.
-    - `reserved`: the nodes that it will have then; `leaving`: the jobs on them that are to be gone by then.
+    - `reserved`: the nodes that it will have then.
     """
 
     plan: FreeGpus
     starts: list[Start] = field(default_factory=list)
     job: JobView | None = None
     at_s: float = 0.0
-    reserved: frozenset[int] = frozenset()
-    leaving: frozenset[JobView] = frozenset()
+    reserved: Collection[int] = ()
     _kept_back: dict[int, int] = field(default_factory=dict)  # reserved node -> free GPUs that others leave
+    _runs: BelievedRuns | None = None
+    _begun: Sequence[Run] = ()
+    _leaving: Collection[JobView] | None = None
 
     @property
     def until_s(self) -> Mapping[int, float]:
@@ -79,6 +83,14 @@ class OverdueFirst:
         """Whether GPUs are free that only jobs may use that are gone in time."""
         return bool(self._kept_back)
 
+    def has_room(self, job: JobView, now_s: float) -> bool:
+        """Whether a job may find a place, beside the overdue one or before it; False: not later either."""
+        plan = self.plan
+        if plan.find(job.gpus, job.nodes) is not None:
+            return True
+        kept_back = sum(self._kept_back.values())
+        return bool(kept_back) and job.gpus <= plan.total + kept_back and now_s + job.request_s <= self.at_s
+
     def start(self, job: JobView) -> bool:
         """Start an overdue job if it fits."""
         placement = self.plan.place(job.gpus, job.nodes)
@@ -87,7 +99,7 @@ class OverdueFirst:
         self.starts.append(Start(job, placement))
         return True
 
-    def reserve(self, job: JobView, runs: Runs, now_s: float) -> bool:
+    def reserve(self, job: JobView, runs: BelievedRuns, now_s: float) -> bool:
         """Reserve nodes for an overdue job that does not fit, and take out of the plan what it needs of them.
 
         `runs` are those of the pool. False: it would not fit even if all had ended (nodes have left), and
@@ -99,26 +111,13 @@ class OverdueFirst:
         if reservation.shadow_s == inf:
             return False
         self.job, self.at_s = job, reservation.shadow_s
-        self.reserved = frozenset(node for node, _ in reservation.placement)
-        in_time = [
-            run
-            for run in (*runs, *begun)
-            if run.start_s + run.belief_s <= self.at_s
-            and any(node in self.reserved for node, _ in run.placement)
-        ]
-        partners = [run.job.partner for run in in_time if run.job.partner is not None]
-        self.leaving = frozenset((*(run.job for run in in_time), *partners))
-        to_come = dict.fromkeys(self.reserved, 0)
-        for run in in_time:
-            for node, gpus in run.placement:
-                if node in to_come:
-                    to_come[node] += gpus
-        for node, needed in reservation.placement:
+        self.reserved = reservation.spare.keys()
+        self._runs, self._begun = runs, begun
+        for node, spare in reservation.spare.items():
             free = plan.on_node(node)
-            spare = free + to_come[node] - needed
             if spare < free:
                 self._kept_back[node] = free - max(0, spare)
-                plan.take(((node, self._kept_back[node]),))
+        plan.take(tuple(self._kept_back.items()))
         return True
 
     def place_beside(self, job: JobView, now_s: float) -> Placement | None:
@@ -143,7 +142,21 @@ class OverdueFirst:
 
     def is_delayed_by(self, job: JobView, partner: JobView, now_s: float) -> bool:
         """Whether a job that shares the GPUs of another could be in the way of the overdue one."""
-        return partner in self.leaving and now_s + job.request_s > self.at_s
+        return now_s + job.request_s > self.at_s and partner in self.leaving
+
+    @property
+    def leaving(self) -> Collection[JobView]:
+        """The jobs on the reserved nodes that are to be gone by then."""
+        if self._leaving is None:
+            leaving: set[JobView] = set()
+            in_time = [] if self._runs is None else self._runs.ended_by(self.at_s)
+            for run in (*in_time, *(run for run in self._begun if run.key[0] <= self.at_s)):
+                if any(node in self.reserved for node, _ in run.placement):
+                    leaving.add(run.job)
+                    if run.job.partner is not None:
+                        leaving.add(run.job.partner)
+            self._leaving = leaving
+        return self._leaving
 
 
 class OvertakingBound:
@@ -154,8 +167,7 @@ class OvertakingBound:
         self.bound_s = bound_s or inf
         self.queues_s: dict[str, tuple[float, float]] = {}
         self.served_next: dict[str, JobView] = {}
-        # By pool: the jobs that ran at the last reservation, and what was believed of them.
-        self._believed: dict[str, tuple[list[JobView], dict[JobView, Run], Runs]] = {}
+        self._believed: dict[str, BelievedRuns] = {}  # by pool
 
     def memory(self) -> OverdueMemory:
         """Return what no snapshot shows."""
@@ -167,7 +179,7 @@ class OvertakingBound:
 
     def overdue(self, pool: NodePool, now_s: float) -> JobView | None:
         """Return the job that has waited longest in a pool, if that was too long."""
-        if self.bound_s == inf:
+        if self.bound_s == inf or not pool.queue.length:
             return None
         longest = pool.queue.longest_waiting()
         if longest is None:
@@ -196,52 +208,27 @@ class OvertakingBound:
         None: nobody is overdue.
         """
         self.served_next.pop(pool.name, None)
-        if self.overdue(pool, now_s) is None:
+        longest = self.overdue(pool, now_s)
+        if longest is None:
             return None
-        bound_s = self._bound_in_s(pool, now_s)
         first = OverdueFirst(pool.plan())
-        with closing(pool.queue.by_wait()) as longest_first:
-            for job in longest_first:
-                if now_s - job.pending_since_s < bound_s:
-                    break
-                if not first.start(job) and first.reserve(job, self._running(pool, now_s), now_s):
-                    self.served_next[pool.name] = job
-                    break
+        if not self._serve(first, longest, pool, now_s):
+            bound_s = self._bound_in_s(pool, now_s)
+            with closing(pool.queue.by_wait()) as longest_first:
+                for job in islice(longest_first, 1, None):
+                    if now_s - job.pending_since_s < bound_s or self._serve(first, job, pool, now_s):
+                        break
         return first
 
-    def _running(self, pool: NodePool, now_s: float) -> Runs:
-        """Return the runs of a pool as they are believed to last; a pair's GPUs are one run's.
-
-        What is believed of a run stands until it is outlived, or has another partner.
-        """
-        running = list(pool.running)
-        known_jobs, known, runs = self._believed.get(pool.name, ([], {}, None))
-        if runs is None or running != known_jobs or runs.first_end_s <= now_s:
-            believed = {}
-            for job in running:
-                if job.partner is not None:
-                    if job.counts_for_pair:
-                        believed[job] = _run(job, now_s)
-                elif (
-                    (run := known.get(job)) is None or run.key[0] <= now_s or run.start_s != job.start_time_s
-                ):
-                    believed[job] = _run(job, now_s)
-                else:
-                    believed[job] = run
-            runs = Runs.made_of(believed.values(), doubled)
-            alone = {job: run for job, run in believed.items() if job.partner is None}
-            self._believed[pool.name] = (running, alone, runs)
-        return runs
-
-
-def _run(job: JobView, now_s: float) -> Run:
-    """A run as it is believed to last from now on, with its partner."""
-    left_s = _left_s(job, now_s)
-    if job.partner is not None:
-        left_s = max(left_s, _left_s(job.partner, now_s))
-    return Run(job, job.start_time_s, job.placement or (), now_s + left_s - job.start_time_s)
-
-
-def _left_s(job: JobView, now_s: float) -> float:
-    attained_s = job.attained_at(now_s)
-    return outlasting(max(SHORTEST_BELIEF_S, job.request_s), attained_s) - attained_s
+    def _serve(self, first: OverdueFirst, job: JobView, pool: NodePool, now_s: float) -> bool:
+        """Start an overdue job, or reserve nodes for it; return whether it has some reserved."""
+        if first.start(job):
+            return False
+        believed = self._believed.get(pool.name)
+        if believed is None:
+            believed = self._believed[pool.name] = BelievedRuns()
+        believed.look(pool, now_s)
+        if not first.reserve(job, believed, now_s):
+            return False
+        self.served_next[pool.name] = job
+        return True

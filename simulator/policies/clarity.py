@@ -122,7 +122,7 @@ class Clarity(Policy):
         actions: list[Action] = []
         self.pairs.look(snapshot.now_s)
         for pool in snapshot.changed:
-            if len(pool.queue):
+            if pool.queue.length:
                 actions += self._serve(pool, snapshot.now_s)
         return actions
 

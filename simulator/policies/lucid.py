@@ -113,7 +113,7 @@ class Lucid(Policy):
                 if now:
                     actions += now
                     served[pool.name] = len(now)
-        if profiler is not None:
+        if profiler is not None and (profiler.running or profiler.guests or profiler.queue.length):
             for name in self.overtaking.served_next:
                 served.setdefault(name, 0)  # its idle GPUs are for others than those that are profiled
             actions += self.profiler.decide(
@@ -123,7 +123,7 @@ class Lucid(Policy):
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:
         """A running job's metrics may become known: then it may get a partner."""
-        return self.packing.next_measured_s(pool)
+        return self.packing.next_measured_s(pool) if pool.queue.length else None
 
     def observe_end(self, job: JobView, now_s: float) -> None:
         """Note that a job's partner runs alone again."""
@@ -142,7 +142,7 @@ class Lucid(Policy):
             return evictions  # evicted jobs queue again, and this is asked once more
         starts: list[Start] = []
         overdue = None
-        if len(pool.queue):
+        if pool.queue.length:
             overdue = self.overtaking.begin(pool, now_s)
             if overdue is None:
                 starts = self.orchestrator.start_what_fits(pool)

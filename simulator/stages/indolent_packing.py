@@ -81,34 +81,34 @@ class IndolentPacking:
         """
         memory = self._memory_of(pool)
         arrived = pool.queue.take_newcomers()
-        memory.newcomers += arrived
-        explained = bool(arrived) or memory.running != memory.expected
-        for later in memory.parted:
-            if later in memory.pairs:
-                self._part(memory, later)
-        memory.parted.clear()
-        evicted: list[Preempt] = []
-        if not explained or len(pool.running) != memory.running or now_s - memory.scanned_s >= LOOK_EVERY_S:
-            memory.scanned_s = now_s
-            for later in [
-                later
-                for later, earlier in memory.pairs.items()
-                if later.partner is not earlier or later.unstable or earlier.unstable
-            ]:
-                if later.partner is not memory.pairs[later]:
+        if arrived:
+            memory.newcomers += arrived
+        elif memory.running == memory.expected:  # nothing else explains that there is a decision to make
+            memory.scanned_s = -inf
+        if memory.parted:
+            for later in memory.parted:
+                if later in memory.pairs:
                     self._part(memory, later)
-                elif self.settings.evict_unstable and not self._naive:
-                    evicted.append(Preempt(later, keeps_progress=False))
-        memory.running = memory.expected = len(pool.running)
+            memory.parted.clear()
+        count = len(pool.running)
+        evicted: list[Preempt] = []
+        if count != memory.running or now_s - memory.scanned_s >= LOOK_EVERY_S:
+            memory.scanned_s = now_s
+            evicted = self._unstable(memory)
+        memory.running = memory.expected = count
         self._see_new(memory, now_s)
-        while memory.unmeasured and memory.unmeasured[0][0] <= now_s:
-            _, start_s, _, job = heappop(memory.unmeasured)
-            if job.state is RunState.RUNNING and job.start_time_s == start_s and job.partner is None:
-                self._insert(memory, job, start_s)
-            elif memory.offered.get(job) == start_s:
-                del memory.offered[job]
         if evicted:
             memory.running = -1  # look at all pairs again
+        return evicted
+
+    def _unstable(self, memory: PoolMemory) -> list[Preempt]:
+        """Look at all pairs: those that have parted, and those that unstable utilisation is to part."""
+        evicted: list[Preempt] = []
+        for later, earlier in list(memory.pairs.items()):
+            if later.partner is not earlier:
+                self._part(memory, later)
+            elif (later.unstable or earlier.unstable) and self.settings.evict_unstable and not self._naive:
+                evicted.append(Preempt(later, keeps_progress=False))
         return evicted
 
     def pack(
@@ -142,7 +142,7 @@ class IndolentPacking:
             if capacity > memory.capacity:
                 memory.refresh()
             memory.capacity = capacity
-            if len(pool.queue) > len(starts):
+            if pool.queue.length > len(starts):
                 memory.starting = {action.job: action.placement for action in starts}
                 for action in starts:
                     self._offer(memory, action.job, now_s, action.placement)
@@ -153,11 +153,9 @@ class IndolentPacking:
         return actions
 
     def next_measured_s(self, pool: NodePool) -> float | None:
-        """Return when the next running job's metrics are known, if any job waits for a partner."""
+        """Return when the next running job's metrics are known; None: those of all are."""
         memory = self.memories.get(pool.name)
-        if memory is None or not memory.unmeasured or not len(pool.queue):
-            return None
-        return memory.unmeasured[0][0]
+        return None if memory is None or not memory.unmeasured else memory.unmeasured[0][0]
 
     # -- running jobs ---------------------------------------------------------------------------------------
 
@@ -178,22 +176,29 @@ class IndolentPacking:
             memory.newcomers.append(later)
 
     def _see_new(self, memory: PoolMemory, now_s: float) -> None:
-        """Take note of the jobs that began to run since the last time."""
+        """Take note of the jobs that began to run since the last time, and of those that are measured."""
         seen_s = memory.looked_s
+        memory.looked_s = now_s
         new: list[JobView] = []
         for job in reversed(memory.pool.running):
             if job.start_time_s < seen_s:
                 break
             new.append(job)
-        memory.looked_s = now_s
-        done: set[JobView] = set()
-        for job in reversed(new):
-            partner = job.partner
-            if partner is None:
-                self._offer(memory, job, job.start_time_s, job.placement)
-            elif partner in done or partner.start_time_s < seen_s:
-                memory.pair(job, partner)
-            done.add(job)
+        if new:
+            done: set[JobView] = set()
+            for job in reversed(new):
+                partner = job.partner
+                if partner is None:
+                    self._offer(memory, job, job.start_time_s, job.placement)
+                elif partner in done or partner.start_time_s < seen_s:
+                    memory.pair(job, partner)
+                done.add(job)
+        while memory.unmeasured and memory.unmeasured[0][0] <= now_s:
+            _, start_s, _, job = heappop(memory.unmeasured)
+            if job.state is RunState.RUNNING and job.start_time_s == start_s and job.partner is None:
+                self._insert(memory, job, start_s)
+            elif memory.offered.get(job) == start_s:
+                del memory.offered[job]
 
     def _offer(self, memory: PoolMemory, job: JobView, start_s: float, placement: Placement | None) -> None:
         """Make a job that runs, or starts now, a partner, once its metrics are known."""
@@ -235,15 +240,15 @@ class IndolentPacking:
         if memory.newcomers:
             starting = {action.job for action in starts}
             for job in dict.fromkeys(memory.newcomers):
-                score = self._score(job)
                 if (
-                    score is not None
-                    and job.state is RunState.PENDING
-                    and job.pool == memory.pool.name
-                    and job not in starting
+                    job in starting
+                    or job.state is not RunState.PENDING
+                    or job.pool != memory.pool.name
+                    or (score := self._score(job)) is None
                 ):
-                    memory.of(job.gpus).waiting[score].add(job)
-                    new.setdefault(job.gpus, []).append(job)
+                    continue
+                memory.of(job.gpus).waiting[score].add(job)
+                new.setdefault(job.gpus, []).append(job)
             memory.newcomers = []
         for action in starts:
             self._strike_off(memory, action.job)

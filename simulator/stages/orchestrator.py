@@ -91,19 +91,19 @@ class ResourceOrchestrator:
             return []
         if pool.masks:
             return _start_on_shared_nodes(pool)
+        if pool.queue.length == 1:
+            return _start_lone(pool.queue.first, free)
         heads: list[tuple[Any, Any]] = []
         for gpus, part in pool.queue.by_gpus().items():
             if gpus <= free_gpus and free.find(gpus) is not None:
                 jobs = iter(part)
                 heads.append((next(jobs).queue_entry, jobs))
-        if not heads:
-            return []
         heapify(heads)
         plan: FreeGpus | None = None
         actions: list[Start] = []
         while heads:
             entry, jobs = heads[0]
-            job: JobView = entry[2]
+            job = entry[2]
             if plan is None:
                 placement = free.find(job.gpus)
                 if placement is not None and free_gpus > job.gpus:
@@ -129,12 +129,14 @@ class ResourceOrchestrator:
         """Start queued jobs likewise where that does not delay an overdue one, after those that it starts."""
         plan = overdue.plan
         actions = list(overdue.starts)
+        if not plan.total and not overdue.keeps_back:
+            return actions
         served = {start.job for start in actions}
         parts: list[tuple[Any, Any]] = []
         for part in pool.queue.by_gpus().values():
-            jobs = (job for job in part if job not in served)
-            first = next(jobs, None)
-            if first is not None:
+            jobs = iter(part)
+            first = next((job for job in jobs if job not in served), None)
+            if first is not None and (pool.masks or overdue.has_room(first, now_s)):
                 parts.append((first.queue_entry, jobs))
         heapify(parts)
         while parts and (plan.total or overdue.keeps_back):
@@ -145,12 +147,17 @@ class ResourceOrchestrator:
             if placement is not None:
                 actions.append(Start(job, placement))
             if placement is not None or pool.masks:  # what does not fit for one may fit for another there
-                following = next(jobs, None)
+                following = next((job for job in jobs if job not in served), None)
             if following is None:
                 heappop(parts)
             else:
                 heapreplace(parts, (following.queue_entry, jobs))
         return actions
+
+
+def _start_lone(job: JobView, free: FreeGpus) -> list[Start]:
+    placement = free.find(job.gpus)
+    return [] if placement is None else [Start(job, placement)]
 
 
 def _start_on_shared_nodes(pool: NodePool) -> list[Start]:

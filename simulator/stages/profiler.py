@@ -166,9 +166,9 @@ class SpaceAwareProfiler:
             }
             if room:
                 actions += _cut_short(pool, room)
-        if len(queue):
+        if queue.length:
             starts = self._start(pool, served, snapshot.throughput, overdue)
-            if len(starts) < len(queue) and not actions:
+            if len(starts) < queue.length and not actions:
                 actions += self._borrow(pool, snapshot, queue.gpus - sum(start.job.gpus for start in starts))
             actions += starts
         return actions
@@ -227,7 +227,7 @@ class SpaceAwareProfiler:
         queue = pool.queue
         gpus = float(queue.gpus)
         if throughput is not None:  # what is about to arrive, if it is like what waits
-            gpus += throughput.predicted_jobs_per_hour / 3600 * longest_s * queue.gpus / len(queue)
+            gpus += throughput.predicted_jobs_per_hour / 3600 * longest_s * queue.gpus / queue.length
         times_full = gpus / max(1, pool.total_gpus)
         return max(longest_s / max(1.0, times_full), min(longest_s, self.settings.profiling_limit_min_s))
 
@@ -241,7 +241,7 @@ class SpaceAwareProfiler:
             other.name: other.free.idle_nodes()
             for name, other in snapshot.pools.items()
             if name != PROFILER
-            and not len(other.queue)
+            and not other.queue.length
             and other.free.gpus_per_node == size
             and other.free.has_equal_nodes
         }
@@ -259,11 +259,11 @@ class SpaceAwareProfiler:
         return [
             Reclaim(pool, node)
             for node, (home, _) in pool.guests.items()
-            if pool.free.on_node(node) == size and (self._wanted(home, served) or not len(pool.queue))
+            if pool.free.on_node(node) == size and (self._wanted(home, served) or not pool.queue.length)
         ]
 
     def _wanted(self, home: NodePool, served: Mapping[str, int]) -> bool:
-        return len(home.queue) > served.get(home.name, 0)
+        return home.queue.length > served.get(home.name, 0)
 
 
 def _can_give(cluster: ClusterSpec, pool: str, nodes: int, largest_job: int) -> bool:
