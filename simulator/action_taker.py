@@ -4,7 +4,7 @@ from simulator.actions import Action, Colocate, Loan, PolicyError, Preempt, Recl
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
 from simulator.placed_workers import PlacedWorkers
-from simulator.placement import Placement, exchanged, lies_within
+from simulator.placement import NOWHERE, Placement, exchanged, lies_within
 from simulator.policy import RunCosts
 from simulator.snapshot import NodePool
 
@@ -47,7 +47,7 @@ class ActionTaker:
             raise PolicyError(f"{self._name} starts job {view.job.job_id!r}, which is {view.state.value}.")
         pool = self._pools[view.pool]
         placement = action.placement
-        placed = placement[0][1] if len(placement) == 1 else sum(gpus for _, gpus in placement)
+        placed = placement.gpus
         if view.job.workers is not None:
             view.speed = self._speed_of_workers(view, pool, placement, action.flexible)
             view.flexible = action.flexible
@@ -117,7 +117,7 @@ class ActionTaker:
                 remedy="The job must be elastic and run, alone and without a limit.",
             )
         pool = self._pools[view.pool]
-        placed = sum(gpus for _, gpus in action.placement)
+        placed = action.placement.gpus
         if view.job.workers is not None:
             speed = self._speed_of_workers(view, pool, action.placement, action.flexible)
         else:
@@ -166,7 +166,7 @@ class ActionTaker:
                 remedy="The partner must run in the same pool, alone, without a limit, on as many GPUs.",
             )
         if view.nodes is not None:
-            self._check_nodes(view, partner.placement or ())
+            self._check_nodes(view, partner.placement or NOWHERE)
         lifecycle = self._lifecycle
         lifecycle.settle(partner)
         self._begin(view, self._pools[view.pool])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from foundation.errors import LucidError
 from simulator.job_view import JobView
-from simulator.placement import Placement
+from simulator.placement import NOWHERE, Placement
 from simulator.snapshot import NodePool
 
 
@@ -29,7 +29,7 @@ class Start:
     job: JobView
     placement: Placement
     limit_s: float | None = None
-    flexible: Placement = ()
+    flexible: Placement = NOWHERE
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Resize:
 
     job: JobView
     placement: Placement
-    flexible: Placement = ()
+    flexible: Placement = NOWHERE
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from simulator.engine import Simulation
 from simulator.event_kinds import EventKind
 from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
-from simulator.placement import lies_within
+from simulator.placement import NOWHERE, lies_within
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.result import SimulationResult
@@ -106,11 +106,11 @@ class AuditedSimulation(Simulation):
                     )
 
     def _audit_job(self, job: JobView, pool: NodePool) -> None:
-        placement = job.placement or ()
+        placement = job.placement or NOWHERE
         open_nodes = pool.masks.get(job.job.virtual_cluster)
         nodes = [node for node, _ in placement]
         fault = None
-        held = sum(gpus for _, gpus in placement)
+        held = placement.gpus
         if job.job.workers is not None:
             fault = self._fault_of_workers(job)
         elif not job.min_gpus <= held <= job.gpus or len(set(nodes)) != len(nodes):

@@ -20,9 +20,8 @@ from simulator.loaning.loan_recorder import LoanTotals
 from simulator.node_inventory import Repair
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
 from simulator.placed_workers import PlacedWorkers
-from simulator.placement import Placement, Remainder
+from simulator.placement import NOWHERE, Placement, Remainder, free_gpus
 from simulator.snapshot import NodePool
-from simulator.unequal_nodes import free_gpus
 from simulator.workload import Workload
 
 # An event to come: when (s), its kind, and its subject (a job, the pool to decide in, a repair, a boot).
@@ -41,7 +40,7 @@ class PoolNodes:
 
     nodes: int
     gpus_per_node: int
-    taken: Placement = ()
+    taken: Placement = NOWHERE
     sizes: tuple[int, ...] = ()
     closed: Mapping[int, frozenset[str]] = field(default_factory=dict)
     guests: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -168,7 +167,7 @@ def nodes_of(pool: NodePool) -> PoolNodes:
         nodes=free.nodes,
         gpus_per_node=free.gpus_per_node,
         sizes=() if free.has_equal_nodes else tuple(map(free.size_of, range(free.nodes))),
-        taken=tuple((node, gpus) for node, gpus in taken if gpus),
+        taken=Placement.of((node, gpus) for node, gpus in taken if gpus),
         closed=pool.closed_nodes(),
         guests={own: (home.name, node) for own, (home, node) in pool.guests.items()},
     )
@@ -214,14 +213,14 @@ def _occupy(pool: NodePool, view: JobView, workers: PlacedWorkers) -> None:
     placed, job = view.held_gpus, view.job
     if job.workers is not None:  # on loaned servers several do the work of one
         try:
-            workers.speed(view, pool, view.placement or (), view.flexible)
+            workers.speed(view, pool, view.placement or NOWHERE, view.flexible)
         except ValueError as error:
             raise BadInputError(f"Job {job.job_id!r} cannot run where it does: {error}.") from error
     elif not view.min_gpus <= placed <= view.gpus:
         needs = f"{view.min_gpus} to {view.gpus}" if view.min_gpus < view.gpus else str(view.gpus)
         raise BadInputError(f"Job {job.job_id!r} runs on {placed} GPUs, and needs {needs}.")
     if view.counts_for_pair:
-        _take(pool, view.placement or (), f"job {job.job_id!r}")
+        _take(pool, view.placement or NOWHERE, f"job {job.job_id!r}")
     pool.running[view] = None
 
 

@@ -13,6 +13,7 @@ from simulator.colocation import ColocationModel, SummedUtilisation
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView, RunState
 from simulator.node_inventory import cpu_pool
+from simulator.placement import NOWHERE
 from simulator.policy import Policy
 from simulator.recorder import Recorder, StopReason
 from simulator.rules import Rules
@@ -244,7 +245,7 @@ class JobLifecycle:
         if reason != "completed":
             view.shareable = True
         view.placement = None
-        view.flexible = ()
+        view.flexible = NOWHERE
         view.run_limit_s = None
         view.version += 1
 

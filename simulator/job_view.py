@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.elastic_run import ElasticRun
 from simulator.job import Job, JobProfile
-from simulator.placement import Placement
+from simulator.placement import NOWHERE, Placement
 
 
 class RunState(Enum):
@@ -91,7 +91,7 @@ class JobView:
         self.state = RunState.SUBMITTED
         self.pool = ""
         self.placement: Placement | None = None
-        self.flexible: Placement = ()  # the part of it that flexible workers hold
+        self.flexible: Placement = NOWHERE  # the part of it that flexible workers hold
         self.partner: JobView | None = None
         self.joined = False  # it came to its partner's GPUs, and not its partner to its
         self.shareable = True  # in this run: a partner may come, or its GPUs may change
@@ -158,7 +158,7 @@ class JobView:
     @property
     def held_gpus(self) -> int:
         """GPUs (or cores) that it holds now; those of a pair are held by both."""
-        return sum([gpus for _, gpus in self.placement or ()])
+        return 0 if self.placement is None else self.placement.gpus
 
     @property
     def counts_for_pair(self) -> bool:

@@ -9,9 +9,8 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.job_view import JobView
 from simulator.loaning.inference_service import InferenceService
-from simulator.placement import FreeGpus, Remainder
+from simulator.placement import FreeGpus, Remainder, free_gpus
 from simulator.snapshot import FAILED, GONE, NodePool
-from simulator.unequal_nodes import free_gpus
 
 
 @dataclass(frozen=True)

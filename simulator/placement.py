@@ -1,24 +1,25 @@
 """Consolidated gang placement: all GPUs of a job at once, on as few nodes as possible.
 
-Rules (Lucid section 3.2, Helios section 4.2.2; the tie-breaks are those of the authors' simulators):
+Rules (Lucid section 3.2, Helios section 4.2.2; the tie-breaks are those of the authors' simulators), where "a
+node" is any of those that a job may use:
 
-- up to a node's GPUs: the node with the fewest free GPUs that fits, the lowest index on ties;
-- a multiple of a node's GPUs: wholly idle nodes, lowest index first;
-- otherwise: whole idle nodes first, and the remainder on one further node.
+- a gang that one node could hold, were it idle, goes to one: of those with enough free GPUs the one with the
+  fewest, the lowest index on ties. It is never split, and waits for such a node;
+- a larger one takes whole idle nodes, the largest first and the lowest index on ties, until one further node
+  holds the rest: no more nodes than it needs of those that are free now.
 
-A job may be bound to some of the nodes, as those of its partition are where partitions share nodes; the rules
-then hold for these nodes alone. Nodes of several sizes: `unequal_nodes.py`.
-
-Nodes are kept in buckets by their number of free GPUs; a bucket is one integer whose bit *i* stands for node
-*i*. Finding the fullest node that fits looks at no more buckets than a node has GPUs, whatever the cluster's
-size, and a copy to plan on costs little. Nodes can leave and come back (drained, failed, lent): a withdrawn
-node is in no bucket.
+Nodes are kept by their number of free GPUs, all nodes of a number as one set (`node_bits`), and so are the
+nodes of a placement: a gang takes its whole nodes at once, a pool of GPUs without nodes is a single number,
+and a copy to plan on costs little. Nodes can leave and come back (drained, failed, lent): a withdrawn node is
+not on offer.
 """
 
-from typing import Literal, Self
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, Self, overload
 
-# (node, GPUs on it), one pair a node.
-Placement = tuple[tuple[int, int], ...]
+from simulator.node_bits import lowest, lowest_of, nodes_of
+from simulator.nodes_by_free import NodesByFree
 
 # GPUs, and the nodes that they may be on, bit *i* for node *i*; None: all.
 Demand = tuple[int, int | None]
@@ -28,6 +29,91 @@ Demand = tuple[int, int | None]
 Remainder = Literal["fullest", "freest"]
 
 
+class Placement(Sequence[tuple[int, int]]):
+    """The GPUs of a job: a sequence of (node, GPUs on it), one pair a node.
+
+    Kept as `blocks` of nodes with equally many GPUs, (nodes as a set, GPUs on each), in the order of the
+    pairs, which are made when somebody asks for them. `gpus` is how many it has in all.
+    """
+
+    __slots__ = ("blocks", "gpus", "node")
+
+    def __init__(self, blocks: tuple[tuple[int, int], ...], gpus: int) -> None:
+        """Blocks as `of` makes them: those with equally many GPUs that follow in order of nodes are one."""
+        self.blocks = blocks
+        self.gpus = gpus
+        # The node, where it is a single one.
+        self.node = blocks[0][0].bit_length() - 1 if blocks and blocks[0][1] == gpus else None
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> "Placement":
+        """Return the placement that these pairs are."""
+        if isinstance(pairs, Placement):
+            return pairs
+        blocks: list[tuple[int, int]] = []
+        total = 0
+        for node, gpus in pairs:
+            add_block(blocks, 1 << node, gpus)
+            total += gpus
+        return cls(tuple(blocks), total)
+
+    @property
+    def nodes(self) -> int:
+        """Its nodes, as a set."""
+        if len(self.blocks) == 1:
+            return self.blocks[0][0]
+        nodes = 0
+        for block, _ in self.blocks:
+            nodes |= block
+        return nodes
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        if self.node is not None:
+            yield self.node, self.gpus
+            return
+        for nodes, gpus in self.blocks:
+            for node in nodes_of(nodes):
+                yield node, gpus
+
+    def __len__(self) -> int:
+        return sum([nodes.bit_count() for nodes, _ in self.blocks])
+
+    def __bool__(self) -> bool:
+        return bool(self.blocks)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[int, int]]: ...
+
+    def __getitem__(self, index: int | slice) -> tuple[int, int] | Sequence[tuple[int, int]]:
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with another placement, or with a tuple of pairs."""
+        if isinstance(other, Placement):
+            return self.blocks == other.blocks
+        return tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+NOWHERE = Placement((), 0)
+
+
+def add_block(blocks: list[tuple[int, int]], nodes: int, gpus: int) -> None:
+    """Add nodes with so many GPUs each after the others."""
+    if blocks and blocks[-1][1] == gpus and lowest(nodes) > blocks[-1][0]:
+        blocks[-1] = (blocks[-1][0] | nodes, gpus)
+    else:
+        blocks.append((nodes, gpus))
+
+
 def exchanged(before: Placement, after: Placement) -> tuple[Placement, Placement]:
     """Return the GPUs that are given up and those that are newly taken, going from one place to another."""
     return without(before, after), without(after, before)
@@ -35,32 +121,58 @@ def exchanged(before: Placement, after: Placement) -> tuple[Placement, Placement
 
 def without(placement: Placement, other: Placement) -> Placement:
     """Return the GPUs of a placement that another does not have."""
+    if not other or not placement:
+        return placement
     held = dict(other)
-    return tuple((node, gpus - held.get(node, 0)) for node, gpus in placement if gpus > held.get(node, 0))
+    return Placement.of(
+        [(node, gpus - held.get(node, 0)) for node, gpus in placement if gpus > held.get(node, 0)]
+    )
 
 
 def nodes_in(nodes: int | None, count: int) -> list[int]:
     """Return the nodes that an integer stands for, bit *i* for node *i*, of so many; None stands for all."""
-    return [node for node in range(count) if nodes is None or nodes >> node & 1]
+    return list(range(count)) if nodes is None else nodes_of(nodes & ((1 << count) - 1))
 
 
 def lies_within(placement: Placement, nodes: int | None) -> bool:
     """Whether a place is on these nodes only, given as `nodes_in` reads them."""
-    return nodes is None or all(nodes >> node & 1 for node, _ in placement)
+    return nodes is None or not placement.nodes & ~nodes
 
 
 class FreeGpus:
-    """The free GPUs of a set of equal nodes."""
+    """The free GPUs of a set of nodes, of one size or of several; `gpus_per_node` is that of the largest.
 
-    __slots__ = ("_buckets", "_free", "gains", "gpus_per_node", "remainder", "total")
+    Sets of nodes are integers with bit *i* for node *i*.
+    """
+
+    __slots__ = ("_all", "_away", "_offered", "_sizes", "gains", "gpus_per_node", "remainder", "total")
 
     def __init__(self, nodes: int, gpus_per_node: int, remainder: Remainder = "fullest") -> None:
+        """So many idle nodes of one size."""
         self.gpus_per_node = gpus_per_node
         self.remainder: Remainder = remainder
         self.total = nodes * gpus_per_node
         self.gains = 0  # how often GPUs have become free; what did not fit cannot fit before it grows
-        self._free = [gpus_per_node] * nodes
-        self._buckets = [0] * gpus_per_node + [(1 << nodes) - 1]
+        self._all = (1 << nodes) - 1
+        self._sizes = [(gpus_per_node, self._all)]  # (size, its nodes), the largest first; never changed
+        self._offered = NodesByFree()
+        self._away = NodesByFree()  # the withdrawn ones
+        if nodes:
+            self._offered.add(self._all, gpus_per_node)
+
+    @classmethod
+    def of_sizes(cls, sizes: Sequence[int], remainder: Remainder = "fullest") -> Self:
+        """Return those of one idle node of each of these sizes, at least one."""
+        made = cls(0, max(sizes), remainder)
+        nodes_of_size = dict.fromkeys(sorted(set(sizes), reverse=True), 0)
+        for node, size in enumerate(sizes):
+            nodes_of_size[size] |= 1 << node
+        made._sizes = list(nodes_of_size.items())
+        made._all = (1 << len(sizes)) - 1
+        made.total = sum(sizes)
+        for size, nodes in made._sizes:
+            made._offered.add(nodes, size)
+        return made
 
     def copy(self) -> Self:
         """Return a copy to plan on."""
@@ -69,82 +181,95 @@ class FreeGpus:
         other.remainder = self.remainder
         other.total = self.total
         other.gains = self.gains
-        other._free = self._free[:]
-        other._buckets = self._buckets[:]
+        other._all = self._all
+        other._sizes = self._sizes
+        other._offered = self._offered.copy()
+        other._away = self._away.copy()
         return other
 
-    def on_node(self, node: int) -> int:
-        """Return the free GPUs of a node, withdrawn or not."""
-        free = self._free[node]
-        return free if free >= 0 else free + self.gpus_per_node + 1
-
-    @property
-    def has_equal_nodes(self) -> bool:
-        """Whether all nodes have `gpus_per_node`."""
-        return True
-
-    def size_of(self, node: int) -> int:
-        """Return the GPUs that a node has, free or not."""
-        return self.gpus_per_node
-
-    def largest(self, among: int | None = None) -> int:
-        """Return the GPUs of the largest of these nodes (None: of all), on offer or not; 0 of none."""
-        return self.gpus_per_node if among is None or among & ((1 << len(self._free)) - 1) else 0
-
-    def per_node(self) -> list[int]:
-        """Return a new list of each node's free GPUs; below zero for a withdrawn node."""
-        return self._free[:]
+    # -- what nodes there are, on offer or not ---------------------------------------------------------------
 
     @property
     def nodes(self) -> int:
         """How many nodes there are, withdrawn ones included."""
-        return len(self._free)
+        return self._all.bit_length()
 
     @property
-    def idle_count(self) -> int:
-        """How many nodes are present and wholly idle."""
-        return self._buckets[self.gpus_per_node].bit_count()
+    def present(self) -> int:
+        """The nodes that are on offer, as a set."""
+        present = self._all
+        for _, nodes in self._away:
+            present ^= nodes
+        return present
 
-    def idle_nodes(self) -> list[int]:
-        """Return the nodes that are present and wholly idle, lowest index first."""
-        bucket = self._buckets[self.gpus_per_node]
-        idle = []
-        while bucket:
-            lowest = bucket & -bucket
-            idle.append(lowest.bit_length() - 1)
-            bucket ^= lowest
-        return idle
+    @property
+    def has_equal_nodes(self) -> bool:
+        """Whether all nodes have `gpus_per_node`."""
+        return len(self._sizes) == 1
+
+    def size_of(self, node: int) -> int:
+        """Return the GPUs that a node has, free or not."""
+        return next(size for size, nodes in self._sizes if len(self._sizes) == 1 or nodes >> node & 1)
+
+    def largest(self, among: int | None = None) -> int:
+        """Return the GPUs of the largest of these nodes (None: of all), on offer or not; 0 of none."""
+        if among is None:
+            return self.gpus_per_node
+        return next((size for size, nodes in self._sizes if nodes & among), 0)
+
+    def on_node(self, node: int) -> int:
+        """Return the free GPUs of a node, withdrawn or not; raises IndexError when there is no such node."""
+        free = self._offered.on(node)
+        if free is None:
+            free = self._away.on(node)
+        if free is None:
+            raise IndexError(f"there is no node {node}")
+        return free
+
+    def per_node(self) -> list[int]:
+        """Return each node's free GPUs; below zero for a withdrawn node."""
+        listed = [-1] * self.nodes
+        for free, nodes in self._offered:
+            for node in nodes_of(nodes):
+                listed[node] = free
+        return listed
 
     # -- nodes that leave and come back ----------------------------------------------------------------------
-    # A withdrawn node's count is kept below zero: -1 is idle, -1 - n has n GPUs in use.
 
     def is_present(self, node: int) -> bool:
         """Whether a node's free GPUs are on offer."""
-        return self._free[node] >= 0
+        return self._offered.on(node) is not None
 
     def withdraw(self, node: int) -> None:
         """Offer a node's free GPUs no more; those in use come back to it unoffered. Idempotent."""
-        free = self._free[node]
-        if free >= 0:
-            self._buckets[free] ^= 1 << node
-            self.total -= free
-            self._free[node] = free - self.gpus_per_node - 1
+        self.total -= self._hand_over(node, self._offered, self._away)
 
     def restore(self, node: int) -> None:
         """Offer a withdrawn node again. Idempotent."""
-        if self._free[node] < 0:
-            free = self.on_node(node)
-            self._buckets[free] |= 1 << node
-            self.total += free
+        if not self.is_present(node):
+            self.total += self._hand_over(node, self._away, self._offered)
             self.gains += 1
-            self._free[node] = free
+
+    def _hand_over(self, node: int, giver: NodesByFree, taker: NodesByFree) -> int:
+        free = giver.on(node)
+        if free is None:
+            return 0
+        giver.drop(1 << node, free)
+        taker.add(1 << node, free)
+        return free
 
     def add_node(self) -> int:
-        """Add an idle node, and return its index."""
-        node = len(self._free)
-        self._free.append(-1)
-        self.restore(node)
+        """Add an idle node as large as the largest, and return its index."""
+        node = self.nodes
+        largest, nodes = self._sizes[0]
+        self._sizes = [(largest, nodes | 1 << node), *self._sizes[1:]]
+        self._all |= 1 << node
+        self._offered.add(1 << node, largest)
+        self.total += largest
+        self.gains += 1
         return node
+
+    # -- where a gang goes -----------------------------------------------------------------------------------
 
     def find(self, gpus: int, nodes: int | None = None) -> Placement | None:
         """Return where a gang of `gpus` would go, or None when it does not fit now; takes nothing.
@@ -153,116 +278,71 @@ class FreeGpus:
         """
         if gpus > self.total:
             return None
+        free, sets = self._offered.free, self._offered.nodes
+        largest = self.gpus_per_node
         if nodes is not None:
-            return self._find_among(gpus, nodes)
-        size = self.gpus_per_node
-        buckets = self._buckets
-        if gpus <= size:
-            for free in range(gpus, size + 1):
-                bucket = buckets[free]
-                if bucket:
-                    return (((bucket & -bucket).bit_length() - 1, gpus),)
+            sets = [each & nodes for each in sets]
+            largest = self.largest(nodes)
+        if gpus <= largest:
+            for at in range(bisect_left(free, gpus), len(free)):
+                fitting = sets[at]
+                if fitting:
+                    return Placement(((lowest(fitting), gpus),), gpus)
             return None
+        if len(self._sizes) == 1:
+            return self._find_on_equal(gpus, free, sets)
+        return self._find_on_unequal(gpus, free, sets)
+
+    def _find_on_equal(self, gpus: int, free: list[int], sets: list[int]) -> Placement | None:
+        """Find whole idle nodes and one for the rest, among sets of nodes with so many free GPUs."""
+        size = self.gpus_per_node
+        idle = sets[-1] if free[-1] == size else 0
         whole, rest = divmod(gpus, size)
-        idle = buckets[size]
         if idle.bit_count() < whole:
             return None
-        taken = []
-        for _ in range(whole):
-            lowest = idle & -idle
-            taken.append((lowest.bit_length() - 1, size))
-            idle ^= lowest
-        if rest:
-            node = self._remainder_node(rest, idle)
-            if node is None:
-                return None
-            taken.append((node, rest))
-        return tuple(taken)
-
-    def _remainder_node(self, gpus: int, idle: int) -> int | None:
-        """Return the node for the remainder; `idle` are the idle nodes that the whole part left."""
-        size = self.gpus_per_node
-        fits = range(gpus, size + 1)
-        for free in fits if self.remainder == "fullest" else reversed(fits):
-            bucket = idle if free == size else self._buckets[free]
-            if bucket:
-                return (bucket & -bucket).bit_length() - 1
-        return None
-
-    def _find_among(self, gpus: int, nodes: int) -> Placement | None:
-        """Find a place on these nodes: one that holds all, or whole idle nodes and one for the remainder.
-
-        A gang that one of the nodes could hold, were it idle, is not split. What is larger takes whole idle
-        nodes, the largest first, until one node holds the rest.
-        """
-        taken: list[tuple[int, int]] = []
-        may_split = gpus > self.largest(nodes)
-        while True:
-            node = self.fullest(gpus, nodes, freest=bool(taken) and self.remainder == "freest")
-            if node is not None:
-                return (*taken, (node, gpus))
-            whole = self._largest_idle(nodes) if may_split else None
-            if whole is None:
-                return None
-            node, size = whole
-            taken.append(whole)
-            gpus -= size
-            nodes &= ~(1 << node)
-
-    def _largest_idle(self, among: int) -> tuple[int, int] | None:
-        """Return the largest idle one of these nodes, the lowest index on ties, and its GPUs."""
-        idle = self._buckets[self.gpus_per_node] & among
-        return ((idle & -idle).bit_length() - 1, self.gpus_per_node) if idle else None
-
-    # -- some of the nodes, as one integer with bit *i* for node *i* -----------------------------------------
-
-    def fullest(self, gpus: int, among: int, *, freest: bool = False) -> int | None:
-        """Return the fullest (or freest) of these nodes with so many free GPUs, the lowest on ties."""
-        buckets = self._buckets[gpus:]
-        for bucket in reversed(buckets) if freest else buckets:
-            fitting = bucket & among
+        taken = lowest_of(idle, whole)
+        if not rest:
+            return Placement(((taken, size),), gpus)
+        sets = [*sets[:-1], idle ^ taken]
+        ats = range(bisect_left(free, rest), len(free))
+        for at in ats if self.remainder == "fullest" else reversed(ats):
+            fitting = sets[at]
             if fitting:
-                return (fitting & -fitting).bit_length() - 1
+                return Placement(((taken, size), (lowest(fitting), rest)), gpus)
         return None
 
-    def free_on(self, among: int) -> int:
-        """Return the free GPUs of these nodes together."""
-        return sum([free * (bucket & among).bit_count() for free, bucket in enumerate(self._buckets)])
+    def _find_on_unequal(self, gpus: int, free: list[int], sets: list[int]) -> Placement | None:
+        """The same on nodes of several sizes, the largest idle ones first."""
+        blocks: list[tuple[int, int]] = []
+        sets = sets[:]
+        rest = gpus
+        while True:
+            ats = range(bisect_left(free, rest), len(free))
+            for at in ats if self.remainder == "fullest" else reversed(ats):
+                fitting = sets[at]
+                if fitting:
+                    add_block(blocks, lowest(fitting), rest)
+                    return Placement(tuple(blocks), gpus)
+            for size, of_size in self._sizes:
+                at = bisect_left(free, size)
+                idle = sets[at] & of_size if at < len(free) and free[at] == size else 0
+                if idle:
+                    break
+            else:
+                return None
+            most = max(each for each, nodes in zip(free, sets, strict=True) if nodes)
+            # So many before a further node can hold the rest.
+            count = min(idle.bit_count(), -(-(rest - most) // size))
+            taken = lowest_of(idle, count)
+            sets[at] ^= taken
+            add_block(blocks, taken, size)
+            rest -= count * size
 
-    def idle(self, among: int) -> int:
-        """Return those of these nodes that are present and wholly idle."""
-        return self._buckets[self.gpus_per_node] & among
-
-    def take(self, placement: Placement) -> None:
-        """Occupy the GPUs of a placement; raises ValueError when a node has fewer free."""
-        free, buckets = self._free, self._buckets
-        for node, gpus in placement:
-            had = free[node]
-            if gpus > had:
-                raise ValueError(f"node {node} has {had} free GPUs, not {gpus}")
-            bit = 1 << node
-            buckets[had] ^= bit
-            buckets[had - gpus] |= bit
-            free[node] = had - gpus
-            self.total -= gpus
-
-    def give(self, placement: Placement) -> None:
-        """Free the GPUs of a placement; raises ValueError when they were not occupied."""
-        free, buckets = self._free, self._buckets
-        self.gains += 1
-        for node, gpus in placement:
-            had = free[node]
-            if had < 0 and had + gpus < 0:  # withdrawn: not on offer
-                free[node] = had + gpus
-                continue
-            if had < 0 or had + gpus > self.gpus_per_node:
-                had = self.on_node(node)
-                raise ValueError(f"node {node} has {had} free GPUs and cannot get {gpus} more")
-            bit = 1 << node
-            buckets[had] ^= bit
-            buckets[had + gpus] |= bit
-            free[node] = had + gpus
-            self.total += gpus
+    def fits(self, gpus: int, nodes: int | None = None) -> bool:
+        """Whether a gang fits now."""
+        if nodes is None and gpus <= self.gpus_per_node:
+            return gpus <= self._offered.most
+        return self.find(gpus, nodes) is not None
 
     def place(self, gpus: int, nodes: int | None = None) -> Placement | None:
         """Find a place and occupy it; None when the gang does not fit now."""
@@ -270,3 +350,93 @@ class FreeGpus:
         if placement is not None:
             self.take(placement)
         return placement
+
+    # -- some of the nodes -----------------------------------------------------------------------------------
+
+    @property
+    def idle_count(self) -> int:
+        """How many nodes are present and wholly idle."""
+        return self.idle(self._all).bit_count()
+
+    def idle_nodes(self) -> list[int]:
+        """Return the nodes that are present and wholly idle, lowest index first."""
+        return nodes_of(self.idle(self._all))
+
+    def idle(self, among: int) -> int:
+        """Return those of these nodes that are present and wholly idle."""
+        idle = 0
+        for size, nodes in self._sizes:
+            idle |= self._offered.having(size) & nodes
+        return idle & among
+
+    def fullest(self, gpus: int, among: int) -> int | None:
+        """Return the fullest of these nodes with so many free GPUs, the lowest on ties."""
+        for free, nodes in self._offered:
+            fitting = nodes & among
+            if fitting and free >= gpus:
+                return lowest(fitting).bit_length() - 1
+        return None
+
+    def free_on(self, among: int) -> int:
+        """Return the free GPUs of these nodes together."""
+        return sum([free * (nodes & among).bit_count() for free, nodes in self._offered])
+
+    def having(self, gpus: int) -> int:
+        """Return the nodes that offer so many free GPUs at least."""
+        having = 0
+        for free, nodes in self._offered:
+            if free >= gpus:
+                having |= nodes
+        return having
+
+    def by_free(self, among: int) -> list[tuple[int, int]]:
+        """Return these nodes by the free GPUs that each offers: (GPUs, nodes)."""
+        return [(free, nodes & among) for free, nodes in self._offered if nodes & among]
+
+    def limit(self, among: int, most: int) -> None:
+        """Offer no more than so many GPUs of each of these nodes."""
+        self.total -= self._offered.lower(among, most)
+
+    # -- GPUs that come and go -------------------------------------------------------------------------------
+
+    def take(self, placement: Iterable[tuple[int, int]]) -> None:
+        """Occupy the GPUs of a placement; raises ValueError when a node has fewer free."""
+        if not isinstance(placement, Placement):
+            placement = Placement.of(placement)
+        for nodes, gpus in placement.blocks:
+            missing = self._offered.move(nodes, -gpus, self.gpus_per_node)
+            if missing:
+                node = nodes_of(missing)[0]
+                has = self.on_node(node) if self.is_present(node) else "no"
+                raise ValueError(f"node {node} has {has} free GPUs, not {gpus}")
+        self.total -= placement.gpus
+
+    def give(self, placement: Iterable[tuple[int, int]]) -> None:
+        """Free the GPUs of a placement; raises ValueError when they were not occupied."""
+        if not isinstance(placement, Placement):
+            placement = Placement.of(placement)
+        self.gains += 1
+        self.total += placement.gpus
+        equal = len(self._sizes) == 1
+        for nodes, gpus in placement.blocks:
+            for size, of_size in self._sizes:
+                missing = self._offered.move(nodes if equal else nodes & of_size, gpus, size)
+                if missing:
+                    self._give_away(missing, gpus, size)
+
+    def _give_away(self, nodes: int, gpus: int, size: int) -> None:
+        """Free GPUs of withdrawn nodes, which are not on offer."""
+        missing = self._away.move(nodes, gpus, size)
+        if missing:
+            node = nodes_of(missing)[0]
+            had = self.on_node(node)
+            raise ValueError(f"node {node} has {had} free GPUs and cannot get {gpus} more")
+        self.total -= nodes.bit_count() * gpus
+
+
+def free_gpus(sizes: Sequence[int], gpus_per_node: int, remainder: Remainder = "fullest") -> FreeGpus:
+    """Return the free GPUs of idle nodes of these sizes; nodes that come later have the largest size.
+
+    Without nodes, those have `gpus_per_node`.
+    """
+    return FreeGpus.of_sizes(sizes, remainder) if sizes else FreeGpus(0, gpus_per_node, remainder)

@@ -233,7 +233,7 @@ class LivePools:
 
     def _placement(self, job: LiveJob, pool: str) -> Placement:
         at = self._node_at[pool]
-        return tuple((at[node], gpus) for node, gpus in job.gpus_on if node in at)
+        return Placement.of((at[node], gpus) for node, gpus in job.gpus_on if node in at)
 
     def _home(self, job: LiveJob) -> str | None:
         """Return the pool of a job's own partition; of several partitions the first that is ordered."""

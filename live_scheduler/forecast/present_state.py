@@ -131,9 +131,9 @@ class _Making:
         for job in jobs:
             seen = self.pools.views.get(job.job_id)
             for name, places in self.places.items():
-                placement = tuple((places[node], gpus) for node, gpus in job.gpus_on if node in places)
+                placement = Placement.of((places[node], gpus) for node, gpus in job.gpus_on if node in places)
                 own = seen is not None and seen.pool == name
-                if not placement or (own and sum(gpus for _, gpus in placement) != job.gpus):
+                if not placement or (own and placement.gpus != job.gpus):
                     continue
                 view = self._run(job, name, placement, own)
                 partner = shared.pop((name, placement), None) if job.shares_gpus else None
@@ -165,7 +165,7 @@ class _Making:
             job,
             job.job_id if own else f"{job.job_id}@{pool}",
             home=seen.job.virtual_cluster if own and seen is not None else pool,
-            gpus=sum(gpus for _, gpus in placement),
+            gpus=placement.gpus,
             duration_s=max(self.beliefs[job.job_id].p50_s, age_s),
             seen=seen,
         )
@@ -190,7 +190,7 @@ class _Making:
         return PoolNodes(
             nodes=free.nodes,
             gpus_per_node=size,
-            taken=tuple(taken),
+            taken=Placement.of(taken),
             closed={at: frozenset({AWAY}) for at, node in enumerate(members) if not node.available},
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from simulator.actions import Action, Preempt, Resize, Start
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus, Placement, without
+from simulator.placement import NOWHERE, FreeGpus, Placement, without
 from simulator.snapshot import NodePool
 
 
@@ -82,8 +82,8 @@ class Placing:
         """Find GPUs to start on: on as few nodes as possible; an elastic job takes what there is."""
         placement = plan.find(gpus)
         if placement is None and view.elastic is not None:
-            placement = _scattered((), min(gpus, plan.total), plan)
-            if sum(gpus for _, gpus in placement) < view.min_gpus:
+            placement = _scattered(NOWHERE, min(gpus, plan.total), plan)
+            if placement.gpus < view.min_gpus:
                 return None
         return placement
 
@@ -130,7 +130,7 @@ def shrunk(placement: Placement, gpus: int) -> Placement:
         if take:
             kept[node] = take
             gpus -= take
-    return tuple((node, kept[node]) for node, _ in placement if node in kept)
+    return Placement.of((node, kept[node]) for node, _ in placement if node in kept)
 
 
 def _may_change(view: JobView) -> bool:
@@ -140,7 +140,7 @@ def _may_change(view: JobView) -> bool:
 def _in_place(placement: Placement, more: int, plan: FreeGpus) -> Placement | None:
     """Grow on the nodes that a job is on; None if they have too few."""
     grown = _on_own_nodes(placement, more, plan)
-    return tuple(grown.items()) if sum(grown.values()) == sum(gpus for _, gpus in placement) + more else None
+    return Placement.of(grown.items()) if sum(grown.values()) == placement.gpus + more else None
 
 
 def _on_own_nodes(placement: Placement, more: int, plan: FreeGpus) -> dict[int, int]:
@@ -155,7 +155,7 @@ def _on_own_nodes(placement: Placement, more: int, plan: FreeGpus) -> dict[int, 
 def _scattered(placement: Placement, more: int, plan: FreeGpus) -> Placement:
     """Grow on the nodes that a job is on, then on others, those with most free first; as far as it goes."""
     grown = _on_own_nodes(placement, more, plan)
-    more -= sum(grown.values()) - sum(gpus for _, gpus in placement)
+    more -= sum(grown.values()) - placement.gpus
     if more > 0:
         free = sorted(
             ((-gpus, node) for node, gpus in enumerate(plan.per_node()) if gpus > 0 and node not in grown)
@@ -167,4 +167,4 @@ def _scattered(placement: Placement, more: int, plan: FreeGpus) -> Placement:
             free.remove((-gpus, node))
             grown[node] = min(more, gpus)
             more -= grown[node]
-    return tuple(grown.items())
+    return Placement.of(grown.items())

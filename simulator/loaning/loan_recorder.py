@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.job_view import JobView
 from simulator.loaning.inference_service import InferenceService
-from simulator.placement import Placement
+from simulator.placement import NOWHERE, Placement
 from simulator.recorder import Recorder, StopReason
 from simulator.snapshot import NodePool
 
@@ -74,7 +74,7 @@ class LoanRecorder(Recorder):
         for pool in self._pools:
             for job in pool.running:
                 if job.job.gpus and job.counts_for_pair:
-                    self._use(pool, job.placement or (), 1)
+                    self._use(pool, job.placement or NOWHERE, 1)
         self._seen = (self._own_gpus, self._loaned_gpus)
         if not self._totals.loans:
             self._totals.loans.append((begun_s, sum(map(len, self._guests.values()))))
@@ -91,7 +91,7 @@ class LoanRecorder(Recorder):
         """GPUs are in use, unless a partner uses them already."""
         if not job.job.gpus:
             return
-        if self._use(pool, job.placement or (), 0 if job.partner is not None else 1):
+        if self._use(pool, job.placement or NOWHERE, 0 if job.partner is not None else 1):
             self._totals.jobs_on_loan.add(job.index)
         if job.flexible and now_s >= self._begun_s:
             self._totals.scaling_operations += 1
@@ -99,7 +99,7 @@ class LoanRecorder(Recorder):
     def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
         """More or fewer GPUs are in use, or others."""
         self._use(pool, before, -1)
-        if self._use(pool, job.placement or (), 1):
+        if self._use(pool, job.placement or NOWHERE, 1):
             self._totals.jobs_on_loan.add(job.index)
         if sum(gpus for _, gpus in before) != job.held_gpus and now_s >= self._begun_s:
             self._totals.scaling_operations += 1
@@ -113,7 +113,7 @@ class LoanRecorder(Recorder):
             self._use(pool, placement, -1)
         if reason in _PREEMPTED:
             flexible = dict(job.flexible)
-            base = tuple((node, gpus - flexible.get(node, 0)) for node, gpus in placement)
+            base = Placement.of((node, gpus - flexible.get(node, 0)) for node, gpus in placement)
             self._preempted.append((pool, base))
 
     def decided(self, now_s: float, pools: Collection[NodePool]) -> None:
@@ -160,7 +160,7 @@ class LoanRecorder(Recorder):
 
     def _use(self, pool: NodePool, placement: Placement, times: int) -> int:
         """Count the GPUs of a placement so many times; return those on loaned servers."""
-        held = sum([gpus for _, gpus in placement])
+        held = placement.gpus
         loaned = 0
         if pool.guests:
             lender = self._service.name

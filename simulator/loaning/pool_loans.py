@@ -14,6 +14,7 @@ from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.orchestrator import most_to_lend, servers_of_use, servers_to_lend
 from simulator.loaning.reclaiming import LoanedServer, choose_reclaim
 from simulator.loaning.settings import LoanSettings
+from simulator.placement import Placement
 from simulator.snapshot import NodePool, Snapshot
 from simulator.worker_scaling.draft import base_of, flexible_of
 from simulator.worker_scaling.job_workers import workers_of
@@ -240,4 +241,6 @@ def _scaled_in(view: JobView, leaving: Collection[int], kept: Collection[int], u
     placement = base_of(view)
     for node, held in flexible.items():
         placement[node] = placement.get(node, 0) + held
-    return Resize(view, tuple(sorted(placement.items())), flexible=tuple(sorted(flexible.items())))
+    return Resize(
+        view, Placement.of(sorted(placement.items())), flexible=Placement.of(sorted(flexible.items()))
+    )

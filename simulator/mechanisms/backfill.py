@@ -14,7 +14,7 @@ it is taken at its word, and the head may start later than was reserved for it.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush, merge
 from math import inf
@@ -22,13 +22,16 @@ from typing import Any
 
 from simulator.actions import Start
 from simulator.job_view import JobView, RunState
+from simulator.mechanisms.freed_gpus import FreedGpus
+from simulator.mechanisms.idle_times import IdleTimes
 from simulator.mechanisms.waiting_jobs import (
     ANY_LENGTH_S,
     BySubmission,
     DemandQueue,
     WaitingJobs,
 )
-from simulator.placement import Demand, FreeGpus, Placement
+from simulator.node_bits import lowest_of, nodes_of
+from simulator.placement import NOWHERE, Demand, FreeGpus, Placement
 from simulator.snapshot import NodePool
 
 SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled
@@ -38,6 +41,9 @@ Prolong = Callable[[JobView, float, int], float]
 
 # job id -> for how long it is believed to run, and how often it outlived what was believed before
 Beliefs = dict[str, tuple[float, int]]
+
+# ((believed end (s), index of the job), run)
+Ending = tuple[tuple[float, int], "Run"]
 
 # groups -> their ranks; the lowest is served first
 Rank = Callable[[Iterable[Hashable]], Mapping[Hashable, float]]
@@ -59,6 +65,11 @@ class Run:
     outlived: int = 0
 
     @property
+    def end_s(self) -> float:
+        """When it is believed to end (s)."""
+        return self.start_s + self.belief_s
+
+    @property
     def key(self) -> tuple[float, int]:
         """Order runs by their believed end; equal ends by submission."""
         return (self.start_s + self.belief_s, self.job.index)
@@ -66,11 +77,22 @@ class Run:
 
 @dataclass(slots=True)
 class Reservation:
-    """When and where the head of the queue will start, and what the reserved nodes will have to spare."""
+    """When and where the head of the queue will start.
+
+    `left`: what its nodes will have free then beside it, (GPUs on each, nodes as a set).
+    """
 
     shadow_s: float
     placement: Placement
-    spare: dict[int, int] = field(default_factory=dict)  # reserved node -> GPUs
+    left: Sequence[tuple[int, int]] = ()
+
+    @property
+    def spare(self) -> dict[int, int]:
+        """The same by node."""
+        return {node: gpus for gpus, nodes in self.left for node in nodes_of(nodes)}
+
+
+NEVER = Reservation(inf, NOWHERE)
 
 
 class Runs:
@@ -82,7 +104,8 @@ class Runs:
     def __init__(self, prolong: Prolong) -> None:
         self._prolong = prolong
         self._of: dict[JobView, Run] = {}
-        self._by_end: list[tuple[tuple[float, int], Run]] = []  # the keys differ
+        self._by_end: list[Ending] = []  # the keys differ
+        self._idle: IdleTimes | None = None  # kept from when whole nodes are first reserved
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self._of.values())
@@ -108,13 +131,20 @@ class Runs:
         """Take note of a run that has begun; it replaces what was known of the job."""
         self.discard(run.job)
         self._of[run.job] = run
-        insort(self._by_end, (run.key, run))
+        self._insert(run)
 
     def discard(self, job: JobView) -> None:
         """Take note that a job stopped, if it was known to run."""
         run = self._of.pop(job, None)
         if run is not None:
             del self._by_end[bisect_left(self._by_end, (run.key,))]
+            if self._idle is not None:
+                self._idle.discard(run.placement, run.end_s)
+
+    def _insert(self, run: Run) -> None:
+        insort(self._by_end, (run.key, run))
+        if self._idle is not None:
+            self._idle.add(run.placement, run.end_s)
 
     def follow(self, pool: NodePool, now_s: float, believe_s: Callable[[JobView], float]) -> None:
         """Catch up with the jobs that run; believe longer in those that outlived what was believed."""
@@ -123,7 +153,7 @@ class Runs:
                 self.discard(run.job)
             for job in pool.running:
                 if job not in self._of:
-                    self.add(Run(job, job.start_time_s, job.placement or (), believe_s(job)))
+                    self.add(Run(job, job.start_time_s, job.placement or NOWHERE, believe_s(job)))
         late = []
         for (end_s, _), run in self._by_end:
             if end_s > now_s:
@@ -131,10 +161,12 @@ class Runs:
             late.append(run)
         del self._by_end[: len(late)]
         for run in late:
+            if self._idle is not None:
+                self._idle.discard(run.placement, run.end_s)
             while run.start_s + run.belief_s <= now_s:
                 run.belief_s = self._prolong(run.job, run.belief_s, run.outlived)
                 run.outlived += 1
-            insort(self._by_end, (run.key, run))
+            self._insert(run)
 
     def reserve(self, head: JobView, plan: FreeGpus, begun: list[Run]) -> Reservation:
         """Reserve GPUs for the head, which does not fit into `plan` now.
@@ -142,65 +174,71 @@ class Runs:
         `begun` are the runs that begin right now, on GPUs that `plan` lacks already. If the head will not
         even fit when all have ended (nodes have left), it holds no job up: the shadow time is infinite.
         """
-        if head.nodes is not None or not plan.has_equal_nodes:
-            return self._reserve_on(head, plan, begun)
         size = plan.gpus_per_node
-        gpus = head.gpus
-        enough = min(gpus, size)  # a node with so many free GPUs can take the job, or a whole part of it
-        missing = max(1, gpus // size)  # so many nodes of that kind have to be there
-        if gpus > size:
-            missing -= len(plan.idle_nodes())
-        free = plan.per_node()  # below zero, and never enough, where a node is not on offer
-        at_s = -1.0
+        alike = head.nodes is None and plan.has_equal_nodes
+        if alike and head.gpus % size == 0:
+            return self._reserve_whole(head.gpus // size, plan, begun)
         begun_by_end = sorted((run.key, run) for run in begun)
-        for (end_s, _), run in merge(self._by_end, begun_by_end) if begun else self._by_end:
-            if end_s != at_s:
-                if missing <= 0:
-                    later = _with_free(plan, free)
-                    if (placement := later.find(gpus)) is not None:
-                        return _reservation(at_s, placement, later)
-                at_s = end_s
-            for node, held in run.placement:
-                had = free[node]
-                free[node] = has = had + held
-                if has >= enough > had:
-                    missing -= 1
-        later = _with_free(plan, free)
-        placement = later.find(gpus)
-        return Reservation(float("inf"), ()) if placement is None else _reservation(at_s, placement, later)
+        ending = merge(self._by_end, begun_by_end) if begun else self._by_end
+        if alike and head.gpus < size:
+            return _reserve_on_one(head.gpus, plan, ending)
+        return _reserve(head, plan, ending)
 
-    def _reserve_on(self, head: JobView, plan: FreeGpus, begun: list[Run]) -> Reservation:
-        """Reserve on nodes that differ in size, or that are some of the pool's."""
-        later = plan.copy()
-        at_s = -1.0
-        begun_by_end = sorted((run.key, run) for run in begun)
-        for (end_s, _), run in merge(self._by_end, begun_by_end):
-            if end_s != at_s:
-                placement = later.find(head.gpus, head.nodes)
-                if placement is not None:
-                    return _reservation(at_s, placement, later)
-                at_s = end_s
-            later.give(run.placement)
-        placement = later.find(head.gpus, head.nodes)
-        return Reservation(float("inf"), ()) if placement is None else _reservation(at_s, placement, later)
+    def _reserve_whole(self, count: int, plan: FreeGpus, begun: list[Run]) -> Reservation:
+        if self._idle is None:
+            self._idle = IdleTimes(plan.gpus_per_node)
+            for run in self:
+                self._idle.add(run.placement, run.end_s)
+        for run in begun:
+            self._idle.add(run.placement, run.end_s)
+        found = self._idle.first(count, plan)
+        for run in begun:
+            self._idle.discard(run.placement, run.end_s)
+        if found is None:
+            return NEVER
+        at_s, idle = found
+        taken, gpus = lowest_of(idle, count), count * plan.gpus_per_node
+        return Reservation(at_s, Placement(((taken, plan.gpus_per_node),), gpus), ((0, taken),))
 
 
-def _with_free(plan: FreeGpus, free: list[int]) -> FreeGpus:
-    """Return the plan when each node has so many GPUs free."""
+def _reserve(head: JobView, plan: FreeGpus, ending: Iterable[Ending]) -> Reservation:
+    """Try again after each end."""
     later = plan.copy()
-    before = plan.per_node()
-    later.give(
-        tuple((n, has - had) for n, (had, has) in enumerate(zip(before, free, strict=True)) if has > had)
-    )
-    return later
+    at_s = -1.0
+    for (end_s, _), run in ending:
+        if end_s != at_s:
+            placement = later.find(head.gpus, head.nodes)
+            if placement is not None:
+                break
+            at_s = end_s
+        later.give(run.placement)
+    else:
+        placement = later.find(head.gpus, head.nodes)
+        if placement is None:
+            return NEVER
+    later.take(placement)
+    return Reservation(at_s, placement, later.by_free(placement.nodes))
+
+
+def _reserve_on_one(gpus: int, plan: FreeGpus, ending: Iterable[Ending]) -> Reservation:
+    """Reserve a part of one node, by looking where somebody ends."""
+    freed = FreedGpus(plan, gpus)
+    fitting = 0
+    at_s = -1.0
+    for (end_s, _), run in ending:
+        if end_s != at_s:
+            if fitting:
+                break
+            at_s = end_s
+        fitting |= freed.give(run.placement)
+    if not fitting:
+        return NEVER
+    node, free = freed.fullest(fitting)
+    return Reservation(at_s, Placement(((1 << node, gpus),), gpus), ((free - gpus, 1 << node),))
 
 
 def _lasts(run: Run) -> bool:
     return run.job.state is RunState.RUNNING and run.job.start_time_s == run.start_s
-
-
-def _reservation(at_s: float, placement: Placement, then: FreeGpus) -> Reservation:
-    return Reservation(at_s, placement, {node: then.on_node(node) - gpus for node, gpus in placement})
 
 
 class Gaps:
@@ -209,24 +247,16 @@ class Gaps:
     def __init__(self, plan: FreeGpus, reservation: Reservation, now_s: float) -> None:
         self._plan = plan
         self._window_s = reservation.shadow_s - now_s
-        self._spare = reservation.spare
         self._unneeded = plan.copy()  # free now, and not needed by the head at the shadow time
-        for node in self._spare:
-            self._withhold(node)
-
-    def _withhold(self, node: int) -> None:
-        """Leave of a reserved node only what is free now and will be to spare."""
-        unneeded = self._unneeded
-        excess = unneeded.on_node(node) - min(self._plan.on_node(node), self._spare[node])
-        if excess:
-            unneeded.take(((node, excess),))
+        for gpus, nodes in reservation.left:
+            self._unneeded.limit(nodes, gpus)
 
     def longest_s(self, demand: Demand) -> float:
         """Return how long a job of this demand may run that starts now; negative when it does not fit."""
         gpus, nodes = demand
-        if self._unneeded.find(gpus, nodes) is not None:
+        if self._unneeded.fits(gpus, nodes):
             return ANY_LENGTH_S
-        return self._window_s if self._plan.find(gpus, nodes) is not None else -1.0
+        return self._window_s if self._plan.fits(gpus, nodes) else -1.0
 
     def place(self, demand: Demand, belief_s: float) -> Placement:
         """Place a job that is believed to run so long; raises ValueError when that would delay the head."""
@@ -235,12 +265,11 @@ class Gaps:
         if placement is None:
             raise ValueError(f"{demand[0]} GPUs are not free for {belief_s} s")
         self._plan.take(placement)
-        for node, taken in placement:
-            if node in self._spare:
-                self._spare[node] -= taken if lasting else 0
-                self._withhold(node)
-            else:
-                self._unneeded.take(((node, taken),))
+        if lasting:
+            self._unneeded.take(placement)
+        else:
+            for gpus, nodes in self._plan.by_free(placement.nodes):
+                self._unneeded.limit(nodes, gpus)
         return placement
 
 
@@ -300,7 +329,7 @@ class Backfill:
             book = self._book(name)
             for job in pool.running:
                 belief_s, outlived = beliefs.get(job.job.job_id) or (self._believe_s(job), 0)
-                book.runs.add(Run(job, job.start_time_s, job.placement or (), belief_s, outlived))
+                book.runs.add(Run(job, job.start_time_s, job.placement or NOWHERE, belief_s, outlived))
             for job in pool.queue:
                 if job.job.job_id in beliefs:
                     book.waiting.add(job, beliefs[job.job.job_id][0])
@@ -334,7 +363,7 @@ class Backfill:
                 break
             begun.append(_begin(job, placement, now_s, waiting.take(job)))
         if head is not None and any(
-            gpus <= plan.total and plan.find(gpus, nodes) is not None for gpus, nodes in waiting.by_demand
+            gpus <= plan.total and plan.fits(gpus, nodes) for gpus, nodes in waiting.by_demand
         ):
             book.runs.follow(pool, now_s, self._believe_s)
             gaps = Gaps(plan, book.runs.reserve(head, plan, begun), now_s)

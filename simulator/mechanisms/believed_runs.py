@@ -5,7 +5,7 @@ from math import inf
 
 from simulator.job_view import JobView, outlasting
 from simulator.mechanisms.backfill import SHORTEST_BELIEF_S, Reservation, Run, Runs, doubled
-from simulator.placement import FreeGpus
+from simulator.placement import NOWHERE, FreeGpus
 from simulator.snapshot import NodePool
 
 
@@ -115,7 +115,7 @@ class BelievedRuns:
             self._doubted_s[job] = now_s + min(left_s, partner_left_s)
             left_s = max(left_s, partner_left_s)
         start_s = job.start_time_s
-        self._runs.add(Run(job, start_s, job.placement or (), now_s + left_s - start_s))
+        self._runs.add(Run(job, start_s, job.placement or NOWHERE, now_s + left_s - start_s))
 
 
 def _left_s(job: JobView, now_s: float) -> float:

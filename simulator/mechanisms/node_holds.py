@@ -122,7 +122,7 @@ class NodeHolds:
         """Take idle GPUs of a held node, if the job is expected to be gone before the gang needs them."""
         ends_s = now_s + MARGIN * job.estimate_s
         for node, until_s in self.until_s.items():
-            placement = ((node, job.gpus),)
+            placement = Placement(((1 << node, job.gpus),), job.gpus)
             if ends_s <= until_s and plan.on_node(node) >= job.gpus and lies_within(placement, job.nodes):
                 plan.restore(node)
                 plan.take(placement)

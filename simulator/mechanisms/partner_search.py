@@ -8,7 +8,7 @@ from foundation.checked_settings import CheckedSettings
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.node_holds import STANDS_S, expected_remaining_s
 from simulator.mechanisms.pair_gain import PairGain
-from simulator.placement import lies_within
+from simulator.placement import NOWHERE, lies_within
 from simulator.snapshot import NodePool
 
 # So many refusals are remembered before those of jobs that have started are forgotten.
@@ -262,7 +262,7 @@ class PartnerSearch:
                     loss <= most
                     and (best is None or loss < best[0])
                     and self._have_room(job, other)
-                    and lies_within(other.placement or (), job.nodes)
+                    and lies_within(other.placement or NOWHERE, job.nodes)
                 ):
                     best = (loss, i, j)
         if best is None:

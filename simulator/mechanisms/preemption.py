@@ -13,6 +13,7 @@ from foundation.checked_settings import CheckedSettings
 from simulator.actions import Action, Preempt, Start
 from simulator.job_queue import Entry, QueueWalk
 from simulator.job_view import JobView
+from simulator.mechanisms.freed_gpus import FreedGpus
 from simulator.placement import Demand, FreeGpus, Placement
 from simulator.policy import RunCosts
 from simulator.running_order import RunningOrder
@@ -190,24 +191,17 @@ def _make_room(
         return [], None
     if gpus > plan.gpus_per_node:
         return _make_room_on_many(plan, gpus, limit, victims)
-    free = plan.per_node()
+    freed = FreedGpus(plan, gpus)
     for i in range(len(victims) - 1, -1, -1):
         key, _, job = victims[i]
         if not key > limit:
             break
-        fits = False
-        for node, held in job.placement or ():
-            free[node] = had = free[node] + held
-            fits = fits or had >= gpus
-        if fits:
+        fitting = freed.give(_placement(job))
+        if fitting:
             # Where consolidated placement would put it: the fullest node that fits, the lowest on ties.
-            _, fullest = min((free[node], node) for node, _ in _placement(job) if free[node] >= gpus)
-            needed = [
-                at
-                for at in range(len(victims) - 1, i - 1, -1)
-                if any(node == fullest for node, _ in _placement(victims[at][2]))
-            ]
-            return needed, ((fullest, gpus),)
+            node, _ = freed.fullest(fitting)
+            placement = Placement(((1 << node, gpus),), gpus)
+            return _in_the_way(victims, i, placement), placement
     return [], None
 
 
@@ -217,16 +211,14 @@ def _make_room_on_many(
     """The same for a gang that needs more than one node."""
     size = plan.gpus_per_node
     whole = gpus // size
-    free = plan.per_node()
-    idle = free.count(size)
+    idle = plan.idle_count
+    freed = FreedGpus(plan, size)
     trial: FreeGpus | None = None
     for i in range(len(victims) - 1, -1, -1):
         key, _, job = victims[i]
         if not key > limit:
             break
-        for node, held in job.placement or ():
-            free[node] = had = free[node] + held
-            idle += had == size
+        idle += freed.give(_placement(job)).bit_count()
         if idle < whole:
             continue
         if trial is None:
@@ -243,12 +235,8 @@ def _make_room_on_many(
 
 def _in_the_way(victims: Sequence[Entry], first: int, placement: Placement) -> list[int]:
     """Return the positions, from the end of the list to `first`, of the victims on nodes of a placement."""
-    nodes = {node for node, _ in placement}
-    return [
-        at
-        for at in range(len(victims) - 1, first - 1, -1)
-        if not nodes.isdisjoint([node for node, _ in _placement(victims[at][2])])
-    ]
+    nodes = placement.nodes
+    return [at for at in range(len(victims) - 1, first - 1, -1) if nodes & _placement(victims[at][2]).nodes]
 
 
 def quota_walk(

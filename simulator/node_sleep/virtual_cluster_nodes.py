@@ -172,7 +172,7 @@ def _place(job: JobView, plan: FreeGpus) -> Placement | None:
         if place is None:
             return None
         placement += place
-    return tuple(sorted(placement))
+    return Placement.of(sorted(placement))
 
 
 def _lacked_gpus(running: Iterable[JobView], loaned: frozenset[int]) -> int:

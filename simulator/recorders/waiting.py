@@ -14,7 +14,7 @@ import pandas as pd
 from simulator.job_view import JobView
 from simulator.mechanisms.ranked_blocks import RankedBlocks
 from simulator.node_inventory import cpu_pool
-from simulator.placement import Placement, exchanged
+from simulator.placement import NOWHERE, Placement, exchanged
 from simulator.recorder import Recorder, StopReason
 from simulator.recorders.wait_causes import CAUSE_COLUMNS, WaitCause
 from simulator.recorders.wait_clocks import (
@@ -87,7 +87,7 @@ class WaitRecorder(Recorder):
     def resized(self, now_s: float, job: JobView, pool: NodePool, before: Placement) -> None:
         """Remember which job gave up GPUs."""
         mine = self._pool(pool)
-        given, taken = exchanged(before, job.placement or ())
+        given, taken = exchanged(before, job.placement or NOWHERE)
         if mine.stale_s is not None and mine.stale_s < now_s:
             free = pool.free.copy()
             free.give(taken)

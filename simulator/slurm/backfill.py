@@ -11,7 +11,7 @@ from itertools import islice, pairwise, zip_longest
 from typing import Protocol
 
 from cluster_logs.site.rules import SchedulerRules
-from simulator.placement import Placement
+from simulator.placement import NOWHERE, Placement
 from simulator.slurm.ranking import QueueStanding
 from simulator.slurm.room import NodeRoom, mask_of
 
@@ -137,8 +137,8 @@ class BackfillCycle:
                 # Their GPUs count as free at once, but nothing starts on a node before they have left it.
                 self._runs = [run for run in self._runs if run.standing not in going]
                 for each in going:
-                    self._room.give(each.job.placement or ())
-                    self._clearing |= mask_of(each.job.placement or ())
+                    self._room.give(each.job.placement or NOWHERE)
+                    self._clearing |= mask_of(each.job.placement or NOWHERE)
                     self._known.clear()
                 later_s = 0.0
             if later_s and at_s > later_s:
@@ -198,7 +198,7 @@ class BackfillCycle:
         plan = self._room.copy()
         if candidates:
             for each in candidates:
-                plan.give(each.job.placement or ())
+                plan.give(each.job.placement or NOWHERE)
             placement = plan.find(gpus, nodes, whole=whole)
             if placement is not None:
                 return self._now_s, placement

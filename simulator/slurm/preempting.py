@@ -8,7 +8,7 @@ the nodes that it takes are stopped.
 from collections.abc import Callable, Iterable, Sequence
 
 from cluster_logs.site.rules import Qos, SiteRules
-from simulator.placement import Placement
+from simulator.placement import NOWHERE, Placement
 from simulator.slurm.ranking import QueueStanding
 from simulator.slurm.room import NodeRoom, mask_of
 
@@ -69,7 +69,7 @@ class Preemption:
             placement: Placement | None = None
             gone: list[QueueStanding] = []
             for each in order:
-                plan.give(each.job.placement or ())
+                plan.give(each.job.placement or NOWHERE)
                 gone.append(each)
                 placement = plan.find(standing.job.gpus, among, whole=standing.whole)
                 if placement is not None:
@@ -79,11 +79,11 @@ class Preemption:
             passes += 1
             if passes > self.rules.reorder_count + 1 or len(order) <= passes:
                 nodes = mask_of(placement)
-                return [each for each in gone if nodes & mask_of(each.job.placement or ())]
+                return [each for each in gone if nodes & mask_of(each.job.placement or NOWHERE)]
             last, nodes = gone[-1], mask_of(placement)
             ahead = sorted(gone[:-1], key=_overlap(nodes), reverse=True)
             order = [last, *ahead, *order[len(gone) :]]
 
 
 def _overlap(nodes: int) -> Callable[[QueueStanding], int]:
-    return lambda each: (nodes & mask_of(each.job.placement or ())).bit_count()
+    return lambda each: (nodes & mask_of(each.job.placement or NOWHERE)).bit_count()

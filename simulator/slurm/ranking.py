@@ -10,7 +10,7 @@ from math import floor
 
 from cluster_logs.site.rules import Partition, Qos, SiteRules
 from simulator.job_view import JobView
-from simulator.placement import Placement
+from simulator.placement import NOWHERE, Placement
 from simulator.slurm.fair_tree import Association, ShareTree
 from simulator.slurm.limits import GPU
 
@@ -38,7 +38,7 @@ class QueueStanding:
     priority: float = 0.0
     charged_s: float = 0.0  # usage is counted until then, while it runs
     preempting_s: float = -1e18  # when it last preempted others
-    placement: Placement = ()  # where it runs, or ran last
+    placement: Placement = NOWHERE  # where it runs, or ran last
 
     @property
     def whole(self) -> bool:

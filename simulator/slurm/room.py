@@ -67,13 +67,13 @@ class NodeRoom:
                 among &= ~(1 << node)
             gpus -= count * size
             if not gpus:
-                return tuple(placement)
+                return Placement.of(placement)
             if self.having(gpus) & among:
                 break
         nodes = self.having(gpus) & among
         if not nodes:
             return None
-        return (*placement, (smallest_sets(nodes, 1)[0], gpus))
+        return Placement.of([*placement, (smallest_sets(nodes, 1)[0], gpus)])
 
     def _by_size(self, among: int) -> dict[int, int]:
         by_size: dict[int, int] = {}

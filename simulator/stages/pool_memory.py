@@ -5,7 +5,7 @@ from math import inf
 
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.overtaking_bound import OverdueFirst
-from simulator.placement import Placement, lies_within
+from simulator.placement import NOWHERE, Placement, lies_within
 from simulator.snapshot import NodePool
 
 SCORES = 3  # Tiny, Medium, Jumbo
@@ -86,7 +86,7 @@ class PoolMemory:
 
     def is_within(self, job: JobView, nodes: int) -> bool:
         """Whether a job runs, or starts now, on these nodes (`JobView.nodes`) only."""
-        return lies_within(job.placement or self.starting.get(job, ()), nodes)
+        return lies_within(job.placement or self.starting.get(job, NOWHERE), nodes)
 
     def of(self, gpus: int) -> EqualDemand:
         """Return what is remembered of the jobs of a GPU demand."""

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from simulator.elastic.placing import shrunk
 from simulator.job_view import JobView
-from simulator.placement import Placement, without
+from simulator.placement import NOWHERE, Placement, without
 from simulator.snapshot import NodePool
 from simulator.worker_scaling.job_workers import base_gang, workers_of
 from simulator.worker_scaling.server_pools import ServerPool
@@ -36,11 +36,11 @@ class DraftedJob:
         """Return the GPUs of all its workers, servers in order."""
         held = Counter(self.base)
         held.update(self.flexible)
-        return tuple(sorted(held.items()))
+        return Placement.of(sorted(held.items()))
 
     def flexible_part(self) -> Placement:
         """Return the GPUs of its flexible workers, servers in order."""
-        return tuple(sorted(self.flexible.items()))
+        return Placement.of(sorted(self.flexible.items()))
 
 
 def flexible_of(view: JobView) -> Placement:
@@ -55,7 +55,7 @@ def flexible_of(view: JobView) -> Placement:
 
 def base_of(view: JobView) -> dict[int, int]:
     """Return the GPUs by server of a running job's base workers."""
-    return dict(without(view.placement or (), flexible_of(view)))
+    return dict(without(view.placement or NOWHERE, flexible_of(view)))
 
 
 class Draft:
@@ -94,7 +94,7 @@ class Draft:
             if scaling and (view.job.elasticity is not None if workers is None else workers.elastic):
                 with_base |= self._note(view)
             elif in_use and (workers is None or workers.loanable or workers.heterogeneous):
-                with_base |= _bits(view.placement or ())
+                with_base |= (view.placement or NOWHERE).nodes
         for held in self._held.values():
             free.give(held)
         self.plan = PlacementPlan(free, loaned, with_base & loaned, keeps_apart=keeps_apart)
@@ -103,7 +103,7 @@ class Draft:
         """Take note of an elastic job that runs; return the servers with its base workers."""
         flexible = flexible_of(view)
         base = base_of(view)
-        servers = _bits(tuple(base.items()))
+        servers = Placement.of(base.items()).nodes
         on_loan = servers & self._loaned
         pool = ServerPool.TRAINING if not on_loan else ServerPool.ON_LOAN if on_loan == servers else None
         self.running.append(DraftedJob(view, pool, base))
@@ -208,10 +208,3 @@ class Draft:
             return False
         job.flexible[server] = job.flexible.get(server, 0) + gpus
         return True
-
-
-def _bits(placement: Placement) -> int:
-    bits = 0
-    for node, _ in placement:
-        bits |= 1 << node
-    return bits

@@ -1,7 +1,7 @@
 """From a draft to the actions that make a pool so, in an order in which each finds free what it takes."""
 
 from simulator.actions import Resize, Start
-from simulator.placement import FreeGpus, Placement, exchanged, without
+from simulator.placement import NOWHERE, FreeGpus, Placement, exchanged, without
 from simulator.worker_scaling.draft import Draft, DraftedJob
 
 
@@ -51,19 +51,19 @@ def _took(change: _Change, free: FreeGpus, done: list[Start | Resize]) -> bool:
 
 def _start(job: DraftedJob) -> _Change:
     placement = job.placement()
-    return _Change(Start(job.view, placement, flexible=job.flexible_part()), (), placement)
+    return _Change(Start(job.view, placement, flexible=job.flexible_part()), NOWHERE, placement)
 
 
 def _resize(job: DraftedJob) -> _Change:
     after = job.placement()
-    gives, takes = exchanged(job.view.placement or (), after)
+    gives, takes = exchanged(job.view.placement or NOWHERE, after)
     return _Change(Resize(job.view, after, flexible=job.flexible_part()), gives, takes)
 
 
 def _in_two(change: _Change, free: FreeGpus, done: list[Start | Resize]) -> _Change:
     """Have a job give up what it gives up; return the rest of its step."""
     view = change.action.job
-    kept, flexible = without(view.placement or (), change.gives), without(view.flexible, change.gives)
+    kept, flexible = without(view.placement or NOWHERE, change.gives), without(view.flexible, change.gives)
     done.append(Resize(view, kept, flexible=flexible))
     free.give(change.gives)
-    return _Change(change.action, (), change.takes)
+    return _Change(change.action, NOWHERE, change.takes)

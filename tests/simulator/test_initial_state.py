@@ -14,6 +14,7 @@ from simulator.engine import Simulation
 from simulator.initial_state import InitialState, PoolNodes
 from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
+from simulator.placement import Placement
 from simulator.policies.registry import BUILT_IN, load_policy
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
@@ -130,7 +131,7 @@ def job(number, gpus, duration_s, submit_s=0.0, estimate_s=None, vc="vc", **more
 
 def runs(a_job, index, placement, elapsed_s, pool="vc"):
     view = JobView(a_job, index)
-    view.pool, view.placement = pool, placement
+    view.pool, view.placement = pool, Placement.of(placement)
     view.state = RunState.RUNNING
     view.start_time_s = view.first_start_time_s = -float(elapsed_s)
     view.attained_s = float(elapsed_s)

@@ -10,6 +10,7 @@ from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Preempt, Start
 from simulator.conformance import SHAPES, ConformanceError, check_policy, sample_workload
 from simulator.engine import PolicyError
+from simulator.placement import Placement
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policies.sjf import Sjf
@@ -125,12 +126,17 @@ class _StartsNobody(Fifo):
 
 class _OverbooksNodes(Fifo):
     def decide(self, snapshot):
-        return [Start(job, ((0, job.gpus),)) for pool in snapshot.changed for job in pool.queue]
+        return [Start(job, Placement.of([(0, job.gpus)])) for pool in snapshot.changed for job in pool.queue]
 
 
 class _SplitsGangs(Fifo):
     def decide(self, snapshot):
-        return [Start(job, ((0, 1),)) for pool in snapshot.changed for job in pool.queue if job.gpus > 1]
+        return [
+            Start(job, Placement.of([(0, 1)]))
+            for pool in snapshot.changed
+            for job in pool.queue
+            if job.gpus > 1
+        ]
 
 
 class _PreemptsWaiting(Fifo):

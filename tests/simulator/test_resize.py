@@ -15,6 +15,7 @@ from simulator.conformance import AuditedSimulation
 from simulator.engine import PolicyError, Simulation
 from simulator.initial_state import InitialState
 from simulator.job import Job
+from simulator.placement import Placement
 from simulator.policies.fifo import Fifo
 from simulator.policy import RunCosts
 from simulator.recorders.timeline import TimelineRecorder
@@ -60,11 +61,11 @@ class Scripted(Fifo):
 
 
 def start(name, *placement):
-    return lambda jobs: Start(jobs[name], placement)
+    return lambda jobs: Start(jobs[name], Placement.of(placement))
 
 
 def resize(name, *placement):
-    return lambda jobs: Resize(jobs[name], placement)
+    return lambda jobs: Resize(jobs[name], Placement.of(placement))
 
 
 def preempt(name):
@@ -203,7 +204,7 @@ def test_a_job_without_enough_gpus_for_it_is_no_state_to_begin_with():
     ahead.run()
     assert ahead.jobs[0].end_time_s == pytest.approx(300 / 2.4)
     (view,) = state.running
-    view.placement = ((0, 1),)
+    view.placement = Placement.of([(0, 1)])
     with pytest.raises(BadInputError, match="needs 2 to 4"):
         Simulation(Scenario(Workload((), {}), CLUSTER, initial=InitialState(10.0, running=(view,))), Fifo())
 

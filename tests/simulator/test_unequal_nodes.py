@@ -14,11 +14,10 @@ from foundation.errors import BadInputError
 from simulator.cluster import ClusterSpec
 from simulator.conformance import SHARED, audited, sample_workload
 from simulator.job import Job
-from simulator.placement import FreeGpus, lies_within, nodes_in
+from simulator.placement import free_gpus, lies_within, nodes_in
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from simulator.unequal_nodes import UnequalFreeGpus, free_gpus
 from simulator.workload import Workload
 
 # (what to do, GPUs or node, bits of the nodes that may be used)
@@ -30,39 +29,6 @@ STEPS = st.lists(
     ),
     max_size=40,
 )
-
-
-@given(nodes=st.integers(0, 6), size=st.integers(1, 8), steps=STEPS, freest=st.booleans())
-def test_equal_nodes_are_placed_on_as_before(nodes, size, steps, freest):
-    remainder = "freest" if freest else "fullest"
-    plain = FreeGpus(nodes, size, remainder)
-    if not nodes:
-        return
-    general = UnequalFreeGpus((size,) * nodes, remainder)
-    placed = []
-    for what, number, among in steps:
-        if what == "place":
-            placement = plain.find(number, among)
-            assert general.find(number, among) == placement
-            if among is None:
-                assert plain.find(number, 2**nodes - 1) == placement
-            if placement:
-                placed.append(placement)
-                plain.take(placement)
-                general.take(placement)
-        elif what == "give" and placed:
-            placement = placed.pop(number % len(placed))
-            plain.give(placement)
-            general.give(placement)
-        elif what in ("withdraw", "restore"):
-            for each in (plain, general):
-                getattr(each, what)(number % nodes)
-        assert (plain.per_node(), plain.total, plain.idle_nodes(), plain.gains) == (
-            general.per_node(),
-            general.total,
-            general.idle_nodes(),
-            general.gains,
-        )
 
 
 @settings(max_examples=300)

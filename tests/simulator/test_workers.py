@@ -14,7 +14,7 @@ from simulator.initial_state import PoolNodes
 from simulator.job import Job
 from simulator.job_view import JobView, RunState
 from simulator.loaning.inference_service import InferenceService
-from simulator.placement import Placement
+from simulator.placement import NOWHERE, Placement
 from simulator.policy import Policy, RunCosts
 from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
@@ -62,7 +62,7 @@ def start(placement: Placement, flexible: Placement = (), *, lend: int = 0) -> S
     def step(snapshot: Snapshot, pool: NodePool) -> list[Action]:
         loans: list[Action] = [Loan(snapshot.pools["inference"], pool, node) for node in range(lend)]
         assert pool.queue.head() is not None
-        return [*loans, Start(pool.queue.first, placement, flexible=flexible)]
+        return [*loans, Start(pool.queue.first, Placement.of(placement), flexible=Placement.of(flexible))]
 
     return step
 
@@ -113,12 +113,12 @@ def test_workers_are_only_where_they_may_be(step: Step, workers: dict[str, Any],
 def test_flexible_workers_come_and_go_without_cost() -> None:
     def grow(snapshot: Snapshot, pool: NodePool) -> list[Action]:
         (view,) = pool.running
-        return [Resize(view, ((0, 8),), ((0, 4),))]
+        return [Resize(view, Placement.of([(0, 8)]), Placement.of([(0, 4)]))]
 
     def shrink(snapshot: Snapshot, pool: NodePool) -> list[Action]:
         (view,) = pool.running
         assert view.flexible == ((0, 4),)
-        return [Resize(view, ((0, 4),))]
+        return [Resize(view, Placement.of([(0, 4)]))]
 
     simulation = played({0.0: start(((0, 4),)), 600.0: grow, 1200.0: shrink}, job())
     (view,) = simulation.jobs
@@ -133,7 +133,7 @@ def test_a_preempted_job_makes_no_progress_for_63_s_at_its_next_start(
 ) -> None:
     def preempt(snapshot: Snapshot, pool: NodePool) -> list[Action]:
         (view,) = pool.running
-        return [Preempt(view, keeps_progress), Start(view, ((1, 4),))]
+        return [Preempt(view, keeps_progress), Start(view, Placement.of([(1, 4)]))]
 
     (view,) = played({0.0: start(((0, 4),)), 1000.0: preempt}, job()).jobs
     assert view.end_time_s == pytest.approx(end_s)
@@ -193,14 +193,15 @@ def test_a_state_in_which_a_job_runs_where_its_workers_cannot_be_is_refused(
         Scenario(Workload((), {}), began.cluster, inference=began.inference), Scripted({})
     ).state()
     view = JobView(job(loanable=True), 0)
-    view.pool, view.state, view.placement, view.flexible = "training", RunState.RUNNING, placement, flexible
+    view.pool, view.state = "training", RunState.RUNNING
+    view.placement, view.flexible = Placement.of(placement), Placement.of(flexible)
     guests = {2: ("inference", 0), 3: ("inference", 1)}
     nodes = {**state.nodes, "training": PoolNodes(4, 8, guests=guests)}
     initial = replace(state, running=(view,), nodes=nodes)
     scenario = Scenario(Workload((), {}), began.cluster, inference=began.inference, initial=initial)
     with pytest.raises(BadInputError, match=says):
         Simulation(scenario, Scripted({}))
-    view.placement, view.flexible = ((2, 8), (3, 4)), ()
+    view.placement, view.flexible = Placement.of([(2, 8), (3, 4)]), NOWHERE
     assert Simulation(scenario, Scripted({})).jobs[0].held_gpus == 12
 
 

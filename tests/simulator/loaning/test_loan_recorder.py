@@ -18,11 +18,13 @@ from simulator.snapshot import NodePool, Snapshot
 from simulator.workers import Workers
 from simulator.workload import Workload
 
+Pairs = tuple[tuple[int, int], ...]
+
 
 class TwoLoans(Policy):
     """Lends two servers, runs jobs there and takes one back at 600 s: the jobs with base workers on it go."""
 
-    def __init__(self, placements: dict[str, tuple[Placement, Placement]]) -> None:
+    def __init__(self, placements: dict[str, tuple[Pairs, Pairs]]) -> None:
         self.placements = placements
 
     def priority(self, job: JobView) -> Any:
@@ -44,19 +46,23 @@ class TwoLoans(Policy):
                 if base.get(1):
                     actions.append(Preempt(job, keeps_progress=False))
                 elif 1 in dict(job.flexible):
-                    rest = tuple((node, gpus) for node, gpus in job.placement or () if node != 1)
-                    actions.append(Resize(job, rest, tuple((n, g) for n, g in job.flexible if n != 1)))
+                    rest = Placement.of((node, gpus) for node, gpus in job.placement or () if node != 1)
+                    actions.append(Resize(job, rest, Placement.of((n, g) for n, g in job.flexible if n != 1)))
             return [*actions, Reclaim(pool, 1)]
         if snapshot.now_s > 0:
-            return [Start(job, ((2, job.min_gpus),)) for job in list(pool.queue)[:1] if not pool.running]
+            return [
+                Start(job, Placement.of([(2, job.min_gpus)]))
+                for job in list(pool.queue)[:1]
+                if not pool.running
+            ]
         return [Start(job, *self._place(job)) for job in pool.queue]
 
     def _place(self, job: JobView) -> Any:
         placement, flexible = self.placements[job.job.job_id]
-        return placement, None, flexible
+        return Placement.of(placement), None, Placement.of(flexible)
 
 
-def summary_of(placements: dict[str, tuple[Placement, Placement]], *jobs: Job) -> dict[str, Any]:
+def summary_of(placements: dict[str, tuple[Pairs, Pairs]], *jobs: Job) -> dict[str, Any]:
     """Return the figures of two loans out of four servers, of which inference needs 1, then 2, then 3."""
     service = InferenceService(
         4, (0.0, 300.0, 600.0), (0.25, 0.5, 0.75), loaned_workers_per_worker=1, mixed_speed=1.0
@@ -111,7 +117,9 @@ def test_a_service_that_needs_what_is_on_loan_is_short() -> None:
             pool, inference = snapshot.pools["training"], snapshot.pools["inference"]
             loans: list[Action] = [Loan(inference, pool, node) for node in (0, 1) if len(pool.guests) < 2]
             return loans or [
-                Start(job, ((0, 8),)) for job in list(pool.queue)[:1] if pool.free.on_node(0) == 8
+                Start(job, Placement.of([(0, 8)]))
+                for job in list(pool.queue)[:1]
+                if pool.free.on_node(0) == 8
             ]
 
     jobs = (job("a", 8), Job("last", "training", None, 8, 900.0, 60.0, workers=Workers(8, 1, 1)))

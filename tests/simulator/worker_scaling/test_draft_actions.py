@@ -8,7 +8,7 @@ from simulator.worker_scaling.draft_actions import actions_of
 
 
 def moves(before: Placement, after: Placement) -> Any:
-    view = SimpleNamespace(placement=before, flexible=())
+    view = SimpleNamespace(placement=Placement.of(before), flexible=())
     return SimpleNamespace(view=view, placement=lambda: after, flexible_part=lambda: ())
 
 
