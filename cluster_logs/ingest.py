@@ -29,7 +29,7 @@ from cluster_logs.ingest_account import count_duplicates, count_rows, file_name,
 from cluster_logs.ingest_tables import ingest_table, read_rows
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
-from cluster_logs.merging import JOB_ORDER
+from cluster_logs.merging import JOB_ORDER, microseconds
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, refused_spool
 from cluster_logs.readers.base import Reader, ReadOptions, read_chunks, read_raw_rows
@@ -48,6 +48,8 @@ from foundation.storage import sweep_unfinished
 # The one format whose rows say themselves which file they come from.
 LAKE_FORMAT = "lake"
 CONFLICTS_AT_ONCE = 10_000
+# What a table of rows that were read has, though no row has a value.
+_ALWAYS_THERE = ["job_id", "submit_time", "state", "source_file", "source_row"]
 _CONFLICT_COLUMNS = ["job_id", "submit_time", "source_file", "source_row"]
 # What an ingest of jobs changes.
 JOB_TABLES = ("jobs", "throughput", "quarantine", "nodes")
@@ -152,12 +154,14 @@ def read_jobs_file(
     time_zone: str | None = None,
     max_bad_share: float = MAX_BAD_SHARE,
     columns: Sequence[str] | None = None,
+    if_known: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> tuple[pd.DataFrame, IngestReport]:
     """The jobs of one log as a frame (JOB_SCHEMA, by submission, equal times in the file's order), and the
     account.
 
-    `columns`: only these, for logs whose every fact is more than memory holds. The same checks, limit of bad
+    `columns`: only these, for logs whose every fact is more than memory holds, and those of `if_known` of
+    which some job has a value. The same checks, limit of bad
     rows and rules for duplicates as `ingest_log`, without a lake.
     """
     reader = load_reader(source_format)
@@ -166,22 +170,29 @@ def read_jobs_file(
     options = ReadOptions(cluster, time_zone)
     limit = BadRowLimit(input_uri, reader, check_max_bad_share(max_bad_share))
     account = Accounting()
-    tables = [JOB_ROWS_SCHEMA.empty_table()]
+    tables = [JOB_ROWS_SCHEMA.empty_table().select(_ALWAYS_THERE)]
     with naming_likely_formats(input_uri, source_format):
         for chunk in read_chunks(reader, input_uri, options, progress=progress or silent):
             count_rows(account, chunk, limit)
-            tables.append(chunk.rows)
-        jobs = pa.concat_tables(tables)
+            tables.append(_without_empty_columns(chunk.rows))
+        jobs = pa.concat_tables(tables, promote_options="default")
         verdicts = judge_duplicates(jobs)
         count_duplicates(account, Counter(verdicts.tolist()))
         account.check(input_uri)
         limit.check(account)
         limit.check_some(account)
-    wanted = list(columns or JOB_SCHEMA.names)
-    jobs = _as_jobs_of(cluster, jobs.filter(pa.array(verdicts == KEPT)))
+    wanted = [*(columns or JOB_SCHEMA.names), *(name for name in if_known if name in jobs.column_names)]
+    kept = verdicts == KEPT
+    needed = dict.fromkeys([*wanted, *(name for name, _ in JOB_ORDER)])
+    jobs = jobs.select([name for name in needed if name in jobs.column_names])
     tables.clear()
-    jobs = jobs.select(list(dict.fromkeys([*wanted, *(name for name, _ in JOB_ORDER)]))).sort_by(JOB_ORDER)
-    return to_frame(jobs.select(wanted)), report_of(reader, options, account, (), _submit_range([jobs]))
+    if not kept.all():
+        jobs = jobs.filter(pa.array(kept))
+    if not _in_order(jobs):
+        jobs = jobs.sort_by(JOB_ORDER)
+    span = _submit_range([jobs])
+    jobs = _with_empty_columns(cluster, jobs, wanted)
+    return to_frame(jobs), report_of(reader, options, account, (), span)
 
 
 def read_throughput_file(
@@ -343,6 +354,40 @@ def _refused_conflicts(reader: Reader, rows: Sequence[dict[str, object]], texts:
 def _as_jobs_of(cluster: str, rows: pa.Table) -> pa.Table:
     named = rows.append_column("cluster", pa.repeat(pa.scalar(cluster, pa.string()), rows.num_rows))
     return named.select(JOB_SCHEMA.names).cast(JOB_SCHEMA)
+
+
+def _without_empty_columns(rows: pa.Table) -> pa.Table:
+    """Leave out the columns of which no row has a value: most formats know few of all facts."""
+    empty = [
+        name
+        for name, column in zip(rows.column_names, rows.columns, strict=True)
+        if column.null_count == len(column) and name not in _ALWAYS_THERE
+    ]
+    return rows.drop_columns(empty)
+
+
+def _with_empty_columns(cluster: str, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
+    """Return these columns of JOB_SCHEMA, empty where no row has a value."""
+    fields = [JOB_SCHEMA.field(name) for name in wanted]
+    columns = [
+        pa.repeat(pa.scalar(cluster, pa.string()), rows.num_rows)
+        if field.name == "cluster"
+        else rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in fields
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _in_order(rows: pa.Table) -> bool:
+    """Whether rows of one file are in JOB_ORDER."""
+    submitted, places = microseconds(rows.column("submit_time")), rows.column("source_row").to_numpy()
+    return bool(
+        (np.diff(submitted) >= 0).all()
+        and (np.diff(places) > 0).all()
+        and len(rows.column("source_file").unique()) < 2
+    )
 
 
 def _in_words(window: Window) -> str:

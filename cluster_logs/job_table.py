@@ -8,6 +8,7 @@ whole GPUs.
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -191,7 +192,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         mapper = cast(
             "Callable[[pa.DataType], object] | None", _NULLABLE_INTEGERS.get if field.nullable else None
         )
-        data[field.name] = table.column(field.name).to_pandas(types_mapper=mapper)
         if pa.types.is_string(field.type):
-            data[field.name] = data[field.name].astype("str")
-    return pd.DataFrame(data)
+            mapper = {field.type: pd.StringDtype(na_value=np.nan)}.get  # the dtype "str"
+        data[field.name] = table.column(field.name).to_pandas(types_mapper=mapper)
+    return pd.DataFrame(data, copy=False)  # the columns are new: nobody else has them

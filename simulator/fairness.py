@@ -42,5 +42,5 @@ def progress_rates(slowdowns: NDArray[np.float64], groups: "pd.Series[Any]") -> 
     """
     import pandas as pd
 
-    means = pd.Series(1.0 / slowdowns).groupby(groups.to_numpy(dtype=object), sort=True, dropna=True).mean()
+    means = pd.Series(1.0 / slowdowns).groupby(groups.array, sort=True, dropna=True).mean()
     return np.asarray(means, dtype=np.float64)

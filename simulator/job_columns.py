@@ -15,6 +15,33 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# The columns of a job table (JOB_SCHEMA) that a replay reads, and those that it can do without.
+READ_COLUMNS = (
+    "job_id",
+    "virtual_cluster",
+    "gpus",
+    "submit_time",
+    "start_time",
+    "end_time",
+    "duration_s",
+    "state",
+    "job_type",
+)
+READ_IF_KNOWN = (
+    "user",
+    "estimated_duration_s",
+    "time_limit_s",
+    "source_state",
+    "cpus",
+    "name",
+    "single_gpu_s",
+    "order_in_vc",
+    "gpu_util_pct",
+    "gpu_mem_util_pct",
+    "gpu_mem_mib",
+    "account",
+    "qos",
+)
 # When a job comes to a replay, where that is not at its submission; no value: then.
 ARRIVAL = "arrival_time"
 

@@ -79,11 +79,11 @@ def schedule_summary(jobs: "pd.DataFrame", *, total_gpus: float, held_gpu_s: flo
     Eeckhout 2008).
     """
     withdrawn = jobs["withdrawn"].to_numpy(dtype=bool)
-    gone = jobs[withdrawn]
+    gone = rows_of(jobs, withdrawn)
     left = (gone["state"] == "cancelled").to_numpy()
-    jobs = jobs[~withdrawn] if len(gone) else jobs
+    jobs = rows_of(jobs, ~withdrawn)
     done = (jobs["state"] == "completed").to_numpy()
-    completed = jobs[done]
+    completed = rows_of(jobs, done)
     jct = completed["jct_s"].to_numpy()
     queuing = jobs["queuing_delay_s"].to_numpy()
     duration = jobs["duration_s"].to_numpy()
@@ -125,6 +125,11 @@ def schedule_summary(jobs: "pd.DataFrame", *, total_gpus: float, held_gpu_s: flo
     }
 
 
+def rows_of(jobs: "pd.DataFrame", chosen: NDArray[np.bool_]) -> "pd.DataFrame":
+    """Return some rows of a table of jobs: the table itself where these are all, since copies are large."""
+    return jobs if chosen.all() else jobs[chosen]
+
+
 def _spread(name: str, values: np.ndarray) -> dict[str, float]:
     """Mean and percentiles of one column; 0 for no values."""
     points = np.percentile(values, list(PERCENTILES.values())) if len(values) else np.zeros(len(PERCENTILES))
@@ -149,9 +154,10 @@ def _by_size(completed: "pd.DataFrame") -> dict[str, float]:
     """Large jobs (more than 8 GPUs) against small ones, as in Lucid's Table 5."""
     large = completed["gpus"].to_numpy() > SMALL_JOB_MAX_GPUS
     figures: dict[str, float] = {"large_jobs": int(large.sum())}
-    for label, chosen in (("large", completed[large]), ("small", completed[~large])):
-        figures[f"{label}_jobs_mean_jct_s"] = mean(chosen["jct_s"].to_numpy())
-        figures[f"{label}_jobs_mean_queuing_delay_s"] = mean(chosen["queuing_delay_s"].to_numpy())
+    jct, queuing = completed["jct_s"].to_numpy(), completed["queuing_delay_s"].to_numpy()
+    for label, chosen in (("large", large), ("small", ~large)):
+        figures[f"{label}_jobs_mean_jct_s"] = mean(jct[chosen])
+        figures[f"{label}_jobs_mean_queuing_delay_s"] = mean(queuing[chosen])
     return figures
 
 
@@ -168,9 +174,12 @@ def _short_jobs(queuing: np.ndarray, duration: np.ndarray) -> dict[str, float]:
     }
 
 
+_GROUPED = ["jct_s", "queuing_delay_s", "duration_s", "gpus"]
+
+
 def by_group(jobs: "pd.DataFrame", column: str) -> list[Mapping[str, Any]]:
     """Summarise by `virtual_cluster` or `user`, in the order of names; rows without a name are one group."""
-    names = jobs[column].astype("object").where(jobs[column].notna(), "(unknown)")
+    names = jobs[column].astype("str").fillna("(unknown)")
     return [
         {
             column: str(name),
@@ -183,5 +192,5 @@ def by_group(jobs: "pd.DataFrame", column: str) -> list[Mapping[str, Any]]:
             ),
             "gpu_s": float((group["duration_s"] * group["gpus"]).sum()),
         }
-        for name, group in jobs.groupby(names, sort=True)
+        for name, group in jobs[_GROUPED].groupby(names, sort=True)
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from foundation.csv_files import write_csv
-from simulator.metrics import by_group
+from simulator.metrics import by_group, rows_of
 from simulator.result import SimulationResult
 
 # The columns of jobs_P.csv, in this order; scripts depend on them.
@@ -55,7 +55,7 @@ def write_results(results: Mapping[str, SimulationResult], out_dir: Path) -> lis
             write_csv(pd.DataFrame(vars(result.node_states)), path)
             written.append(path)
         counted = result.counted
-        ended = counted[counted["end_time_s"].notna()]
+        ended = rows_of(counted, counted["end_time_s"].notna().to_numpy())
         summaries.append(
             {**result.summary, "policy": name, "virtual_clusters": by_group(ended, "virtual_cluster")}
         )

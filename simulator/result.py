@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from simulator.elastic_run import ElasticRun
 from simulator.job_view import JobView, RunState
-from simulator.metrics import Floats, mean, schedule_summary
+from simulator.metrics import Floats, mean, rows_of, schedule_summary
 from simulator.node_sleep.power_history import NodeStates
-from simulator.workload_columns import WorkloadColumns, of_rows
+from simulator.workload_columns import Texts, WorkloadColumns, of_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ class SimulationResult:
     @property
     def counted(self) -> "pd.DataFrame":
         """The rows of `jobs` that figures are of: jobs that ran in their log, too."""
-        return self.jobs[~self.jobs["withdrawn"]]
+        return rows_of(self.jobs, ~self.jobs["withdrawn"].to_numpy())
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,14 @@ def job_rows(jobs: WorkloadColumns, schedule: ScheduleColumns) -> "pd.DataFrame"
     cancelled = schedule.column("cancelled")
     return pd.DataFrame(
         {
-            "job_id": jobs.job_id.tolist(),
-            "virtual_cluster": jobs.virtual_cluster.tolist(),
-            "user": pd.array(jobs.user.tolist(), dtype="str"),
-            "gpus": jobs.gpus,
-            "state": pd.array(_STATES[np.where(cancelled, 1, np.where(ended, 0, 2))].tolist(), dtype="str"),
-            "submit_time_s": jobs.submit_time_s,
-            "duration_s": jobs.duration_s,
-            "estimated_duration_s": jobs.estimated_duration_s,
+            "job_id": jobs.job_id.tolist() if isinstance(jobs.job_id, np.ndarray) else jobs.job_id,
+            "virtual_cluster": jobs.virtual_cluster.array(),
+            "user": jobs.user.array(),
+            "gpus": _shared(jobs.gpus),
+            "state": Texts(np.where(cancelled, 1, np.where(ended, 0, 2)), _STATES).array(),
+            "submit_time_s": _shared(jobs.submit_time_s),
+            "duration_s": _shared(jobs.duration_s),
+            "estimated_duration_s": _shared(jobs.estimated_duration_s),
             "first_start_time_s": schedule.first_start_time_s,
             "end_time_s": schedule.end_time_s,
             "queuing_delay_s": schedule.queuing_delay_s,
@@ -149,13 +149,21 @@ def job_rows(jobs: WorkloadColumns, schedule: ScheduleColumns) -> "pd.DataFrame"
             "profiled": schedule.column("profiled"),
             "ended_in_profiling": schedule.column("ended_in_profiling"),
             "resizes": schedule.column("resizes"),
-            "withdrawn": jobs.withdrawn,
+            "withdrawn": _shared(jobs.withdrawn),
             "would_have_started": schedule.end_time_s < jobs.cancel_time_s,
-        }
+        },
+        copy=False,  # a million jobs' columns are not held twice
     )
 
 
-_STATES = np.array([RunState.COMPLETED.value, RunState.CANCELLED.value, RunState.PENDING.value], dtype=object)
+_STATES = (RunState.COMPLETED.value, RunState.CANCELLED.value, RunState.PENDING.value)
+
+
+def _shared(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column that the table has in common with the workload: nobody writes into it there."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def schedule_of(
@@ -171,7 +179,7 @@ def schedule_of(
     held_gpu_s = _sum(jobs.gpus * (schedule.attained_s - schedule.column("colocated_s") / 2))
     ended = ~np.isnan(schedule.end_time_s)
     on_cpus = jobs.gpus == 0
-    replayed = table if ended.all() and not on_cpus.any() else table[ended & ~on_cpus]
+    replayed = rows_of(table, ended & ~on_cpus)
     held_gpu_s -= _sum(schedule.spared_gpu_s)
     until_s = float(replayed["end_time_s"].max()) if len(replayed) else 0.0
     figures = schedule_summary(replayed, total_gpus=mean_gpus(until_s), held_gpu_s=held_gpu_s)

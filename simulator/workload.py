@@ -167,7 +167,7 @@ class Workload:
         seconds = (instants[rows] - (zero.value // 1_000 if zero is not None else 0)) / 1e6
         users, types = texts_of(frame, "user")[rows], texts_of(frame, "job_type")
         columns = WorkloadColumns(
-            job_id=frame["job_id"].astype(str).to_numpy(dtype=object)[rows],
+            job_id=frame["job_id"].astype("str").array[rows],
             virtual_cluster=texts_of(frame, "virtual_cluster")[rows],
             user=users,
             gpus=gpus[rows],

@@ -41,6 +41,16 @@ class Texts:
         texts: list[Any] = self.objects().tolist()
         return texts
 
+    def array(self) -> Any:
+        """Return one text a job as an array of pandas, of the dtype str."""
+        import pandas as pd
+        import pyarrow as pa
+
+        codes = pa.array(self.codes, mask=self.codes == NO_TEXT)
+        texts = pa.DictionaryArray.from_arrays(codes, pa.array(self.names, pa.large_string()))
+        dtype: Any = pd.StringDtype(na_value=np.nan)
+        return dtype.__from_arrow__(texts.cast(pa.large_string()))
+
     def objects(self) -> NDArray[np.object_]:
         """Return one text a job as an array; None: none."""
         return np.array([*self.names, None], dtype=object)[self.codes]
@@ -59,10 +69,11 @@ class WorkloadColumns:
     """One value a job in each column, by the names of the fields of `Job`, in the workload's order.
 
     Shape (jobs,) each. NaN stands for an estimate, a time limit or a time of leaving that there is not.
-    Columns of objects are None where no job has one.
+    Columns of objects are None where no job has one. `job_id` is an array of NumPy, or of pandas where the
+    jobs are of a table: a million texts take an eighth of the memory.
     """
 
-    job_id: NDArray[np.object_]
+    job_id: Any
     virtual_cluster: Texts
     user: Texts
     gpus: NDArray[np.int64]

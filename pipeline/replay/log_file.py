@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
@@ -14,6 +15,7 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.warm_up import WarmJobs, check_warm_up_days, warm_jobs, warm_up_start
 from pipeline.training.windows import busy_days, submission_span
+from simulator.job_columns import READ_COLUMNS, READ_IF_KNOWN
 
 TICK = timedelta(microseconds=1)  # a job table's resolution: `end` is included
 
@@ -41,11 +43,19 @@ class LogFile:
         """
         return ZoneInfo(load_reader(self.source_format).clock(self.path, self.time_zone))
 
-    def read(self, progress: Progress = silent) -> tuple[pd.DataFrame, list[str]]:
-        """Read all jobs, as a job table, and say which rows were left out."""
+    def read(self, progress: Progress = silent, *, to_replay: bool = False) -> tuple[pd.DataFrame, list[str]]:
+        """Read all jobs, as a job table (`to_replay`: of what a replay reads), and say which rows were left
+        out.
+        """
         frame, account = read_jobs_file(
-            self.path, self.source_format, time_zone=self.time_zone, progress=progress
+            self.path,
+            self.source_format,
+            time_zone=self.time_zone,
+            columns=READ_COLUMNS if to_replay else None,
+            if_known=READ_IF_KNOWN if to_replay else (),
+            progress=progress,
         )
+        pa.default_memory_pool().release_unused()  # what reading took is no help to a replay
         if not account.left_out:
             return frame, []
         return frame, [f"Rows of the log that are not replayed: {account.left_out}."]

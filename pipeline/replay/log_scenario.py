@@ -98,7 +98,8 @@ def read_scenario(
     log, rules, zone = request.log, request.rules, request.log.zone
     speed_ups = read_speed_ups(request.speed_ups_path) if request.speed_ups_path is not None else None
     sizes = request.size.read(zone) if sizes is None else sizes
-    frame, remarks = log.read(progress)
+    learns = request.lender is not None or request.estimates.learns_from_jobs
+    frame, remarks = log.read(progress, to_replay=not learns)
     warm = log.part(frame)
     jobs = warm.jobs
     remarks += [] if warm.remark is None else [warm.remark]

@@ -49,6 +49,11 @@ class EstimateSource:
                 remedy=f"Choose {QSSF} or {QSSF_ARTIFACT}.",
             )
 
+    @property
+    def learns_from_jobs(self) -> bool:
+        """Whether it looks at more of the jobs than a workload does."""
+        return self.name in (MODEL, QSSF, QSSF_ARTIFACT)
+
     def used_for(self, workload: Workload) -> str:
         """Return which of SOURCES the estimates of these jobs are from; limits for backfilling are beside."""
         stated = not np.isnan(workload.columns.estimated_duration_s).any()

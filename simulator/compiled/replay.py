@@ -106,6 +106,7 @@ def _result(
     if counted_from_s is not None:
         warm_up_jobs = int(np.searchsorted(jobs.submit_time_s, counted_from_s))
     counts = inputs.table(arrays)
+    arrays.clear()  # they are as large as the jobs
     table, figures = schedule_of(
         jobs[warm_up_jobs:],
         schedule[warm_up_jobs:],
