@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint format bench bench-live pictures findings image-digests sbom golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
+.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint format bench bench-all bench-each bench-live pictures findings image-digests sbom golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
 
 install: .venv/installed
 
@@ -79,7 +79,13 @@ format: install-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install  ## Measure readers, simulator, training and scoring; print ratios
+bench: install  ## One table: today's tree, an older one (BEFORE=revision) and programs of others that are given (docs/benchmarks.md)
+	$(BIN)/python -m tests.benchmarks.side_by_side.bench --write docs/benchmarks.md
+
+bench-all: install  ## Likewise, with what takes minutes: a million jobs, training, the gate, slow programs of others
+	$(BIN)/python -m tests.benchmarks.side_by_side.bench --all --write docs/benchmarks.md
+
+bench-each: install  ## Run every bench by itself: readers, simulator, training, scoring, live decisions (tens of minutes)
 	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 bench-live: install  ## One job stream on a real Slurm under FIFO and under the live scheduler (half an hour); writes docs/live_bench.md

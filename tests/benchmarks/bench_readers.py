@@ -251,7 +251,12 @@ def main() -> None:
     parser.add_argument("--format", nargs="+", choices=sorted(WRITERS), default=list(WRITERS))
     parser.add_argument("--json", type=Path, help="also write the table there")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--write-log", nargs=3, metavar=("FORMAT", "ROWS", "FILE"), help="write one, no more")
     arguments = parser.parse_args()
+    if arguments.write_log:
+        source_format, rows, path = arguments.write_log
+        WRITERS[source_format](Path(path), Columns(int(rows)))
+        return
     if arguments.measure:
         source_format, file, *lake = arguments.measure
         print(json.dumps(measure(source_format, file, lake[0] if lake else None)))

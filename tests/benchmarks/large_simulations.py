@@ -106,16 +106,20 @@ def replay_file(jobs: Path, nodes: Path) -> dict[str, float]:
     }
 
 
+def write_million(jobs: Path, nodes: Path) -> None:
+    """Write the table of a million jobs, and that of its cluster's nodes."""
+    made = synthesize(SATURN, MILLION_DAYS, seed=0)
+    columns = ["job_id", "virtual_cluster", "user", "gpus", "submit_time", "duration_s"]
+    table = made.jobs[columns].head(MILLION)
+    table.assign(estimated_duration_s=table["duration_s"].clip(lower=1.0)).to_csv(jobs, index=False)
+    made.nodes[["virtual_cluster", "nodes"]].to_csv(nodes, index=False)
+
+
 def million_table() -> list[str]:
     """A million jobs in a fresh process, which reads them from a file."""
     with tempfile.TemporaryDirectory() as folder:
         jobs, nodes = Path(folder) / "jobs.csv", Path(folder) / "nodes.csv"
-        made = synthesize(SATURN, MILLION_DAYS, seed=0)
-        columns = ["job_id", "virtual_cluster", "user", "gpus", "submit_time", "duration_s"]
-        table = made.jobs[columns].head(MILLION)
-        table.assign(estimated_duration_s=table["duration_s"].clip(lower=1.0)).to_csv(jobs, index=False)
-        made.nodes[["virtual_cluster", "nodes"]].to_csv(nodes, index=False)
-        del made, table
+        write_million(jobs, nodes)
         began = perf_counter()
         done = subprocess.run(
             [sys.executable, __file__, "--replay", str(jobs), str(nodes)],
@@ -139,6 +143,10 @@ def million_table() -> list[str]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] != ["--replay"]:
+    what, *paths = sys.argv[1:]
+    if what == "--write":
+        write_million(*map(Path, paths))
+    elif what == "--replay":
+        print(json.dumps(replay_file(*map(Path, paths))))
+    else:
         sys.exit("This file is a part of bench_simulator.py.")
-    print(json.dumps(replay_file(Path(sys.argv[2]), Path(sys.argv[3]))))
