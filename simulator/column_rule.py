@@ -1,6 +1,6 @@
 """What a policy is to an engine that goes by columns: an order that stands still while jobs wait."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,22 @@ class GapRule:
 
 
 @dataclass(frozen=True, eq=False)
+class PreemptionRule:
+    """Jobs of the highest rank run, and preempt as many of lower rank as they need (`preempt_to_fit`).
+
+    They rank by the least true remaining run time, or, with a `threshold_gpu_s`, by two queues: those that
+    have attained less service first, and by submission in each. Decisions fall on multiples of `round_s`.
+    `cost_s` is what a preemption costs a job of so many GPUs on nodes of so many, `completion_s` what an end
+    does.
+    """
+
+    threshold_gpu_s: float | None
+    round_s: float | None
+    cost_s: Callable[[int, int], float]
+    completion_s: float
+
+
+@dataclass(frozen=True, eq=False)
 class ColumnRule:
     """Jobs start from the front of each queue, in `order`, until one does not fit; then around it, by `gaps`.
 
@@ -34,8 +50,9 @@ class ColumnRule:
     equals the one that waits longest goes first.
     """
 
-    order: tuple[NDArray[np.float64] | NDArray[np.int64], ...]
+    order: tuple[NDArray[np.float64] | NDArray[np.int64], ...] = ()
     gaps: GapRule | None = None
+    preemption: PreemptionRule | None = None  # instead of both
 
 
 def gpus_or_cores(jobs: WorkloadColumns) -> NDArray[np.int64]:

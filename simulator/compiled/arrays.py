@@ -24,8 +24,10 @@ TYPES = {
     "fit": "int64",
     "held_jobs": "int32",
     "begun": "int32",
-    # queues, of all pools one after another
-    "queue_keys": "int64",
+    # queues, one after another: of pools, or of demands
+    "queue_of": "int32",
+    "queue_ranks": "int64",
+    "queue_arrivals": "int64",
     "queue_jobs": "int32",
     "queue_at": "int64",
     "queue_room": "int64",
@@ -34,6 +36,7 @@ TYPES = {
     "ends_at_s": "float64",
     "ends_jobs": "int32",
     "ends_order": "int64",
+    "ends_place": "int32",
     # nodes
     "rows": "int64",
     "bits": "int64",
@@ -86,6 +89,23 @@ TYPES = {
     "to_kind": "int64",
     "shadow_s": "float64",
     "shortest_first": "int64",
+    # preemption: of jobs, of pools, and of the rule; running jobs by rank, of all pools one after another
+    "remaining_s": "float64",
+    "attained_s": "float64",
+    "since_s": "float64",
+    "delay_s": "float64",
+    "overhead_s": "float64",
+    "preemptions": "int64",
+    "cost_s": "float64",
+    "expiry_s": "float64",
+    "next_expiry_s": "float64",
+    "wake_s": "float64",
+    "ranked_ranks": "int64",
+    "ranked_starts": "int64",
+    "ranked_jobs": "int32",
+    "ranked_at": "int64",
+    "ranked_length": "int64",
+    "limits": "float64",
 }
 
 # Numbers that change as a replay goes on, by their places in `counts`.
@@ -105,6 +125,7 @@ COUNTS = (
     "pools",
     "held",  # entries of `held_jobs`, of which some have left
     "backfills",
+    "preempts",  # 1: by what remains, 2: by what was attained
     "epoch",  # of `stamp`: reservations so far
 )
 

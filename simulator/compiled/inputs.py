@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.column_rule import ColumnRule, GapRule, gpus_or_cores
+from simulator.column_rule import ColumnRule, GapRule, PreemptionRule, gpus_or_cores
 from simulator.compiled.arrays import COUNTS, ROW_FIELDS, TYPES
 from simulator.node_inventory import cpu_pool
 from simulator.placement import Remainder
@@ -73,34 +73,45 @@ def arrays_of(
     ):
         return None
     shapes = pool_shapes(cluster, sizes)
-    rows = 2 if rule.gaps is not None else 1
+    rows = 1 if rule.gaps is None and rule.preemption is None else 2
     if rows * sum((shape.size + 2) * shape.stride for shape in shapes) > MOST_WORDS:
         return None
-    rank = ranks(rule.order)
-    if rank is None or (rule.gaps is not None and not _is_sound(rule.gaps)):
+    rank = ranks(rule.order, len(jobs))
+    if rank is None or not _is_sound(rule, jobs):
         return None
     pool = _pools_of_jobs(jobs, cluster)
     gpus = gpus_or_cores(jobs)
     made = {name: np.zeros(0, dtype=kind) for name, kind in TYPES.items()}
     made |= _of_jobs(jobs, gpus, pool, rank)
     made |= _of_nodes(shapes, rows)
-    made |= _of_queues(pool, len(shapes))
     made |= _given(jobs, cluster, sizes)
     made["fit"] = np.array([shape.nodes * shape.size if shape.resized else -1 for shape in shapes])
     made["changed"] = np.zeros(-(-len(shapes) // WORD), dtype=np.int64)
     made["freest"] = np.array([remainder == "freest"])
     made["steps"] = made["shortest_first"] = np.zeros(1, dtype=np.int64)
+    made["limits"] = np.zeros(3)
+    queue_of = pool
+    if rule.gaps is not None or rule.preemption is not None:
+        made |= _of_demands(gpus, pool, len(shapes))
     if rule.gaps is not None:
-        made |= _of_gaps(jobs, gpus, pool, len(shapes), rule.gaps)
+        made |= _of_gaps(jobs, gpus, pool, len(shapes), made, rule.gaps)
+    if rule.preemption is not None:
+        made |= _of_preemption(jobs, gpus, pool, shapes, rule.preemption)
+        queue_of = made["demand_of"]
+    made |= _of_queues(queue_of, max(len(shapes), len(made["waiting"])))
     counts = dict.fromkeys(COUNTS, 0)
     counts |= {"jobs": len(jobs), "pools": len(shapes), "backfills": rule.gaps is not None}
+    if rule.preemption is not None:
+        counts["preempts"] = 1 if rule.preemption.threshold_gpu_s is None else 2
     counts |= {"cancels": len(made["cancel_s"]), "changes": len(made["change_s"])}
     made["counts"] = np.array([counts[name] for name in COUNTS])
     return {name: np.ascontiguousarray(made[name], dtype=kind) for name, kind in TYPES.items()}
 
 
-def ranks(order: tuple[NDArray[Any], ...]) -> NDArray[np.int64] | None:
+def ranks(order: tuple[NDArray[Any], ...], jobs: int) -> NDArray[np.int64] | None:
     """Return each job's place in an order, equals at the same; None where an order has no place for one."""
+    if not order:
+        return np.zeros(jobs, dtype=np.int64)
     if any(np.isnan(column).any() for column in order):
         return None
     if len(order) == 1 and (np.diff(order[0]) >= 0).all():
@@ -115,10 +126,14 @@ def ranks(order: tuple[NDArray[Any], ...]) -> NDArray[np.int64] | None:
     return rank
 
 
-def _is_sound(gaps: GapRule) -> bool:
-    """Whether what is believed is finite, where it has to be."""
-    said = gaps.asked_s if not gaps.steps_s else gaps.asked_s[~np.isnan(gaps.asked_s)]
-    return bool(np.isfinite(said).all())
+def _is_sound(rule: ColumnRule, jobs: WorkloadColumns) -> bool:
+    """Whether numbers are finite, and not below zero, where they have to be."""
+    if rule.preemption is not None:
+        return bool((jobs.submit_time_s >= 0).all())
+    if rule.gaps is None:
+        return True
+    said = rule.gaps.asked_s
+    return bool(np.isfinite(said if not rule.gaps.steps_s else said[~np.isnan(said)]).all())
 
 
 def _pools_of_jobs(jobs: WorkloadColumns, cluster: ClusterSpec) -> NDArray[np.int32]:
@@ -146,7 +161,7 @@ def _of_jobs(
         "end_s": np.full(count, np.nan),
     }
     for name in (
-        *("state", "entry", "held_jobs", "begun", "ends_at_s", "ends_jobs", "ends_order"),
+        *("state", "entry", "held_jobs", "begun", "ends_at_s", "ends_jobs", "ends_order", "ends_place"),
         *("first", "whole", "rest"),
     ):
         made[name] = np.zeros(count, dtype=TYPES[name])
@@ -210,13 +225,15 @@ def _fill(words: NDArray[np.int64], first_level: int, begin: int, end: int) -> N
     words[:] = np.packbits(members, bitorder="little").view("<i8")
 
 
-def _of_queues(pool: NDArray[np.int32], pools: int) -> Arrays:
-    room = np.bincount(pool, minlength=pools) + SPARE_ROOM
+def _of_queues(queue_of: NDArray[np.int32], queues: int) -> Arrays:
+    room = np.bincount(queue_of, minlength=queues) + SPARE_ROOM
     return {
+        "queue_of": queue_of,
         "queue_at": np.cumsum(room) - room,
         "queue_room": room,
-        "queue_length": np.zeros(pools, dtype=np.int64),
-        "queue_keys": np.zeros(room.sum(), dtype=np.int64),
+        "queue_length": np.zeros(queues, dtype=np.int64),
+        "queue_ranks": np.zeros(room.sum(), dtype=np.int64),
+        "queue_arrivals": np.zeros(room.sum(), dtype=np.int64),
         "queue_jobs": np.zeros(room.sum(), dtype=np.int32),
     }
 
@@ -252,25 +269,17 @@ def _places(place: int, virtual_clusters: int, cluster: ClusterSpec) -> tuple[in
     return (place, virtual_clusters + place) if cluster.cpu_cores_per_node else (place,)
 
 
-def _of_gaps(
-    jobs: WorkloadColumns, gpus: NDArray[np.int64], pool: NDArray[np.int32], pools: int, gaps: GapRule
-) -> Arrays:
-    """Return what backfilling needs: demands, beliefs, and the runs to come."""
-    count = len(jobs)
+def _of_demands(gpus: NDArray[np.int64], pool: NDArray[np.int32], pools: int) -> Arrays:
+    """Return the demands of each pool, and each job's place among those of the same."""
     most = int(gpus.max(initial=0)) + 1
     kinds, kind = np.unique(pool * np.int64(most) + gpus, return_inverse=True)
     of_kind = np.bincount(kind, minlength=len(kinds))
     listed = np.argsort(kind, kind="stable")
     jobs_at = np.cumsum(of_kind) - of_kind
-    place = np.empty(count, dtype=np.int64)
-    place[listed] = np.arange(count) - np.repeat(jobs_at, of_kind)
-    leaves = 1 << np.ceil(np.log2(np.maximum(of_kind, 1))).astype(np.int64)
-    in_pool = np.bincount(pool, minlength=pools)
+    place = np.empty(len(gpus), dtype=np.int64)
+    place[listed] = np.arange(len(gpus)) - np.repeat(jobs_at, of_kind)
     edges = np.searchsorted(kinds, np.arange(pools + 1) * most)
-    made: Arrays = {
-        "least": np.full(2 * leaves.sum(), np.inf),
-        "tree_at": np.cumsum(2 * leaves) - 2 * leaves,
-        "leaves_of": leaves,
+    return {
         "demand_jobs_at": jobs_at,
         "demand_jobs": listed,
         "demand_gpus": kinds % most,
@@ -279,17 +288,70 @@ def _of_gaps(
         "demand_place": place,
         "from_kind": edges[:-1],
         "to_kind": edges[1:],
-        "shadow_s": np.full(pools, -1.0),
-        "run_at": np.cumsum(in_pool) - in_pool,
+    }
+
+
+def _lists(pool: NDArray[np.int32], pools: int) -> NDArray[np.int64]:
+    """Return where each pool's part of a list begins that has room for all jobs."""
+    in_pool = np.bincount(pool, minlength=pools)
+    return np.asarray(np.cumsum(in_pool) - in_pool)
+
+
+def _of_gaps(
+    jobs: WorkloadColumns,
+    gpus: NDArray[np.int64],
+    pool: NDArray[np.int32],
+    pools: int,
+    demands: Arrays,
+    gaps: GapRule,
+) -> Arrays:
+    """Return what backfilling needs: trees over the demands, beliefs, and the runs to come."""
+    of_kind = np.bincount(demands["demand_of"], minlength=len(demands["waiting"]))
+    leaves = 1 << np.ceil(np.log2(np.maximum(of_kind, 1))).astype(np.int64)
+    made: Arrays = {
+        "least": np.full(2 * leaves.sum(), np.inf),
+        "tree_at": np.cumsum(2 * leaves) - 2 * leaves,
+        "leaves_of": leaves,
+        "run_at": _lists(pool, pools),
         "run_length": np.zeros(pools, dtype=np.int64),
+        "shadow_s": np.full(pools, -1.0),
         "shortest_first": np.array([gaps.shortest_first]),
         "asked_s": gaps.asked_s,
         "steps_s": np.array(gaps.steps_s, dtype=np.float64),
         "steps": np.array([len(gaps.steps_s)]),
     }
     for name in ("run_end_s", "run_jobs", "run_start_s", "belief_s", "outlived"):
-        made[name] = np.zeros(count, dtype=TYPES[name])
+        made[name] = np.zeros(len(jobs), dtype=TYPES[name])
     return made | _learned(jobs, gpus, gaps)
+
+
+def _of_preemption(
+    jobs: WorkloadColumns,
+    gpus: NDArray[np.int64],
+    pool: NDArray[np.int32],
+    shapes: Sequence[PoolShape],
+    rule: PreemptionRule,
+) -> Arrays:
+    """Return what preemption needs: what jobs have left to do, what they wait for, and who runs."""
+    sizes, size = np.unique(gpus, return_inverse=True)
+    costs_s = np.array([rule.cost_s(int(each), shapes[0].size) for each in sizes], dtype=np.float64)
+    made: Arrays = {
+        "remaining_s": jobs.duration_s + 0.0,  # no zero below zero
+        "since_s": jobs.submit_time_s.copy(),
+        "cost_s": costs_s[size] if len(sizes) else np.zeros(0),
+        "submit_s": jobs.submit_time_s + 0.0,
+        "next_expiry_s": np.full(len(shapes), np.inf),
+        "wake_s": np.full(len(shapes), np.inf),
+        "ranked_at": _lists(pool, len(shapes)),
+        "ranked_length": np.zeros(len(shapes), dtype=np.int64),
+        "limits": np.array([rule.threshold_gpu_s or 0.0, rule.round_s or 0.0, rule.completion_s]),
+    }
+    for name in (
+        *("attained_s", "delay_s", "overhead_s", "preemptions", "expiry_s"),
+        *("ranked_ranks", "ranked_starts", "ranked_jobs"),
+    ):
+        made[name] = np.zeros(len(jobs), dtype=TYPES[name])
+    return made
 
 
 def _learned(jobs: WorkloadColumns, gpus: NDArray[np.int64], gaps: GapRule) -> Arrays:

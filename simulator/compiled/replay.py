@@ -136,14 +136,21 @@ def _result(
 def schedule_columns(jobs: WorkloadColumns, arrays: inputs.Arrays) -> ScheduleColumns:
     """Return what happened to jobs."""
     state, start_s, end_s = arrays["state"], arrays["start_s"], arrays["end_s"]
-    begun = state == COMPLETED
-    waited_until_s = np.where(begun, start_s, end_s)
+    done = state == COMPLETED
+    waited_until_s = np.where(done, start_s, end_s)
+    delay_s = np.where(state == HELD, 0.0, waited_until_s - jobs.submit_time_s)
+    if not len(arrays["delay_s"]):
+        return ScheduleColumns(
+            start_s, end_s, delay_s, np.where(done, end_s - start_s, 0.0), cancelled=state == CANCELLED
+        )
     return ScheduleColumns(
-        first_start_time_s=start_s,
-        end_time_s=end_s,
-        queuing_delay_s=np.where(state == HELD, 0.0, waited_until_s - jobs.submit_time_s),
-        attained_s=np.where(begun, end_s - start_s, 0.0),
+        start_s,
+        end_s,
+        np.where(state == CANCELLED, delay_s, arrays["delay_s"]),
+        arrays["attained_s"],
         cancelled=state == CANCELLED,
+        preemptions=arrays["preemptions"],
+        overhead_s=arrays["overhead_s"],
     )
 
 

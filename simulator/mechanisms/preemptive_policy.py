@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from simulator.actions import Action
+from simulator.column_rule import ColumnRule, PreemptionRule
 from simulator.mechanisms.preemption import PreemptionSettings, preempt_to_fit, quota_walk
 from simulator.policy import Policy
 from simulator.snapshot import Snapshot
@@ -22,6 +23,15 @@ class PreemptivePolicy(Policy):
     def __init__(self, settings: PreemptionSettings | None = None) -> None:
         self.settings: Any = settings or self.Settings()
         self.costs = self.settings.costs()
+
+    def column_rule_by(self, threshold_gpu_s: float | None = None) -> ColumnRule | None:
+        """Return what `column_rule` is to say, of a policy that ranks jobs as a `PreemptionRule` does."""
+        if self.settings.selection != "fit":
+            return None
+        costs = self.costs
+        return ColumnRule(
+            preemption=PreemptionRule(threshold_gpu_s, self.round_s, costs.preemption_of, costs.completion_s)
+        )
 
     def limits(self, now_s: float) -> Callable[[Any], Any]:
         """Return what turns a waiting job's priority into the running key of the same rank now."""

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from foundation.errors import BadInputError
+from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
 from simulator.mechanisms.preemption import PreemptionSettings
 from simulator.mechanisms.preemptive_policy import PreemptivePolicy
 from simulator.running_order import RunningKey
 from simulator.snapshot import NodePool
+from simulator.workload_columns import WorkloadColumns
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Tiresias(PreemptivePolicy):
     def priority(self, job: JobView) -> tuple[bool, float]:
         """Order by queue, then by submission; attained service stands still while a job waits."""
         return (job.attained_s * job.gpus > self.settings.threshold_gpu_s, job.submit_time_s)
+
+    def column_rule(self, jobs: WorkloadColumns) -> ColumnRule | None:
+        """Order by queue, then by submission."""
+        return self.column_rule_by(self.settings.threshold_gpu_s)
 
     def running_key(self, job: JobView, now_s: float) -> RunningKey:
         """The same order; a running job moves to the lower queue when its service exceeds the threshold."""

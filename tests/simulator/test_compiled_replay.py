@@ -20,7 +20,24 @@ from simulator.workload import Workload
 
 pytest.importorskip("numba")
 
-POLICIES = ["fifo", "sjf", "qssf", "easy", "tsafrir_easy"]
+COSTS = {
+    "preemption_s": 1.3,
+    "preemption_multi_node_s": 2.0,
+    "preemption_single_gpu_s": 0.1,
+    "completion_s": 0.4,
+}
+POLICIES = [
+    ("fifo", {}),
+    ("sjf", {}),
+    ("qssf", {}),
+    ("easy", {}),
+    ("tsafrir_easy", {}),
+    ("tsafrir_easy", {"capped": False}),
+    ("srtf", {"preemption_s": 0.0}),
+    ("srtf", COSTS),
+    ("tiresias", {"threshold_gpu_s": 5.0, "round_s": 7.0, "preemption_s": 1.0}),
+    ("tiresias", {"threshold_gpu_s": 3.5, "round_s": None, **COSTS}),
+]
 TIMED = {"cpu_s", "jobs_per_cpu_s", "engine"}
 
 
@@ -88,12 +105,12 @@ def replayed(scenario, policy, **options):
         return str(error)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize(("policy", "options"), POLICIES)
+@settings(max_examples=50, deadline=None)
 @given(scenario=scenarios())
-def test_both_engines_make_the_same_schedule(policy, scenario):
-    expected = replayed(scenario, policy, engine="python")
-    found = replayed(scenario, policy, engine="compiled")
+def test_both_engines_make_the_same_schedule(policy, options, scenario):
+    expected = replayed(scenario, policy, settings=options, engine="python")
+    found = replayed(scenario, policy, settings=options, engine="compiled")
     if isinstance(expected, str):
         assert found == expected
         return
@@ -121,7 +138,7 @@ def loaded(count=3_000, seed=3):
     return Scenario(Workload(jobs, {}), ClusterSpec({"a": 9, "b": 7}, 8))
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "qssf", "easy", "tsafrir_easy", "srtf", "tiresias"])
 def test_a_long_queue_is_served_alike(policy):
     scenario = loaded()
     expected, found = (simulate(scenario, policy, engine=engine) for engine in ("python", "compiled"))
@@ -168,6 +185,7 @@ def test_what_only_python_can_do_is_left_to_it():
     assert engine_of(scenario, "fifo", recorder=Recorder()) == "python"
     assert engine_of(scenario, "fifo", predict=True) == "python"
     assert engine_of(scenario, "qssf", settings={"overtaking_bound_s": 60.0}) == "python"
+    assert engine_of(scenario, "srtf", settings={"selection": "quota"}) == "python"
     failing = Scenario(scenario.workload, scenario.cluster, changes=[NodeFailure(5.0, "a", 0, 60.0)])
     assert engine_of(failing, "fifo") == "python"
 
@@ -181,6 +199,7 @@ def test_the_variable_says_it_too(monkeypatch):
 
 
 def test_without_numba_python_replays_and_compiled_cannot_be_asked_for(monkeypatch):
+    monkeypatch.delenv("LUCID_ENGINE", raising=False)
     monkeypatch.setattr(machine_code, "available", lambda: False)
     assert simulate(loaded(50), "fifo").summary["engine"] == "python"
     with pytest.raises(BadInputError, match=r"\[fast\]"):

@@ -6,26 +6,12 @@ own, and the nodes that may differ are in its journal.
 
 from simulator.compiled.loops.demands import belief_of, first, shortest
 from simulator.compiled.loops.jit import compiled, inlined
-from simulator.compiled.loops.nodes import give, place, room, set_free
+from simulator.compiled.loops.nodes import catch_up, give, place, room, set_free
 from simulator.compiled.loops.reservation import reserve
 from simulator.compiled.loops.runs import begin_run, follow
 from simulator.compiled.loops.world import JOURNAL, JOURNAL_AT, NODE_AT, POOLS, ROW, SIZE, Nodes, World
 
 ANY_LENGTH_S = 1.7976931348623157e308  # every belief is finite
-
-
-@inlined
-def _catch_up(nodes: Nodes, pool: int, row: int) -> None:
-    """Let a row to plan on be as the pool's own, and reserve nothing."""
-    at = pool * ROW
-    rows = nodes.rows
-    journal_at, own_at = rows[at + JOURNAL_AT], rows[at + NODE_AT]
-    for i in range(rows[at + JOURNAL]):
-        node = nodes.journal[journal_at + i]
-        set_free(nodes, row, node, nodes.free[own_at + node])
-        nodes.dirty[own_at + node] = 0
-        nodes.spare[own_at + node] = -1
-    rows[at + JOURNAL] = 0
 
 
 @inlined
@@ -107,7 +93,7 @@ def fill(world: World, pool: int, head: int, now_s: float, count: int) -> int:
     late = runs.length[pool] > 0 and runs.end_s[runs.at[pool]] <= now_s
     if late or shadow_s[pool] < 0:
         follow(world, pool, now_s)
-        _catch_up(nodes, pool, row)
+        catch_up(nodes, pool, row)
         shadow_s[pool] = reserve(world, pool, row, head)
         _withhold_noted(nodes, pool, row)
     window_s = shadow_s[pool] - now_s
@@ -119,7 +105,7 @@ def fill(world: World, pool: int, head: int, now_s: float, count: int) -> int:
         lasting = belief_s > window_s
         if lasting:
             place(nodes, world.held, row, pool, pool, job)
-            give(nodes, world.held, pool, job, -1)
+            give(nodes, world.held, pool, pool, job, -1)
         else:
             place(nodes, world.held, pool, pool, pool, job)
         _settle(world, pool, row, job, lasting)

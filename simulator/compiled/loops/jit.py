@@ -35,5 +35,16 @@ def _counting_zeros(side: str) -> Any:
     return intrinsic(count)
 
 
+def _bits_of() -> Any:
+    def bits(typing_context: Any, number: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], ir.IntType(64))
+
+        return types.int64(types.float64), generate
+
+    return intrinsic(bits)
+
+
+bits_of = _bits_of()  # of a float: in the order of the numbers, from 0.0 on
 trailing_zeros = _counting_zeros("cttz")
 leading_zeros = _counting_zeros("ctlz")

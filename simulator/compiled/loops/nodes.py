@@ -148,18 +148,53 @@ def place(nodes: Nodes, held: Held, row: int, pool: int, chained: int, job: int)
 
 
 @compiled
-def give(nodes: Nodes, held: Held, pool: int, job: int, sign: int) -> None:
+def give(nodes: Nodes, held: Held, pool: int, chained: int, job: int, sign: int) -> None:
     """Free the GPUs that a job holds in its pool (`sign` 1), or take them again (-1)."""
     rows = nodes.rows
+    chain_at = rows[chained * ROW + NODE_AT]
     node_at, size = rows[pool * ROW + NODE_AT], rows[pool * ROW + SIZE]
     node = held.first[job]
     for _ in range(held.whole[job]):
         change_free(nodes, pool, node, nodes.free[node_at + node] + sign * size)
-        node = nodes.chain[node_at + node]
+        node = nodes.chain[chain_at + node]
     node = held.rest[job]
     if node >= 0:
         rest = held.gpus[job] - held.whole[job] * size
         change_free(nodes, pool, node, nodes.free[node_at + node] + sign * rest)
+
+
+@compiled
+def keep_chain(nodes: Nodes, held: Held, pool: int, chained: int, job: int) -> None:
+    """Let a job's whole nodes be chained in its pool, and no longer in the row `chained`."""
+    to_at, from_at = nodes.rows[pool * ROW + NODE_AT], nodes.rows[chained * ROW + NODE_AT]
+    node = held.first[job]
+    for _ in range(held.whole[job] - 1):
+        following = nodes.chain[from_at + node]
+        nodes.chain[to_at + node] = following
+        node = following
+
+
+@compiled
+def catch_up(nodes: Nodes, pool: int, row: int) -> None:
+    """Let a row to plan on be as the pool's own, and reserve nothing."""
+    at = pool * ROW
+    rows = nodes.rows
+    journal_at, own_at = rows[at + JOURNAL_AT], rows[at + NODE_AT]
+    for i in range(rows[at + JOURNAL]):
+        node = nodes.journal[journal_at + i]
+        set_free(nodes, row, node, nodes.free[own_at + node])
+        nodes.dirty[own_at + node] = 0
+        nodes.spare[own_at + node] = -1
+    rows[at + JOURNAL] = 0
+
+
+@inlined
+def later_at(nodes: Nodes, at: int, epoch: int) -> int:
+    """Return the free GPUs of a node at the moment that a look ahead has come to; `at`: its place."""
+    if nodes.stamp[at] != epoch:
+        nodes.stamp[at] = epoch
+        nodes.later[at] = nodes.free[at]
+    return nodes.later[at]
 
 
 @compiled

@@ -3,17 +3,8 @@
 from math import inf
 
 from simulator.compiled.loops.jit import compiled, inlined
-from simulator.compiled.loops.nodes import note, place, set_free
-from simulator.compiled.loops.world import COUNT_AT, EPOCH, NODE_AT, ROW, SIZE, Nodes, World
-
-
-@inlined
-def _later(nodes: Nodes, at: int, epoch: int) -> int:
-    """Return the free GPUs of a node at the moment that a reservation has come to; `at`: its place."""
-    if nodes.stamp[at] != epoch:
-        nodes.stamp[at] = epoch
-        nodes.later[at] = nodes.free[at]
-    return nodes.later[at]
+from simulator.compiled.loops.nodes import later_at, note, place, set_free
+from simulator.compiled.loops.world import COUNT_AT, EPOCH, NODE_AT, ROW, SIZE, World
 
 
 @inlined
@@ -43,13 +34,13 @@ def _reserve_on_node(world: World, pool: int, head: int, epoch: int) -> float:
             i += 1
             node = held.first[job]
             for _ in range(held.whole[job]):
-                later = _later(nodes, own_at + node, epoch) + size
+                later = later_at(nodes, own_at + node, epoch) + size
                 nodes.later[own_at + node] = later
                 fits = fits or later >= gpus
                 node = nodes.chain[own_at + node]
             node = held.rest[job]
             if node >= 0:
-                later = _later(nodes, own_at + node, epoch) + held.gpus[job] - held.whole[job] * size
+                later = later_at(nodes, own_at + node, epoch) + held.gpus[job] - held.whole[job] * size
                 nodes.later[own_at + node] = later
                 fits = fits or later >= gpus
         if fits:
@@ -102,12 +93,12 @@ def _reserve_nodes(world: World, pool: int, row: int, head: int, epoch: int) -> 
             i += 1
             node = held.first[job]
             for _ in range(held.whole[job]):
-                nodes.later[own_at + node] = _later(nodes, own_at + node, epoch) + size
+                nodes.later[own_at + node] = later_at(nodes, own_at + node, epoch) + size
                 idle += nodes.later[own_at + node] == size
                 node = nodes.chain[own_at + node]
             node = held.rest[job]
             if node >= 0:
-                had = _later(nodes, own_at + node, epoch)
+                had = later_at(nodes, own_at + node, epoch)
                 has = had + held.gpus[job] - held.whole[job] * size
                 nodes.later[own_at + node] = has
                 idle += has == size

@@ -23,6 +23,7 @@ from simulator.compiled.arrays import COUNTS, ROW_FIELDS
     POOLS,
     IN_HELD,
     BACKFILLS,
+    PREEMPTS,
     EPOCH,
 ) = range(len(COUNTS))
 
@@ -42,15 +43,18 @@ from simulator.compiled.arrays import COUNTS, ROW_FIELDS
 ) = range(len(ROW_FIELDS))
 ROW = len(ROW_FIELDS)
 
-# States of jobs; STARTING and FILLING are those of a decision that is being made.
-SUBMITTED, PENDING, HELD, RUNNING, COMPLETED, CANCELLED, STARTING, FILLING = range(8)
+# States of jobs; the last three are those of a decision that is being made.
+SUBMITTED, PENDING, HELD, RUNNING, COMPLETED, CANCELLED, STARTING, FILLING, EVICTED = range(9)
+# What preempts: the least remaining run time, or the least attained service.
+BY_REMAINING, BY_ATTAINED = 1, 2
 
 Jobs = namedtuple("Jobs", "submit_s duration_s pool rank leaves state entry start_s end_s")
 Given = namedtuple("Given", "cancel_s cancel_job change_s change_pool change_nodes")
 Pools = namedtuple("Pools", "changed fit held_jobs begun")
-# Of each pool: where its part of the heap begins, how many entries that has room for, and how many it has.
-Queue = namedtuple("Queue", "keys jobs at room length")
-Ends = namedtuple("Ends", "at_s jobs order")
+# `of`: in which queue a job waits. Of each queue: where its part of the heap begins, how many entries that
+# has room for, and how many it has.
+Queue = namedtuple("Queue", "of ranks arrivals jobs at room length")
+Ends = namedtuple("Ends", "at_s jobs order place")
 Nodes = namedtuple("Nodes", "rows bits count free chain dirty journal spare later stamp freest")
 Held = namedtuple("Held", "gpus first whole rest")
 # The runs of each pool by believed end, equal ends by submission: where they are listed, and how many.
@@ -68,4 +72,17 @@ Beliefs = namedtuple(
 # stands (below zero: it does not); whether the shortest job fills a gap first.
 Gaps = namedtuple("Gaps", "from_kind to_kind shadow_s shortest_first")
 
-World = namedtuple("World", "jobs given pools queue ends nodes held runs demands beliefs gaps counts")
+# Of jobs: what remains and what was attained as of `since_s`, since when it runs or waits; what it waited,
+# how often it was preempted and what that costs each time; when its rank changes while it runs. Of pools:
+# when that is first (minus infinity: unknown), and when to decide again.
+Share = namedtuple(
+    "Share",
+    "remaining_s attained_s since_s delay_s overhead_s preemptions cost_s expiry_s next_expiry_s wake_s "
+    "threshold_gpu_s round_s completion_s",
+)
+# The running jobs of each pool by rank, equals by their start.
+Ranked = namedtuple("Ranked", "ranks starts jobs at length")
+
+World = namedtuple(
+    "World", "jobs given pools queue ends nodes held runs demands beliefs gaps share ranked counts"
+)
