@@ -80,6 +80,15 @@ ServerOption = Annotated[
     ),
 ]
 GpusPerNodeOption = Annotated[int, typer.Option("--gpus-per-node", min=1, help="GPUs of one node.")]
+SizeOfNodesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus-per-node",
+        min=1,
+        help="GPUs of one node; default 8. Beside --gpus: these are in such nodes; default: in none.",
+        show_default=False,
+    ),
+]
 # What is known of inference servers beside their load.
 ServersOption = Annotated[
     int | None, typer.Option("--servers", min=1, help="Inference servers, where their load does not say.")

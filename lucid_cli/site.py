@@ -9,11 +9,11 @@ from foundation.errors import BadInputError
 from lucid_cli.options import (
     ClusterOption,
     EndOption,
-    GpusPerNodeOption,
     LakeOption,
     LogFormatOption,
     NodesOption,
     OnePoolOption,
+    SizeOfNodesOption,
     StartOption,
     TimeZoneOption,
     file_option,
@@ -128,7 +128,7 @@ def grade(
     source_format: LogFormatOption = None,
     nodes: NodesOption = None,
     gpus: OnePoolOption = None,
-    gpus_per_node: GpusPerNodeOption = 8,
+    gpus_per_node: SizeOfNodesOption = None,
     start: StartOption = None,
     end: EndOption = None,
     time_zone: TimeZoneOption = None,
@@ -151,7 +151,7 @@ def grade(
             )
         else:
             log = LogFile(str(jobs), str(source_format), begins, ends, time_zone)
-            size = ClusterSize(text_of(nodes), gpus, gpus_per_node)
+            size = ClusterSize.asked(text_of(nodes), gpus, gpus_per_node)
             found = grade_log(log, size, declared, progress=progress)
     show(found.to_data(), as_json=as_json, people=lambda: _print_grade(found))
 

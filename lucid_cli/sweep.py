@@ -133,6 +133,11 @@ def sweep(
     from pipeline.search.sweeps.sweep import collect_sweep, plan_sweep
     from pipeline.search.sweeps.workers import run_pending
 
+    if gpus is not None and gpus_per_node is not None:
+        raise BadInputError(
+            "One virtual cluster of --gpus has no nodes of --gpus-per-node.",
+            remedy="Give one of them; for nodes write --nodes FILE.",
+        )
     sweep_spec = SweepSpec() if spec is None else SweepSpec.from_toml(spec)
     options = {
         "jobs": text_of(jobs),

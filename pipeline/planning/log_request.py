@@ -217,7 +217,7 @@ class Commands:
     def _nodes_words(self, nodes: Mapping[str, int]) -> Sequence[str]:
         per_node = self.log.gpus_per_node
         if self.log.one_pool:
-            return "--gpus", str(sum(nodes.values()) * per_node), "--gpus-per-node", str(per_node)
+            return "--gpus", str(sum(nodes.values()) * per_node)
         text = StringIO()
         # Names as they are: it is read back by the product, which takes a text as it stands.
         rows = writer(text, lineterminator="\n")

@@ -14,7 +14,7 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
+from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure
 from simulator.cluster_sizes import changing_cluster
 from simulator.node_failures import DEFAULT_REPAIR_HOURS, longest_run_s, random_failures
@@ -68,8 +68,25 @@ class ClusterSize:
 
     nodes: str | None = None
     gpus: int | None = None
-    gpus_per_node: int = 8
+    gpus_per_node: int = DEFAULT_GPUS_PER_NODE
     servers: int | None = None
+
+    @classmethod
+    def asked(
+        cls, nodes: str | None, gpus: int | None, gpus_per_node: int | None, servers: int | None = None
+    ) -> "ClusterSize":
+        """Return the size that somebody asks for: `gpus` are of nodes where it is said how large these are.
+
+        Raises BadInputError for GPUs that are no whole number of nodes.
+        """
+        if gpus is None or gpus_per_node is None:
+            return cls(nodes, gpus, gpus_per_node or DEFAULT_GPUS_PER_NODE, servers)
+        if gpus % gpus_per_node:
+            raise BadInputError(
+                f"--gpus {gpus} is no whole number of nodes of {gpus_per_node} GPUs.",
+                remedy="Give a multiple, or leave out --gpus-per-node: then no job is bound by nodes.",
+            )
+        return cls(gpus_per_node=gpus_per_node, servers=gpus // gpus_per_node)
 
     def read(self, zone: ZoneInfo) -> pd.DataFrame:
         """Return the sizes, as `changing_cluster` reads them; naive times are in `zone`."""

@@ -141,7 +141,7 @@ def test_simulate_writes_what_the_contract_says(lucid, tmp_path):
         assert len(jobs) == row["jobs"] == 60
         mean = sum(float(job["jct_s"]) for job in jobs) / len(jobs)
         assert mean == pytest.approx(row["mean_jct_s"])
-    assert list((tmp_path / "out").glob("*.png"))
+    assert not list((tmp_path / "out").glob("*.png"))  # none is asked for
 
 
 def test_one_pool_of_gpus(lucid, tmp_path):

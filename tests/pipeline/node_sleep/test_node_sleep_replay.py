@@ -41,7 +41,7 @@ def words(folder: Path, command: str, *more: object) -> list[str]:
 
 def test_a_replay_says_what_slept_and_what_queuing_that_added(lucid, tmp_path):
     asleep = ("--node-sleep", "buffer_nodes=0", "keep_bins=0", "boot_s=600")
-    said = lucid(*words(tmp_path, "simulate", "--policy", "fifo", *asleep, "--timeline", "--json"))
+    said = lucid(*words(tmp_path, "simulate", "--policy", "fifo", *asleep, "--timeline", "--plot", "--json"))
     assert said.code == 0, said.err
     (summary,) = said.json
     assert summary["nodes_asleep_mean"] > 0
