@@ -7,14 +7,16 @@ been, and no size: it fills in the file that is asked for, for a person to corre
 share nodes, and the simulator's virtual clusters do not: a machine that jobs of several name is counted once.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import nodes_of_each
@@ -26,6 +28,9 @@ from foundation.errors import BadInputError, NotFoundError
 
 SIZE_COLUMNS = ("virtual_cluster", "gpus", "nodes", "start_time", "end_time", "duration_s")
 _SHOWN = 20
+
+_Codes = NDArray[np.intp]
+_Numbers = NDArray[Any]
 
 
 class NodesNeededError(BadInputError):
@@ -112,36 +117,50 @@ def _write_stated(lake: Lake, cluster: str, virtual_cluster: str, stated: Stated
 
 
 def shown_sizes(tables: Iterable[pa.Table]) -> dict[str, ShownSize]:
-    """What jobs (SIZE_COLUMNS) show of each virtual cluster, by its number of jobs, the largest first.
+    """What jobs (SIZE_COLUMNS) show of each virtual cluster, by its number of jobs, the largest first, and by
+    name.
 
     A job that never ran shows nothing but itself: Slurm accounts for submissions, too, that it refused since
     no node is large enough.
     """
-    seen: dict[str, ShownSize] = defaultdict(ShownSize)
-    changes: dict[str, list[pd.DataFrame]] = defaultdict(list)
-    for table in tables:
-        for name, jobs in table.to_pandas().groupby("virtual_cluster", observed=True):
-            seen[str(name)].jobs += len(jobs)
-            shown = seen[str(name)]
-            ran = jobs[jobs["start_time"].notna() | jobs["duration_s"].notna()]
-            shown.largest_job_gpus = int(ran["gpus"].to_numpy().max(initial=shown.largest_job_gpus))
-            on_a_node = ran["gpus"] / ran["nodes"].where(ran["nodes"] > 0)
-            shown.gpus_on_a_node = max(shown.gpus_on_a_node, math.ceil(np.nan_to_num(on_a_node.max())))
-            changes[str(name)].append(jobs.dropna(subset=["start_time", "end_time"]))
-    for name, parts in changes.items():
-        seen[name].most_gpus = max(seen[name].largest_job_gpus, _most_at_once(pd.concat(parts)))
-    return dict(sorted(seen.items(), key=lambda item: -item[1].jobs))
+    parts = [table.select(SIZE_COLUMNS) for table in tables]
+    if not parts:
+        return {}
+    jobs = pa.concat_tables(parts)
+    jobs = jobs.filter(jobs.column("virtual_cluster").is_valid())
+    codes = jobs.column("virtual_cluster").cast(pa.string()).dictionary_encode().combine_chunks()
+    of, names = codes.indices.to_numpy(), codes.dictionary.to_pylist()
+    gpus = jobs.column("gpus").cast(pa.int64()).fill_null(0).to_numpy()
+    nodes = jobs.column("nodes").cast(pa.float64()).fill_null(0.0).to_numpy()
+    start, end = jobs.column("start_time"), jobs.column("end_time")
+    ran = pc.or_(start.is_valid(), jobs.column("duration_s").is_valid()).to_numpy()
+    on_nodes = ran & (nodes > 0)
+    times = pc.and_(start.is_valid(), end.is_valid()).to_numpy()
+    starts, ends = (moment.cast(pa.int64()).fill_null(0).to_numpy()[times] for moment in (start, end))
+    largest = _largest(of[ran], gpus[ran], len(names))
+    on_a_node = _largest(of[on_nodes], np.ceil(gpus[on_nodes] / nodes[on_nodes]), len(names))
+    at_once = np.maximum(largest, _most_at_once(of[times], gpus[times], starts, ends, len(names)))
+    counts = np.bincount(of, minlength=len(names))
+    columns = (column.astype(np.int64).tolist() for column in (counts, at_once, largest, on_a_node))
+    seen = {name: ShownSize(*row) for name, *row in zip(names, *columns, strict=True)}
+    return dict(sorted(seen.items(), key=lambda item: (-item[1].jobs, item[0])))
 
 
-def _most_at_once(jobs: pd.DataFrame) -> int:
-    """The most GPUs held at one time; a job that ends when another starts has given its GPUs back."""
-    if jobs.empty:
-        return 0
-    gpus = jobs["gpus"].to_numpy(dtype=np.int64)
-    times = np.concatenate([jobs["end_time"].to_numpy(), jobs["start_time"].to_numpy()])
-    change = np.concatenate([-gpus, gpus])
-    held = np.cumsum(change[np.argsort(times, kind="stable")])
-    return max(0, int(held.max()))
+def _largest(of: _Codes, values: _Numbers, groups: int) -> _Numbers:
+    """The largest of the values of each group, at least 0, shape (groups,)."""
+    largest = np.zeros(groups, dtype=values.dtype)
+    np.maximum.at(largest, of, values)
+    return largest
+
+
+def _most_at_once(of: _Codes, gpus: _Numbers, starts: _Numbers, ends: _Numbers, groups: int) -> _Numbers:
+    """The most GPUs that each group held at one time, shape (groups,); a job that ends when another starts
+    has given its GPUs back.
+    """
+    whose, change = np.tile(of, 2), np.concatenate([-gpus, gpus])
+    order = np.lexsort((np.concatenate([ends, starts]), whose))
+    # A group gives back all that it took: the next one's sum begins at nothing.
+    return _largest(whose[order], np.cumsum(change[order]), groups)
 
 
 def count_machines(

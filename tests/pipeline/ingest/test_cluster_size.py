@@ -3,11 +3,16 @@
 import csv
 import io
 import json
+import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cluster_logs.host_lists import MOST_HOSTS, expand_hosts
@@ -16,7 +21,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_file import read_nodes_file
 from foundation.errors import BadInputError
 from lucid_cli.main import app
-from pipeline.ingest.cluster_size import NodesNeededError
+from pipeline.ingest.cluster_size import NodesNeededError, ShownSize, shown_sizes
 from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
 HELIOS = "job_id,user,vc,gpu_num,state,submit_time,start_time,end_time\n"
@@ -225,3 +230,38 @@ def test_a_host_list_has_an_end() -> None:
     assert expand_hosts("n[²-³]") == []
     assert len(expand_hosts("n[0-999999]")) == MOST_HOSTS
     assert len(expand_hosts("a[0-9999]b[0-9999]c[0-9999]")) <= MOST_HOSTS
+
+
+MOMENTS = st.one_of(st.none(), st.integers(0, 12).map(lambda second: datetime.fromtimestamp(second, UTC)))
+SHOWN_JOBS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c"]), st.integers(0, 9), st.integers(0, 3) | st.none(), MOMENTS, MOMENTS
+    )
+)
+
+
+@given(SHOWN_JOBS, st.integers(0, 9))
+def test_what_jobs_show_is_what_a_walk_through_their_starts_and_ends_counts(
+    rows: list[tuple[str, int, int | None, datetime | None, datetime | None]], cut: int
+) -> None:
+    rows = [row for row in rows if None in row[3:] or row[3] <= row[4]]  # type: ignore[operator]
+    table = pa.table(
+        {
+            "virtual_cluster": pa.array([row[0] for row in rows], pa.string()),
+            "gpus": pa.array([row[1] for row in rows], pa.int32()),
+            "nodes": pa.array([row[2] for row in rows], pa.int32()),
+            "start_time": pa.array([row[3] for row in rows], pa.timestamp("us", "UTC")),
+            "end_time": pa.array([row[4] for row in rows], pa.timestamp("us", "UTC")),
+            "duration_s": pa.nulls(len(rows), pa.float64()),
+        }
+    )
+    seen = shown_sizes([table.slice(0, cut), table.slice(cut)])
+    assert list(seen) == sorted(seen, key=lambda name: (-seen[name].jobs, name))
+    for name in {row[0] for row in rows}:
+        jobs = [row[1:] for row in rows if row[0] == name]
+        ran = [(gpus, nodes) for gpus, nodes, start, _ in jobs if start is not None]
+        largest = max((gpus for gpus, _ in ran), default=0)
+        on_a_node = max((math.ceil(gpus / nodes) for gpus, nodes in ran if nodes), default=0)
+        known = [(gpus, start, end) for gpus, _, start, end in jobs if start is not None and end is not None]
+        at_once = [sum(gpus for gpus, start, end in known if start <= moment < end) for _, moment, _ in known]
+        assert seen[name] == ShownSize(len(jobs), max([largest, *at_once]), largest, on_a_node)
