@@ -44,6 +44,7 @@ MAX_SMOOTHING_ROUNDS = 100
 MAX_BINS = 256
 # Bins of a feature in a pair: a table of two of them stays small.
 _PAIR_BINS = 32
+_PAIR_SMOOTHING_ROUNDS = 100
 # Below this many numbers threads wait for one another longer than they work.
 _THREADED_CELLS = 400_000
 _CHUNK_ROWS = 1 << 14
@@ -323,6 +324,7 @@ def fit_bags(
         max_interaction_bins=_PAIR_BINS,
         outer_bags=bags,
         smoothing_rounds=settings.smoothing_rounds,
+        interaction_smoothing_rounds=min(settings.smoothing_rounds, _PAIR_SMOOTHING_ROUNDS),
         early_stopping_rounds=settings.patience_rounds,
         max_rounds=settings.max_rounds,
         max_bins=settings.max_bins,

@@ -5,6 +5,7 @@ registered is fitted again on all data until `train_until`. The same data and se
 identical file of the same data is not registered twice: its run is logged, its version is used again.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,8 @@ from foundation.progress import Progress, silent
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
 from lucid_models.duration.pair_trial import pairs_sentence
-from lucid_models.evaluation.duration import evaluate_duration
+from lucid_models.evaluation.duration import DurationTest
+from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import evaluate_throughput
 from lucid_models.explanation.model_card import CardFacts
@@ -220,10 +222,9 @@ def train_duration(
         mean_boosting=replace(base.mean_boosting, seed=seed),
     )
     data = read_training_jobs(lake_uri, cluster, train_until, max_jobs=max_jobs)
-    metrics, baselines, unconstrained = _duration_metrics(data, duration_settings, progress)
-    model = WorkloadEstimateModel(duration_settings).fit(
-        data.table, known_until=data.until, progress=progress
-    )
+    model, rows = _measured_duration(data, duration_settings, progress)
+    metrics, baselines, unconstrained = _duration_metrics(rows)
+    model.learn_all(progress)
     progress(0, None, "logging")
     card = log_card("duration", data, metrics, baselines, {"jobs": len(data.table)})
     pairs = pairs_sentence(model.scorer.training["pairs"])
@@ -279,10 +280,10 @@ def _throughput_metrics(
     return metrics, baselines
 
 
-def _duration_metrics(
+def _measured_duration(
     data: TrainingTable, settings: DurationSettings, progress: Progress
-) -> tuple[Metrics, dict[str, Metrics], Metrics]:
-    """On the test window: the model's metrics, its rivals', and its own before the monotone constraints."""
+) -> tuple[WorkloadEstimateModel, list[Row]]:
+    """The model, learned from what came before the test window, and what it said in the window."""
     has_duration = data.table["duration_s"].notna()
     # A job that ran past the end of the window has no run time that a model of that day could be judged by.
     ended = pd.to_datetime(data.table["end_time"], utc=True).fillna(
@@ -295,12 +296,13 @@ def _duration_metrics(
         if judged.empty
         else BusyDays(submitted.dt.date.unique()).between(submitted.iloc[0].to_pydatetime(), data.tail_start)
     )
-    rows = evaluate_duration(
-        judged,
-        train_days,
-        settings=settings,
-        progress=progress,
-    )
+    test = DurationTest(judged, train_days)
+    model, _ = test.measure(settings, progress, log=data.table, known_until=data.until)
+    return model, test.rows()
+
+
+def _duration_metrics(rows: Iterable[Row]) -> tuple[Metrics, dict[str, Metrics], Metrics]:
+    """On the test window: the model's metrics, its rivals', and its own before the monotone constraints."""
     metrics: Metrics = {}
     free: Metrics = {}
     baselines: dict[str, Metrics] = {}

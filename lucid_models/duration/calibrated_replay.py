@@ -12,32 +12,17 @@ Floats = NDArray[np.float64]
 _SUBMISSION, _START, _END = range(3)
 
 
-def calibrate_causally(
+def offsets_at_submissions(
     calibration: RunTimeCalibration, stream: JobStream, said: Floats, *, until_s: float = np.inf
-) -> None:
-    """Let `calibration` live through a log until `until_s`; `said` as in `offsets_at_submissions`."""
-    _replay(calibration, stream, said, None, until_s)
-
-
-def offsets_at_submissions(calibration: RunTimeCalibration, stream: JobStream, said: Floats) -> Floats:
-    """Offsets of each job's quantiles at its submission, shape (jobs, levels), while `calibration` lives on.
+) -> Floats:
+    """Offsets of each job's quantiles at its submission, shape (jobs, levels), while `calibration` lives
+    through a log until `until_s`.
 
     `said`: quantiles of log run time without offsets, shape (jobs, levels); NaN for a job whose submission
     the calibration has seen: it only starts and ends (and its offsets are NaN). An event at the very moment
     of a submission is known to it.
     """
     offsets = np.full((len(stream.job_ids), len(LEVELS)), np.nan)
-    _replay(calibration, stream, said, offsets, np.inf)
-    return offsets
-
-
-def _replay(
-    calibration: RunTimeCalibration,
-    stream: JobStream,
-    said: Floats,
-    offsets: Floats | None,
-    until_s: float,
-) -> None:
     times, kinds, whose = _events(stream, said, until_s)
     run_s, ran = stream.duration_s.tolist(), (~np.isnan(stream.duration_s)).tolist()
     clusters, owners, quantiles = stream.virtual_clusters, stream.owners, said.tolist()
@@ -51,9 +36,9 @@ def _replay(
             calibration.withdrawn(job_id)
         else:
             calibration.look(at_s)
-            if offsets is not None:
-                offsets[job] = calibration.offsets(clusters[job], owners[job])
+            offsets[job] = calibration.offsets(clusters[job], owners[job])
             calibration.submitted(job_id, at_s, clusters[job], owners[job], quantiles[job])
+    return offsets
 
 
 def _events(stream: JobStream, said: Floats, until_s: float) -> tuple[list[float], list[int], list[int]]:

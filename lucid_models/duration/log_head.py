@@ -18,7 +18,6 @@ from lucid_models.additive_scorer import AdditiveScorer, Term
 from lucid_models.bin_finder import bin_of
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.duration.levels import NAIVE, learned_features
-from lucid_models.duration.pair_choice import choose_pairs
 from lucid_models.duration.pair_trial import TriedPairs, try_pairs
 from lucid_models.duration.scorer import MAX_DURATION_S
 from lucid_models.duration.taught_jobs import Floats, HeadSettings, TaughtJobs
@@ -60,25 +59,36 @@ class LogHead:
     tried: TriedPairs
 
 
-def learn_log_head(jobs: TaughtJobs, settings: HeadSettings) -> LogHead:
+def learn_log_head(jobs: TaughtJobs, settings: HeadSettings, chosen: LogHead | None = None) -> LogHead:
     """Learn from the jobs; raises BadInputError as `boost` does.
 
-    Shape functions are of the `learned_features`. Without the feature `naive` they stand alone.
+    Shape functions are of the `learned_features`. Without the feature `naive` they stand alone. `chosen`: a
+    head of earlier jobs; its pairs and its share are kept.
     """
     places = learned_features(jobs.names)
     is_naive = [name.endswith(f":{NAIVE}") for name in jobs.names]
-    earlier, later = jobs.split_by_end(_EARLIER_SHARE)
-    tried = TriedPairs()
-    if settings.pairs or any(is_naive):
+    tried, later = TriedPairs(), jobs
+    if chosen is not None:
+        tried = chosen.tried
+    elif settings.pairs or any(is_naive):
+        earlier, later = jobs.split_by_end(_EARLIER_SHARE)
         tried = try_pairs(earlier.with_features(places), later.with_features(places), settings)
-    scorer, held_out, boosting = _boosted(jobs.with_features(places), settings, tried)
-    scorer = scorer.among(jobs.names, places)
+    shown = jobs.with_features(places)
+    boosting = replace(settings.boosting_of(shown), pairs=tried.pairs)
+    boosted = boost(
+        shown.rows, shown.logarithm, shown.names, shown.blocks(settings.blocks), boosting, shown.weights
+    )
+    scorer, held_out = boosted.scorer.among(jobs.names, places), boosted.held_out_scores
     pairs = tuple((int(places[one]), int(places[other])) for one, other in boosting.pairs)
     boosting = replace(boosting, pairs=pairs)
     if not any(is_naive):
         return LogHead(scorer, held_out, boosting, LearnedShare(1.0), tried)
     naive = _NaiveEstimate(is_naive.index(True), jobs)
-    learned = _learned_share(tried.scores, naive.of(later.rows), later.logarithm)
+    learned = (
+        _learned_share(tried.scores, naive.of(later.rows), later.logarithm)
+        if chosen is None
+        else chosen.learned
+    )
     return LogHead(
         naive.blended_with(scorer, learned.share),
         learned.share * held_out + (1.0 - learned.share) * naive.of(jobs.rows),
@@ -86,21 +96,6 @@ def learn_log_head(jobs: TaughtJobs, settings: HeadSettings) -> LogHead:
         learned,
         tried,
     )
-
-
-def _boosted(
-    jobs: TaughtJobs, settings: HeadSettings, tried: TriedPairs
-) -> tuple[AdditiveScorer, Floats, BoostingSettings]:
-    """Shape functions of all features, with pairs if they did best; the jobs' held-out scores; how it was
-    boosted.
-    """
-    boosting = settings.boosting_of(jobs)
-    pairs = choose_pairs(jobs, settings, boosting) if tried.best else ()
-    boosting = replace(boosting, pairs=pairs)
-    boosted = boost(
-        jobs.rows, jobs.logarithm, jobs.names, jobs.blocks(settings.blocks), boosting, jobs.weights
-    )
-    return boosted.scorer, boosted.held_out_scores, boosting
 
 
 def _learned_share(shapes: Floats, alone: Floats, truth: Floats) -> LearnedShare:

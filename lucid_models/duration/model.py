@@ -10,7 +10,7 @@ earlier than in truth by the time the job waited.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -19,33 +19,31 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.boosting import BoostingSettings, affordable, boost
-from lucid_models.duration.calibrated_replay import calibrate_causally, offsets_at_submissions
-from lucid_models.duration.calibration import RunTimeCalibration
+from lucid_models.boosting import BoostingSettings
+from lucid_models.duration.calibrated_replay import offsets_at_submissions
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
-from lucid_models.duration.job_columns import FACTS
-from lucid_models.duration.job_replay import JobStream, replay, stream_summary
+from lucid_models.duration.followed_log import follow, quantiles_of, residual_quantiles
+from lucid_models.duration.heads import Heads, learn_heads
+from lucid_models.duration.job_replay import replay
+from lucid_models.duration.lesson import MIN_JOBS, Lesson, LessonSettings, read_lesson
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
-from lucid_models.duration.levels import NAIVE, learned_features, with_naive_estimate
-from lucid_models.duration.log_head import learn_log_head
-from lucid_models.duration.naive_level import best_naive_level
+from lucid_models.duration.levels import NAIVE, learned_features
+from lucid_models.duration.log_head import LogHead
 from lucid_models.duration.pair_trial import pairs_sentence
 from lucid_models.duration.residual_hazards import LEVELS
-from lucid_models.duration.scorer import MAX_DURATION_S, DurationEstimate, DurationScorer, ResidualQuantiles
+from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 from lucid_models.duration.tables import (
     by_submission,
     choose_facts,
-    ends_and_run_times,
     epoch_seconds,
     job_mappings,
     job_stream,
     submission_order,
 )
-from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs, crowd_weights
+from lucid_models.duration.taught_jobs import HeadSettings
 from lucid_models.explanation.additive import explain_additive_global
-from lucid_models.monotone import check_directions, constrain
+from lucid_models.monotone import check_directions
 
 __all__ = [
     "MIN_JOBS",
@@ -59,16 +57,18 @@ __all__ = [
     "residual_quantiles",
 ]
 
-MIN_JOBS = 100
-# A log of fewer jobs also reads the naive estimate, and leans on it as far as it is the better one.
-MANY_JOBS = 10_000
-_RESIDUAL_KNOTS = 12
-# So many residuals speak for a median as loudly as the head itself.
-_TRUSTED_RESIDUALS = 200
-_BOTH_HEADS = BoostingSettings(bags=4, max_rounds=1_500, smoothing_rounds=100)
+_BOTH_HEADS = BoostingSettings(bags=4, max_rounds=750, learning_rate=0.08, smoothing_rounds=50)
 # Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
-LOG_BOOSTING = replace(_BOTH_HEADS, objective="pseudo_huber:delta=0.25", max_bins=256, min_samples_leaf=8)
-MEAN_BOOSTING = replace(_BOTH_HEADS, objective="poisson_deviance", max_bins=64, min_samples_leaf=50)
+LOG_BOOSTING = replace(
+    _BOTH_HEADS,
+    objective="pseudo_huber:delta=0.25",
+    max_bins=256,
+    min_samples_leaf=8,
+    patience_rounds=10,
+)
+MEAN_BOOSTING = replace(
+    _BOTH_HEADS, objective="poisson_deviance", max_bins=64, min_samples_leaf=50, patience_rounds=25
+)
 
 
 @dataclass(frozen=True)
@@ -93,32 +93,17 @@ class DurationSettings:
 
 
 @dataclass(frozen=True)
-class _Lesson:
-    """The replayed training table: the state at its end, and the features of the jobs that ended
-    (`taught`) and of those that had not (`awaited`).
+class LaterJobs:
+    """What a model said of the jobs that were submitted after its heads had learned, each at its submission:
+    tables with the index of these jobs' rows, by submission.
+
+    `features`; `quantiles` as those of `quantiles_causal`, and the same before the monotone constraints
+    (None: there are none, or they were not asked for).
     """
 
-    state: DurationFeatureState
-    stream: JobStream
-    taught: NDArray[np.bool_]
-    rows: NDArray[np.float64]
-    awaited: NDArray[np.bool_]
-    awaited_rows: NDArray[np.float64]
-    until_s: float
-    levels: dict[str, Any]
-
-    def jobs_taught(self) -> TaughtJobs:
-        """What there is to learn."""
-        stream = self.stream
-        logarithm = np.log(np.maximum(stream.duration_s[self.taught], 1.0))
-        weights = crowd_weights(stream.owners, stream.virtual_clusters, stream.submit_s, self.until_s)
-        return TaughtJobs(
-            self.rows,
-            logarithm,
-            stream.end_s[self.taught],
-            self.state.names,
-            weights[self.taught] / weights[self.taught].mean(),
-        )
+    features: pd.DataFrame
+    quantiles: pd.DataFrame
+    unconstrained: pd.DataFrame | None = None
 
 
 class WorkloadEstimateModel:
@@ -131,83 +116,88 @@ class WorkloadEstimateModel:
         self._scorer: DurationScorer | None = None
         # The scorer as it was before the monotone constraints, where `fit` was asked for it.
         self.unconstrained: DurationScorer | None = None
+        self._later: LaterJobs | None = None
+        self._lesson: Lesson | None = None
+        self._chosen: LogHead | None = None
 
     @property
     def scorer(self) -> DurationScorer:
         """What is saved and served; raises BadInputError before `fit`."""
         if self._scorer is None:
-            raise BadInputError("The duration model has not been fitted.", remedy="Call fit(jobs) first.")
+            raise _not_fitted()
         return self._scorer
+
+    @property
+    def later_jobs(self) -> LaterJobs:
+        """What was said of the jobs that the heads did not learn from; raises BadInputError before `fit`."""
+        if self._later is None:
+            raise _not_fitted()
+        return self._later
 
     def fit(
         self,
         jobs: pd.DataFrame,
         *,
         known_until: datetime | None = None,
+        learned_until: datetime | None = None,
         with_unconstrained: bool = False,
         progress: Progress = silent,
     ) -> "WorkloadEstimateModel":
         """Learn from the jobs (JOB_SCHEMA) that ended by `known_until`, by default the last submission of the
         table.
 
-        Jobs still running then count as running. `with_unconstrained`: what the constraints change is to be
-        measured. Raises BadInputError when fewer than MIN_JOBS jobs ended.
+        Jobs still running then count as running. `learned_until`: what ended later, or was submitted later,
+        does not teach the heads, but the statistics and the calibration alone; `later_jobs` is what was said
+        of the latter. `with_unconstrained`: what the constraints change is to be measured.
+
+        Raises BadInputError when fewer than MIN_JOBS jobs ended.
         """
-        known = None if known_until is None else known_until.timestamp()
-        lesson = self._lesson(jobs, known, progress)
-        state, rows, stream, taught = lesson.state, lesson.rows, lesson.stream, lesson.taught
-        jobs_taught = lesson.jobs_taught()
-        duration, logarithm = np.exp(jobs_taught.logarithm), jobs_taught.logarithm
-        progress(0, 2, "boosting the log head")
-        log_head = learn_log_head(
-            jobs_taught,
-            HeadSettings(
-                self.settings.log_boosting,
-                self.settings.pairs,
-                self.settings.blocks,
-                tuple(self.settings.monotone),
-            ),
+        lesson = read_lesson(jobs, self._lesson_settings(jobs, known_until, learned_until), progress)
+        heads = self._learn(lesson, lesson.taught, None, progress)
+        self._lesson, self._chosen = lesson, heads.log
+        followed = follow(lesson, lesson.taught, heads)
+        self._scorer = followed.scorer
+        unconstrained = None
+        if with_unconstrained and heads.held.directions:
+            free = followed.before_constraints(lesson, lesson.taught, heads)
+            self.unconstrained, unconstrained = free.scorer, free.quantiles(lesson.later)
+        features = pd.DataFrame(lesson.rows_of(lesson.later), columns=list(lesson.state.names))
+        index = jobs.index[submission_order(jobs)[lesson.later]]
+        self._later = LaterJobs(
+            features.set_index(index),
+            followed.quantiles(lesson.later).set_index(index),
+            None if unconstrained is None else unconstrained.set_index(index),
         )
-        progress(1, 2, "boosting the mean head")
-        scale = float(duration.mean())
-        places = learned_features(state.names)
-        shown = jobs_taught.with_features(places)
-        mean_boosting = affordable(self.settings.mean_boosting, *shown.rows.shape)
-        mean_head = boost(
-            shown.rows, duration / scale, shown.names, shown.blocks(self.settings.blocks), mean_boosting
-        ).scorer.among(state.names, places)
-        progress(2, 2, "boosting done")
-        held = constrain(log_head.scorer, self.settings.monotone, FACTS)
-
-        def scorer_with(head: AdditiveScorer, held_out_scores: NDArray[np.float64]) -> DurationScorer:
-            residuals = residual_quantiles(held_out_scores, logarithm)
-            return DurationScorer(
-                state,
-                head,
-                mean_head,
-                scale,
-                residuals,
-                float(min(2.0 * duration.max(), MAX_DURATION_S)),
-                {
-                    **stream_summary(stream),
-                    "rows": int(taught.sum()),
-                    "known_until_s": lesson.until_s,
-                    "log_boosting": log_head.boosting.to_data(),
-                    "learned": log_head.learned.to_data(),
-                    "pairs": log_head.tried.to_data(),
-                    "mean_boosting": mean_boosting.to_data(),
-                    "monotone": dict(held.directions),
-                    "levels": lesson.levels,
-                },
-                _calibration(
-                    lesson, residuals.of(held_out_scores), residuals.of(head.score(lesson.awaited_rows))
-                ),
-            )
-
-        self._scorer = scorer_with(held.scorer, log_head.held_out_scores + held.moved(rows))
-        if with_unconstrained and held.directions:
-            self.unconstrained = scorer_with(held.before, log_head.held_out_scores)
         return self
+
+    def learn_all(self, progress: Progress = silent) -> "WorkloadEstimateModel":
+        """Learn the heads anew from all that had ended by the end of the log, after a `fit` whose heads have
+        learned from its first part: what was chosen then (levels, pairs, the weight of the naive estimate) is
+        kept.
+        """
+        lesson = self._lesson
+        if lesson is None:
+            raise _not_fitted()
+        self._scorer = follow(
+            lesson, lesson.ended, self._learn(lesson, lesson.ended, self._chosen, progress)
+        ).scorer
+        return self
+
+    def _learn(
+        self, lesson: Lesson, taught: NDArray[np.bool_], chosen: LogHead | None, progress: Progress
+    ) -> Heads:
+        settings = self.settings
+        of_log_head = HeadSettings(
+            settings.log_boosting, settings.pairs, settings.blocks, tuple(settings.monotone)
+        )
+        return learn_heads(
+            lesson.jobs_taught(taught),
+            of_log_head,
+            settings.mean_boosting,
+            settings.monotone,
+            progress,
+            chosen,
+        )
 
     def predict(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         """P50 in seconds of each job with the statistics as of the end of training, shape (rows,), finite, >
@@ -265,15 +255,9 @@ class WorkloadEstimateModel:
         said = np.full((len(table), len(LEVELS)), np.nan)
         said[fresh] = scorer.residuals.of(scorer.log_head.score(features.to_numpy()[order]))
         offsets = offsets_at_submissions(scorer.calibration.copy(), job_stream(table, state), said)
-        p50, p90 = scorer.calibrated_seconds(said[fresh], offsets[fresh])
-        columns = {
-            "p50_s": p50,
-            "p90_s": p90,
-            "p50_offset": offsets[fresh, 0],
-            "p90_offset": offsets[fresh, 1],
-        }
         back = np.argsort(order, kind="stable")
-        return pd.DataFrame({name: values[back] for name, values in columns.items()}, index=jobs.index)
+        quantiles = quantiles_of(scorer, said[fresh], offsets[fresh])
+        return quantiles.iloc[back].set_index(jobs.index)
 
     def features_causal(
         self, jobs: pd.DataFrame, *, earlier: pd.DataFrame | None = None, progress: Progress = silent
@@ -335,64 +319,25 @@ class WorkloadEstimateModel:
         """Features (`learned_features`) and log run times that `fit(jobs)` learns from, for rivals that
         shall learn from the same.
         """
-        lesson = self._lesson(jobs, None, silent)
+        lesson = read_lesson(jobs, self._lesson_settings(jobs, None, None), silent)
         places = learned_features(lesson.state.names)
-        return lesson.rows[:, places], lesson.jobs_taught().logarithm
+        taught = lesson.jobs_taught(lesson.taught)
+        return taught.rows[:, places], taught.logarithm
 
-    def _lesson(self, jobs: pd.DataFrame, known_until_s: float | None, progress: Progress) -> "_Lesson":
-        if jobs.empty:
-            raise BadInputError("The job table is empty.", remedy="Ingest a log that covers the period.")
-        table = by_submission(jobs)
-        submit_s = epoch_seconds(table, "submit_time")
-        until_s = float(submit_s[-1]) if known_until_s is None else known_until_s
-        end_s, run_s = ends_and_run_times(table)
-        taught = (end_s <= until_s) & (submit_s <= until_s) & ~np.isnan(run_s)
-        if int(taught.sum()) < MIN_JOBS:
-            raise _too_few_jobs(int(taught.sum()), int((~np.isnan(run_s)).sum()), until_s)
-        progress(0, None, "finding what tells run times apart")
-        choice = choose_levels(
-            table[submit_s <= until_s].reset_index(drop=True),
-            self.settings.features,
-            self.settings.levels,
-            until_s,
-        )
-        levels = choice.levels
-        if len(table) < MANY_JOBS:
-            parts = best_naive_level(table[taught], choice, self.settings.features)
-            levels = with_naive_estimate(levels, parts)
-        state = DurationFeatureState(levels, choose_facts(table), self.settings.features, choice.buckets)
-        stream = job_stream(table, state)
-        submitted = stream.submit_s <= until_s
-        rows = replay(state, stream, scored=submitted, until_s=until_s, progress=progress)
-        ended = taught[submitted]
-        return _Lesson(
-            state, stream, taught, rows[ended], submitted & ~taught, rows[~ended], until_s, choice.record
-        )
+    def _lesson_settings(
+        self, jobs: pd.DataFrame, known_until: datetime | None, learned_until: datetime | None
+    ) -> LessonSettings:
+        submit_s = epoch_seconds(jobs, "submit_time")
+        known_s = float(submit_s.max(initial=-np.inf)) if known_until is None else known_until.timestamp()
+        learned_s = known_s if learned_until is None else learned_until.timestamp()
+        return LessonSettings(self.settings.features, self.settings.levels, known_s, learned_s)
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))
 
 
-def _too_few_jobs(ended: int, with_run_time: int, until_s: float) -> BadInputError:
-    known_until = datetime.fromtimestamp(until_s, UTC).isoformat(timespec="seconds")
-    what = f"{ended} jobs had ended by {known_until}; too few to learn from."
-    if with_run_time < MIN_JOBS:
-        return BadInputError(what, remedy=f"Give at least {MIN_JOBS} jobs with a known run time.")
-    return BadInputError(
-        f"{what} The table holds {with_run_time - ended} run times that became known only after that moment.",
-        remedy=f"Give a log in which jobs are still submitted after {MIN_JOBS} jobs have ended.",
-    )
-
-
-def _calibration(
-    lesson: _Lesson, of_taught: NDArray[np.float64], of_awaited: NDArray[np.float64]
-) -> RunTimeCalibration:
-    """The calibration at the end of training, from quantiles of jobs that were held out of what said them."""
-    calibration = RunTimeCalibration()
-    said = np.full((len(lesson.taught), len(LEVELS)), np.nan)
-    said[lesson.taught], said[lesson.awaited] = of_taught, of_awaited
-    calibrate_causally(calibration, lesson.stream, said, until_s=lesson.until_s)
-    return calibration
+def _not_fitted() -> BadInputError:
+    return BadInputError("The duration model has not been fitted.", remedy="Call fit(jobs) first.")
 
 
 def _with_running(
@@ -403,25 +348,3 @@ def _with_running(
         return by_submission(jobs)
     running = earlier[earlier["job_id"].astype(str).isin(list(state.flights))]
     return pd.concat([by_submission(running), by_submission(jobs)], ignore_index=True)
-
-
-def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float64]) -> ResidualQuantiles:
-    """Median and 90th percentile of held-out residuals in groups of jobs with similar scores.
-
-    The median, which moves point estimates, is drawn to zero as far as a group's jobs are few: the head aims
-    at medians itself, and those of a few dozen jobs are of their day.
-    """
-    order = np.argsort(scores, kind="stable")
-    groups = min(_RESIDUAL_KNOTS, max(len(order) // 50, 1))
-    knots: list[float] = []
-    middle: list[float] = []
-    upper: list[float] = []
-    for group in np.array_split(order, groups):
-        residual = logarithm[group] - scores[group]
-        knot = float(scores[group].mean())
-        if not knots or knot > knots[-1]:
-            knots.append(knot)
-            trust = len(group) / (len(group) + _TRUSTED_RESIDUALS)
-            middle.append(trust * float(np.quantile(residual, 0.5)))
-            upper.append(float(np.quantile(residual, 0.9)))
-    return ResidualQuantiles(np.array(knots), np.array(middle), np.array(upper))

@@ -7,17 +7,15 @@ not learn from.
 
 import warnings
 from collections import Counter
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from lucid_models.boosting import BoostedModel, BoostingSettings, boost, sampled_rows
+from lucid_models.boosting import BoostedModel, BoostingSettings, sampled_rows
 from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
 
 _SAMPLE_ROWS = 20_000
 _JOBS_PER_PAIR = 250
-_FIRST_ROUNDS = 400
 _CANDIDATES = 20
 # No feature takes part in more pairs than this: FAST alone would name one strong feature in all of them.
 _MOST_PER_FEATURE = 4
@@ -27,11 +25,11 @@ Pair = tuple[int, int]
 
 
 def choose_pairs(
-    jobs: TaughtJobs, settings: HeadSettings, boosting: BoostingSettings, first: BoostedModel | None = None
+    jobs: TaughtJobs, settings: HeadSettings, boosting: BoostingSettings, first: BoostedModel
 ) -> tuple[Pair, ...]:
     """As many pairs of feature positions as the settings and a table of this size allow, the strongest first.
 
-    `first`: a model without pairs of all the jobs, if there is one already.
+    `first`: a model without pairs of all the jobs.
     """
     from interpret.utils import measure_interactions
 
@@ -41,14 +39,7 @@ def choose_pairs(
     blocks = jobs.blocks(settings.blocks)
     rows = sampled_rows(blocks, _SAMPLE_ROWS, boosting.seed)
     matrix, values = jobs.rows[rows], jobs.logarithm[rows]
-    if first is None:
-        quick = replace(
-            boosting, bags=2, max_rounds=min(boosting.max_rounds, _FIRST_ROUNDS), sample_rows=None
-        )
-        first = boost(matrix, values, jobs.names, blocks[rows], quick)
-        held_out = first.held_out_scores
-    else:
-        held_out = first.held_out_scores[rows]
+    held_out = first.held_out_scores[rows]
     importance = first.scorer.importances()
     allowed = [
         term.features[0]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lucid_models.boosting import BoostingSettings, boost
-from lucid_models.duration.pair_choice import choose_pairs
+from lucid_models.duration.pair_choice import Pair, choose_pairs
 from lucid_models.duration.taught_jobs import Floats, HeadSettings, TaughtJobs
 
 _LN_10 = float(np.log(10.0))
@@ -27,13 +27,14 @@ _TRIAL_ROWS = 40_000
 
 @dataclass(frozen=True)
 class TriedPairs:
-    """How many pairs did best (0: none are taken).
+    """How many pairs did best (0: none are taken), and which these are.
 
     `errors`: mean absolute error of log run time of `jobs` held-out jobs by number of pairs; `scores`: what
     the head that did best says of these jobs.
     """
 
     best: int = 0
+    pairs: tuple[Pair, ...] = ()
     errors: Mapping[int, float] = field(default_factory=dict)
     jobs: int = 0
     scores: Floats = field(default_factory=lambda: np.empty(0))
@@ -64,7 +65,7 @@ def try_pairs(earlier: TaughtJobs, later: TaughtJobs, settings: HeadSettings) ->
     errors = {number: float(np.abs(score - later.logarithm).mean()) for number, score in said.items()}
     all_pairs = len(strongest)
     best = all_pairs if errors[all_pairs] <= (1.0 - _LEAST_GAIN) * errors[0] else 0
-    return TriedPairs(best, errors, len(later), said[best])
+    return TriedPairs(best, strongest[:best], errors, len(later), said[best])
 
 
 def pairs_sentence(record: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ A run time is known only once its job ended (submission + wait + run). Naive met
 rivals that must be trained come from whoever measures them.
 """
 
+from datetime import datetime
 from functools import partial
 
 import numpy as np
@@ -64,6 +65,7 @@ class DurationTest:
         submit = epoch_seconds(ran, "submit_time")
         order = np.argsort(submit, kind="stable")
         self.train_days = train_days
+        self.in_log = ran.index[order]  # which rows of the table given these are
         self.jobs = ran.iloc[order].reset_index(drop=True)
         self.early = submit[order] < _split_s(self.jobs["submit_time"], train_days)
         self.train = self.jobs[self.early]
@@ -81,11 +83,21 @@ class DurationTest:
         self.p90_s = np.full(self.truth.shape, np.nan)  # the model's own
 
     def measure(
-        self, settings: DurationSettings | None, progress: Progress = silent
+        self,
+        settings: DurationSettings | None,
+        progress: Progress = silent,
+        *,
+        log: pd.DataFrame | None = None,
+        known_until: datetime | None = None,
     ) -> tuple[WorkloadEstimateModel, pd.DataFrame]:
-        """Fit the model, and measure it and what needs no training; return it and the test jobs' features."""
+        """Fit the model, and measure it and what needs no training; return it and the test jobs' features.
+
+        The model has learned from the training days, and its statistics and calibration know all that
+        happened by `known_until`, by default the last submission. `log`: the table given, with the jobs in it
+        that are not measured, but known.
+        """
         progress(0, None, "duration: the model")
-        fitted = _add_model(self, settings, progress)
+        fitted = _add_model(self, settings, log, known_until, progress)
         _add_naive(self)
         return fitted
 
@@ -129,20 +141,32 @@ def _split_s(submitted: "pd.Series[pd.Timestamp]", train_days: float) -> float:
 
 
 def _add_model(
-    test: DurationTest, settings: DurationSettings | None, progress: Progress
+    test: DurationTest,
+    settings: DurationSettings | None,
+    log: pd.DataFrame | None,
+    known_until: datetime | None,
+    progress: Progress,
 ) -> tuple[WorkloadEstimateModel, pd.DataFrame]:
+    jobs, tested = (test.jobs, test.jobs.index) if log is None else (log, test.in_log)
+    tested = tested[~test.early]
     model, fit_s = cpu_timed(
-        lambda: WorkloadEstimateModel(settings).fit(test.train, with_unconstrained=True, progress=progress)
+        lambda: WorkloadEstimateModel(settings).fit(
+            jobs,
+            known_until=known_until,
+            learned_until=pd.Timestamp(test.train["submit_time"].iloc[-1]).to_pydatetime(),
+            with_unconstrained=True,
+            progress=progress,
+        )
     )
-    features = model.features_causal(test.test, earlier=test.train, progress=progress)
+    later = model.later_jobs
+    features = later.features.loc[tested].reset_index(drop=True)
     rows = features.to_numpy()
-    scorers = {"ebm": model.scorer}
-    if model.unconstrained is not None:
-        scorers["ebm_unconstrained"] = model.unconstrained
-    for name, scorer in scorers.items():
+    said = {"ebm": (model.scorer, later.quantiles)}
+    if model.unconstrained is not None and later.unconstrained is not None:
+        said["ebm_unconstrained"] = (model.unconstrained, later.unconstrained)
+    for name, (scorer, quantiles) in said.items():
         _, took_ms = predict_timed(partial(_p50, scorer, rows))
-        said = model.quantiles_causal(test.test, features, earlier=test.train, scorer=scorer)
-        p50, p90 = (said[name].to_numpy(dtype=np.float64) for name in ("p50_s", "p90_s"))
+        p50, p90 = (quantiles.loc[tested, q].to_numpy(dtype=np.float64) for q in ("p50_s", "p90_s"))
         if name == "ebm":
             test.p90_s = p90
         within_p50, within_p90 = (float((test.truth <= quantile).mean()) for quantile in (p50, p90))
