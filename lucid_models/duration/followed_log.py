@@ -12,7 +12,7 @@ from lucid_models.duration.calibrated_replay import offsets_at_submissions
 from lucid_models.duration.calibration import RunTimeCalibration
 from lucid_models.duration.heads import Heads
 from lucid_models.duration.job_replay import stream_summary
-from lucid_models.duration.lesson import Lesson
+from lucid_models.duration.replayed_log import ReplayedLog
 from lucid_models.duration.residual_hazards import LEVELS
 from lucid_models.duration.scorer import MAX_DURATION_S, DurationScorer, ResidualQuantiles
 
@@ -23,7 +23,7 @@ _TRUSTED_RESIDUALS = 200
 
 @dataclass(frozen=True)
 class FollowedLog:
-    """A scorer at the end of a lesson, and of each of its jobs the quantiles of log run time that were said
+    """A scorer at the end of a log, and of each of its jobs the quantiles of log run time that were said
     and the offsets at its submission, shape (jobs, levels).
     """
 
@@ -35,53 +35,52 @@ class FollowedLog:
         """As `WorkloadEstimateModel.quantiles_causal`, of some of the jobs."""
         return quantiles_of(self.scorer, self.said[jobs], self.offsets[jobs])
 
-    def before_constraints(self, lesson: Lesson, taught: NDArray[np.bool_], heads: Heads) -> "FollowedLog":
+    def before_constraints(self, log: ReplayedLog, taught: NDArray[np.bool_], heads: Heads) -> "FollowedLog":
         """The same before the monotone constraints, with what calibrates the held head."""
         free = replace(heads, held=replace(heads.held, scorer=heads.held.before))
         free = replace(free, held_out_scores=heads.log.held_out_scores)
-        residuals, said = _said(lesson, taught, free)
-        return FollowedLog(_scorer(lesson, free, residuals, self.scorer.calibration), said, self.offsets)
+        residuals, said = _said(log, taught, free)
+        return FollowedLog(_scorer(log, free, residuals, self.scorer.calibration), said, self.offsets)
 
 
-def follow(lesson: Lesson, taught: NDArray[np.bool_], heads: Heads) -> FollowedLog:
+def follow(log: ReplayedLog, taught: NDArray[np.bool_], heads: Heads) -> FollowedLog:
     """Let the calibration live through the log with what the heads, which learned from the jobs `taught`, say
     of its jobs.
     """
-    residuals, said = _said(lesson, taught, heads)
-    calibration = RunTimeCalibration()
-    until_s = lesson.settings.known_until_s
-    offsets = offsets_at_submissions(calibration, lesson.stream, said, until_s=until_s)
-    return FollowedLog(_scorer(lesson, heads, residuals, calibration), said, offsets)
+    residuals, said = _said(log, taught, heads)
+    until_s = log.settings.known_until_s
+    offsets, calibration = offsets_at_submissions(RunTimeCalibration(), log.stream, said, until_s=until_s)
+    return FollowedLog(_scorer(log, heads, residuals, calibration), said, offsets)
 
 
 def _said(
-    lesson: Lesson, taught: NDArray[np.bool_], heads: Heads
+    log: ReplayedLog, taught: NDArray[np.bool_], heads: Heads
 ) -> tuple[ResidualQuantiles, NDArray[np.float64]]:
     """The residuals of the jobs taught, by bags that did not learn from them; and what is said of each job
     that was submitted, shape (jobs, levels), NaN for others.
     """
     residuals = residual_quantiles(heads.held_out_scores, heads.logarithm)
-    others = lesson.submitted & ~taught
+    others = log.submitted & ~taught
     said = np.full((len(taught), len(LEVELS)), np.nan)
     said[taught] = residuals.of(heads.held_out_scores)
-    said[others] = residuals.of(heads.held.scorer.score(lesson.rows_of(others)))
+    said[others] = residuals.of(heads.held.scorer.score(log.rows_of(others)))
     return residuals, said
 
 
 def _scorer(
-    lesson: Lesson, heads: Heads, residuals: ResidualQuantiles, calibration: RunTimeCalibration
+    log: ReplayedLog, heads: Heads, residuals: ResidualQuantiles, calibration: RunTimeCalibration
 ) -> DurationScorer:
     return DurationScorer(
-        lesson.state,
+        log.state,
         heads.held.scorer,
         heads.mean,
         heads.scale_s,
         residuals,
         float(min(2.0 * np.exp(heads.logarithm.max()), MAX_DURATION_S)),
         {
-            **stream_summary(lesson.stream),
-            "known_until_s": lesson.settings.known_until_s,
-            "levels": lesson.levels,
+            **stream_summary(log.stream),
+            "known_until_s": log.settings.known_until_s,
+            "levels": log.levels,
             **heads.record(),
         },
         calibration,

@@ -1,4 +1,4 @@
-"""The two heads of the duration model, learned from the jobs of a lesson."""
+"""The two heads of the duration model, learned from the jobs of a log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -25,12 +25,12 @@ from lucid_models.duration.features import DurationFeatureSettings, DurationFeat
 from lucid_models.duration.followed_log import follow, quantiles_of, residual_quantiles
 from lucid_models.duration.heads import Heads, learn_heads
 from lucid_models.duration.job_replay import replay
-from lucid_models.duration.lesson import MIN_JOBS, Lesson, LessonSettings, read_lesson
 from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
 from lucid_models.duration.levels import NAIVE, learned_features
 from lucid_models.duration.log_head import LogHead
 from lucid_models.duration.pair_trial import pairs_sentence
+from lucid_models.duration.replayed_log import MIN_JOBS, LogSettings, ReplayedLog, replay_log
 from lucid_models.duration.residual_hazards import LEVELS
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 from lucid_models.duration.tables import (
@@ -117,7 +117,7 @@ class WorkloadEstimateModel:
         # The scorer as it was before the monotone constraints, where `fit` was asked for it.
         self.unconstrained: DurationScorer | None = None
         self._later: LaterJobs | None = None
-        self._lesson: Lesson | None = None
+        self._log: ReplayedLog | None = None
         self._chosen: LogHead | None = None
 
     @property
@@ -152,20 +152,20 @@ class WorkloadEstimateModel:
 
         Raises BadInputError when fewer than MIN_JOBS jobs ended.
         """
-        lesson = read_lesson(jobs, self._lesson_settings(jobs, known_until, learned_until), progress)
-        heads = self._learn(lesson, lesson.taught, None, progress)
-        self._lesson, self._chosen = lesson, heads.log
-        followed = follow(lesson, lesson.taught, heads)
+        log = replay_log(jobs, self._log_settings(jobs, known_until, learned_until), progress)
+        heads = self._learn(log, log.taught, None, progress)
+        self._log, self._chosen = log, heads.log
+        followed = follow(log, log.taught, heads)
         self._scorer = followed.scorer
         unconstrained = None
         if with_unconstrained and heads.held.directions:
-            free = followed.before_constraints(lesson, lesson.taught, heads)
-            self.unconstrained, unconstrained = free.scorer, free.quantiles(lesson.later)
-        features = pd.DataFrame(lesson.rows_of(lesson.later), columns=list(lesson.state.names))
-        index = jobs.index[submission_order(jobs)[lesson.later]]
+            free = followed.before_constraints(log, log.taught, heads)
+            self.unconstrained, unconstrained = free.scorer, free.quantiles(log.later)
+        features = pd.DataFrame(log.rows_of(log.later), columns=list(log.state.names))
+        index = jobs.index[submission_order(jobs)[log.later]]
         self._later = LaterJobs(
             features.set_index(index),
-            followed.quantiles(lesson.later).set_index(index),
+            followed.quantiles(log.later).set_index(index),
             None if unconstrained is None else unconstrained.set_index(index),
         )
         return self
@@ -175,23 +175,21 @@ class WorkloadEstimateModel:
         learned from its first part: what was chosen then (levels, pairs, the weight of the naive estimate) is
         kept.
         """
-        lesson = self._lesson
-        if lesson is None:
+        log = self._log
+        if log is None:
             raise _not_fitted()
-        self._scorer = follow(
-            lesson, lesson.ended, self._learn(lesson, lesson.ended, self._chosen, progress)
-        ).scorer
+        self._scorer = follow(log, log.ended, self._learn(log, log.ended, self._chosen, progress)).scorer
         return self
 
     def _learn(
-        self, lesson: Lesson, taught: NDArray[np.bool_], chosen: LogHead | None, progress: Progress
+        self, log: ReplayedLog, taught: NDArray[np.bool_], chosen: LogHead | None, progress: Progress
     ) -> Heads:
         settings = self.settings
         of_log_head = HeadSettings(
             settings.log_boosting, settings.pairs, settings.blocks, tuple(settings.monotone)
         )
         return learn_heads(
-            lesson.jobs_taught(taught),
+            log.jobs_taught(taught),
             of_log_head,
             settings.mean_boosting,
             settings.monotone,
@@ -254,7 +252,7 @@ class WorkloadEstimateModel:
         order = submission_order(jobs)
         said = np.full((len(table), len(LEVELS)), np.nan)
         said[fresh] = scorer.residuals.of(scorer.log_head.score(features.to_numpy()[order]))
-        offsets = offsets_at_submissions(scorer.calibration.copy(), job_stream(table, state), said)
+        offsets, _ = offsets_at_submissions(scorer.calibration, job_stream(table, state), said)
         back = np.argsort(order, kind="stable")
         quantiles = quantiles_of(scorer, said[fresh], offsets[fresh])
         return quantiles.iloc[back].set_index(jobs.index)
@@ -319,18 +317,18 @@ class WorkloadEstimateModel:
         """Features (`learned_features`) and log run times that `fit(jobs)` learns from, for rivals that
         shall learn from the same.
         """
-        lesson = read_lesson(jobs, self._lesson_settings(jobs, None, None), silent)
-        places = learned_features(lesson.state.names)
-        taught = lesson.jobs_taught(lesson.taught)
+        log = replay_log(jobs, self._log_settings(jobs, None, None), silent)
+        places = learned_features(log.state.names)
+        taught = log.jobs_taught(log.taught)
         return taught.rows[:, places], taught.logarithm
 
-    def _lesson_settings(
+    def _log_settings(
         self, jobs: pd.DataFrame, known_until: datetime | None, learned_until: datetime | None
-    ) -> LessonSettings:
+    ) -> LogSettings:
         submit_s = epoch_seconds(jobs, "submit_time")
         known_s = float(submit_s.max(initial=-np.inf)) if known_until is None else known_until.timestamp()
         learned_s = known_s if learned_until is None else learned_until.timestamp()
-        return LessonSettings(self.settings.features, self.settings.levels, known_s, learned_s)
+        return LogSettings(self.settings.features, self.settings.levels, known_s, learned_s)
 
     def _rows(self, jobs: pd.DataFrame) -> NDArray[np.float64]:
         return self.scorer.features(job_mappings(jobs))

@@ -57,9 +57,9 @@ def ends_expected(offsets: tuple[float, ...], jobs: float) -> Floats:
 
 def hazards(ended: Floats, passed: Floats, prior: Floats, prior_jobs: float = PRIOR_JOBS) -> Floats:
     """Hazards by row and bin, from where jobs ended and from the last bins that running jobs have passed,
-    shape (rows, BINS) each, drawn to `prior` by so many jobs.
+    shape (..., rows, BINS) each, drawn to `prior` by so many jobs.
     """
-    at_risk = np.cumsum((ended + passed)[:, ::-1], axis=1)[:, ::-1]
+    at_risk = np.cumsum((ended + passed)[..., ::-1], axis=-1)[..., ::-1]
     of_bins: Floats = (ended + prior_jobs * prior) / (at_risk + prior_jobs)
     return of_bins
 
@@ -79,6 +79,20 @@ def offsets_from(of_bins: Floats, levels: Sequence[float]) -> list[float]:
         part = (before - left) / (before + after[place])
         quantiles.append(_EDGES[place] + BIN_WIDTH * min(part, 1.0))
     return quantiles
+
+
+def quantiles_of_all(of_bins: Floats, level: float) -> Floats:
+    """`offsets_from` of the hazards of many jobs, shape (jobs, BINS)."""
+    surviving = np.cumprod(1.0 - of_bins, axis=1)
+    left = 1.0 - level
+    is_below = surviving <= left + 1e-12
+    place = is_below.argmax(axis=1)
+    rows = np.arange(len(place))
+    before = np.where(place > 0, surviving[rows, place - 1], 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = (before - left) / (before - surviving[rows, place])
+    found: Floats = np.array(_EDGES)[place] + BIN_WIDTH * np.minimum(part, 1.0)
+    return np.where(is_below.any(axis=1), found, _EDGES[-1])
 
 
 def _expected_hazards() -> Floats:

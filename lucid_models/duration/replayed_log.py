@@ -31,7 +31,7 @@ MANY_JOBS = 10_000
 
 
 @dataclass(frozen=True)
-class LessonSettings:
+class LogSettings:
     """How features are found. Run times that became known after `learned_until_s` (Unix time) teach nothing;
     what happens after `known_until_s` is not known at all.
     """
@@ -43,7 +43,7 @@ class LessonSettings:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class ReplayedLog:
     """The replayed training table: the state at its end, and the features of the jobs of `stream` that were
     submitted, shape (submitted, features).
 
@@ -58,7 +58,7 @@ class Lesson:
     taught: NDArray[np.bool_]
     later: NDArray[np.bool_]
     features: Floats
-    settings: LessonSettings
+    settings: LogSettings
     levels: Mapping[str, Any]
 
     def rows_of(self, jobs: NDArray[np.bool_]) -> Floats:
@@ -79,7 +79,7 @@ class Lesson:
         )
 
 
-def read_lesson(jobs: pd.DataFrame, settings: LessonSettings, progress: Progress) -> Lesson:
+def replay_log(jobs: pd.DataFrame, settings: LogSettings, progress: Progress) -> ReplayedLog:
     """Choose the levels, and replay the log. Raises BadInputError when fewer than MIN_JOBS jobs had ended."""
     if jobs.empty:
         raise BadInputError("The job table is empty.", remedy="Ingest a log that covers the period.")
@@ -102,7 +102,9 @@ def read_lesson(jobs: pd.DataFrame, settings: LessonSettings, progress: Progress
     submitted = stream.submit_s <= settings.known_until_s
     rows = replay(state, stream, scored=submitted, until_s=settings.known_until_s, progress=progress)
     ended &= submitted & (end_s <= settings.known_until_s)
-    return Lesson(state, stream, submitted, ended, taught, submitted & ~early, rows, settings, choice.record)
+    return ReplayedLog(
+        state, stream, submitted, ended, taught, submitted & ~early, rows, settings, choice.record
+    )
 
 
 def _too_few_jobs(ended: int, with_run_time: int, until_s: float) -> BadInputError:
