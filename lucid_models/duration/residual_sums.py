@@ -97,7 +97,7 @@ class ResidualSums:
         )
         of_ended, of_passed, before = np.zeros(_CELLS), np.zeros(_CELLS), 0.0
         for first, last in _segments(groups, clocks):
-            reference = clocks[last - 1]
+            reference = clocks[first]  # of what comes later nothing is known, not even by rounding
             if first == 0 or groups[first] != groups[first - 1]:
                 of_ended, of_passed = self._before(groups[first], reference), np.zeros(_CELLS)
             else:

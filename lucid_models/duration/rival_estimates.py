@@ -4,9 +4,9 @@ The gate's rival policies and the evaluation of the duration model use them. The
 model's features, so that a broken model cannot spoil what it is compared with.
 """
 
-import heapq
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from cluster_logs.job_facts import OWNERS
 from lucid_models.duration.job_keys import UNNAMED, log_duration, number_or_nan, size_key
+from lucid_models.duration.key_columns import exactly
 from lucid_models.duration.model import epoch_seconds
+from lucid_models.groups import joint_codes
 
 Floats = NDArray[np.float64]
 UNKNOWN_S = 3_600.0  # before any job of the log has ended: an hour, for lack of anything better
@@ -50,34 +52,24 @@ def moving_average_s(jobs: pd.DataFrame, levels: Sequence[Sequence[str]]) -> Flo
     A level names the parts of its key: user, name, virtual_cluster, size (GPUs, or cores without a GPU). A
     part that the log does not know for a job makes its key unknown; jobs without a name share one.
     """
-    parts = _parts(jobs)
-    keys = [
-        [
-            None
-            if any(parts[part][row] is None for part in level)
-            else tuple(parts[part][row] for part in level)
-            for row in range(len(jobs))
-        ]
-        for level in levels
-    ]
-    averages: list[dict[Hashable, float]] = [{} for _ in levels]
-
-    def learn(row: int, duration_s: float) -> None:
-        logarithm = log_duration(duration_s)
-        for average, of_level in zip(averages, keys, strict=True):
-            key = of_level[row]
-            if key is not None:
-                before = average.get(key, logarithm)
-                average[key] = before + SOFT_WEIGHT * (logarithm - before)
-
-    def estimate(row: int) -> float:
-        for average, of_level in zip(averages, keys, strict=True):
-            average_s = average.get(of_level[row]) if of_level[row] is not None else None
-            if average_s is not None:
-                return math.exp(average_s)
-        return UNKNOWN_S
-
-    return estimate_causally(jobs, learn, estimate)
+    parts = {part: _part(jobs, part) for level in levels for part in level}
+    known = _known(jobs)
+    logarithms = [log_duration(one) for one in _run_times_s(jobs)[known.rows].tolist()]
+    estimates = np.full(len(jobs), math.log(UNKNOWN_S))
+    unsaid = np.ones(len(jobs), dtype=np.bool_)
+    for level in levels:
+        keys = _joined([parts[part] for part in level], len(jobs))
+        averages: dict[int, float] = {}
+        after = np.empty(len(known.rows))
+        for turn, (key, logarithm) in enumerate(zip(keys[known.rows].tolist(), logarithms, strict=True)):
+            before = averages.get(key, logarithm)
+            after[turn] = averages[key] = before + SOFT_WEIGHT * (logarithm - before)
+        last = known.last_of(keys)
+        said = unsaid & (last >= 0)
+        estimates[said] = after[last[said]]
+        unsaid &= ~said
+    seconds = exactly(math.exp, estimates)
+    return np.maximum(np.where(unsaid, UNKNOWN_S, seconds), 1.0)
 
 
 def size_alone_s(jobs: pd.DataFrame) -> Floats:
@@ -96,41 +88,92 @@ def user_history_s(jobs: pd.DataFrame) -> Floats:
     They fall back on the user's own estimate; few logs hold one, so a user with fewer than two ended jobs
     gets the mean of what there is, and a new one the moving average of jobs of that size.
     """
-    users = owner_names(jobs)
-    unknown = size_alone_s(jobs).tolist()
-    last: dict[str, tuple[float, ...]] = {}
+    users, known = _codes(owner_names(jobs)), _known(jobs)
+    run_s = _run_times_s(jobs)[known.rows]
+    last = known.last_of(users)
+    seconds = size_alone_s(jobs)
+    some = last >= 0
+    # The user's run before each that is known.
+    of_runs = users[known.rows]
+    in_turn = np.argsort(of_runs, kind="stable")
+    earlier = np.full(len(run_s), -1)
+    same = of_runs[in_turn[1:]] == of_runs[in_turn[:-1]]
+    earlier[in_turn[1:][same]] = in_turn[:-1][same]
+    newest, second = last[some], earlier[last[some]]
+    seconds[some] = np.where(second < 0, run_s[newest], (run_s[second] + run_s[newest]) / 2)
+    return np.maximum(seconds, 1.0)
 
-    def learn(row: int, duration_s: float) -> None:
-        user = users[row]
-        if user is not None:
-            last[user] = (*last.get(user, ())[-1:], duration_s)
 
-    def estimate(row: int) -> float:
-        last_runs_s = last.get(users[row] or "", ())
-        return sum(last_runs_s) / len(last_runs_s) if last_runs_s else float(unknown[row])
+@dataclass(frozen=True)
+class _Known:
+    """The jobs whose run times become known, in turn, and how many of them are when each job is submitted."""
 
-    return estimate_causally(jobs, learn, estimate)
+    rows: NDArray[np.intp]
+    before: NDArray[np.intp]
+
+    def last_of(self, keys: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Of each job the turn of the last known run time with its key, shape (jobs,); -1 without one, or
+        without a key (-1).
+        """
+        span = len(self.rows) + 1
+        of_known = keys[self.rows] * span + np.arange(len(self.rows))
+        in_turn = np.argsort(of_known)
+        place = np.searchsorted(of_known[in_turn], keys * span + self.before) - 1
+        last = in_turn[place] if len(in_turn) else np.full(len(keys), -1)
+        found = (place >= 0) & (keys >= 0)
+        found[found] = keys[self.rows[last[found]]] == keys[found]
+        return np.where(found, last, -1)
 
 
-def _parts(jobs: pd.DataFrame) -> dict[str, list[str | None]]:
-    """What the keys of levels are made of, one value a job."""
-    cpus = jobs["cpus"].tolist() if "cpus" in jobs.columns else [None] * len(jobs)
-    sizes: list[str | None] = []
-    for gpus, cores in zip(jobs["gpus"].tolist(), cpus, strict=True):
-        cores_or_nan = number_or_nan(None if cores is pd.NA else cores)
-        known_gpus = number_or_nan(None if gpus is pd.NA else gpus)
-        sizes.append(
-            size_key(
-                0.0 if math.isnan(known_gpus) else known_gpus,
-                None if math.isnan(cores_or_nan) else cores_or_nan,
-            )
-        )
-    return {
-        "user": owner_names(jobs),
-        "name": [UNNAMED if name is None else name for name in texts_or_none(jobs, "name")],
-        "virtual_cluster": list(texts_or_none(jobs, "virtual_cluster")),
-        "size": sizes,
-    }
+def _known(jobs: pd.DataFrame) -> _Known:
+    submit, known_s, run_s = epoch_seconds(jobs, "submit_time"), known_from_s(jobs), _run_times_s(jobs)
+    order = np.argsort(submit, kind="stable")
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    rows = np.flatnonzero(np.isfinite(known_s) & (run_s >= 0))
+    # The submission before which it is learned: never the job's own.
+    first = np.maximum(np.searchsorted(submit[order], known_s[rows]), position[rows] + 1)
+    in_turn = np.lexsort((rows, known_s[rows], first))
+    return _Known(rows[in_turn], np.searchsorted(first[in_turn], position, side="right"))
+
+
+def _run_times_s(jobs: pd.DataFrame) -> Floats:
+    run_s: Floats = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
+    return run_s
+
+
+def _part(jobs: pd.DataFrame, part: str) -> NDArray[np.intp]:
+    """A number for each job's part of a key; -1 where it is unknown."""
+    if part == "user":
+        return _codes(owner_names(jobs))
+    if part == "name":
+        return _codes([UNNAMED if name is None else name for name in texts_or_none(jobs, "name")])
+    if part == "virtual_cluster":
+        return _codes(texts_or_none(jobs, "virtual_cluster"))
+    numbers = (
+        jobs[name].map(number_or_nan, na_action="ignore").to_numpy(dtype=np.float64, na_value=np.nan)
+        if name in jobs.columns
+        else np.full(len(jobs), np.nan)
+        for name in ("gpus", "cpus")
+    )
+    gpus, cpus = (np.nan_to_num(one, nan=-1.0) for one in numbers)
+    distinct, of = np.unique(np.stack([np.maximum(gpus, 0.0), cpus]), axis=1, return_inverse=True)
+    sizes = [size_key(gpu, None if cpu < 0 else cpu) for gpu, cpu in distinct.T.tolist()]
+    return _codes(sizes)[of.ravel()]
+
+
+def _codes(texts: Sequence[str | None]) -> NDArray[np.intp]:
+    return pd.factorize(np.array(texts, dtype=object))[0].astype(np.intp)
+
+
+def _joined(parts: Sequence[NDArray[np.intp]], jobs: int) -> NDArray[np.intp]:
+    """A number for each key that these parts make; -1 where one of them is unknown."""
+    unknown = np.zeros(jobs, dtype=np.bool_)
+    for part in parts:
+        unknown |= part < 0
+    codes = joint_codes(list(parts), jobs)
+    codes[unknown] = -1
+    return codes
 
 
 def owners(jobs: pd.DataFrame) -> list[Hashable]:
@@ -152,18 +195,15 @@ def estimate_causally(
 
     `learn` gets the row and run time of each job whose run time is known by then, in the order of ends.
     """
-    submit = epoch_seconds(jobs, "submit_time")
-    known_from = known_from_s(jobs)
-    duration = jobs["duration_s"].to_numpy(dtype=np.float64, na_value=np.nan)
-    running: list[tuple[float, int]] = []
+    known, run_s = _known(jobs), _run_times_s(jobs)
+    in_turn = list(zip(known.rows.tolist(), run_s[known.rows].tolist(), strict=True))
     out = np.empty(len(jobs))
-    for row in np.argsort(submit, kind="stable").tolist():
-        while running and running[0][0] <= submit[row]:
-            _, ended = heapq.heappop(running)
-            learn(ended, float(duration[ended]))
+    learned = 0
+    for row in np.argsort(epoch_seconds(jobs, "submit_time"), kind="stable").tolist():
+        for ended, duration_s in in_turn[learned : known.before[row]]:
+            learn(ended, duration_s)
+        learned = max(learned, int(known.before[row]))
         out[row] = max(estimate(row), 1.0)
-        if np.isfinite(known_from[row]) and duration[row] >= 0:
-            heapq.heappush(running, (float(known_from[row]), row))
     return out
 
 
@@ -171,4 +211,6 @@ def texts_or_none(jobs: pd.DataFrame, column: str) -> Sequence[str | None]:
     """Return a column of texts; None where one is missing or empty, or the table lacks the column."""
     if column not in jobs.columns:
         return [None] * len(jobs)
-    return [None if pd.isna(value) or value == "" else str(value) for value in jobs[column]]
+    codes, values = pd.factorize(jobs[column])
+    texts = [*(None if value == "" else str(value) for value in values), None]  # -1: missing
+    return [texts[code] for code in codes.tolist()]
