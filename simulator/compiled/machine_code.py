@@ -46,6 +46,17 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lucid"
 
 
+def can_be_kept() -> bool:
+    """Whether what is compiled can be written: without, each process would compile it anew."""
+    try:
+        folder = cache_folder()
+    except RuntimeError:  # an account without a home
+        return False
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 @cache
 def _identity() -> str:
     """Name everything that the code depends on."""
@@ -83,6 +94,13 @@ def _read(path: Path) -> bytes | None:
         return None
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _kept_code() -> bytes | None:
+    try:
+        return _read(kept_file())
+    except RuntimeError:  # an account without a home
+        return None
 
 
 def _write(path: Path, code: bytes) -> None:
@@ -146,11 +164,11 @@ def _load(code: bytes) -> Advance:
 @cache
 def loop() -> Advance:
     """Return the loop, compiled now unless it has been before."""
-    path = kept_file()
-    code = _read(path)
+    code = _kept_code()
     if code is None:
         code = _compile()
-        _write(path, code)
+        if can_be_kept():
+            _write(kept_file(), code)
     return _load(code)
 
 
@@ -161,4 +179,4 @@ def is_loaded() -> bool:
 
 def is_kept() -> bool:
     """Whether the loop has been compiled before."""
-    return _read(kept_file()) is not None
+    return _kept_code() is not None

@@ -31,7 +31,9 @@ def worth_it(jobs: int) -> bool:
         return False
     if machine_code.is_loaded():
         return True
-    return jobs >= WORTH_LOADING and (jobs >= WORTH_COMPILING or machine_code.is_kept())
+    if jobs < WORTH_LOADING:
+        return False
+    return machine_code.is_kept() or (jobs >= WORTH_COMPILING and machine_code.can_be_kept())
 
 
 def replay(

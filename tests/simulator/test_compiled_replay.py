@@ -10,6 +10,7 @@ from simulator.actions import PolicyError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.compiled import machine_code
+from simulator.compiled.replay import worth_it
 from simulator.job import Job
 from simulator.policies.fifo import Fifo
 from simulator.recorder import Recorder
@@ -204,3 +205,32 @@ def test_without_numba_python_replays_and_compiled_cannot_be_asked_for(monkeypat
     assert simulate(loaded(50), "fifo").summary["engine"] == "python"
     with pytest.raises(BadInputError, match=r"\[fast\]"):
         simulate(loaded(50), "fifo", engine="compiled")
+
+
+def test_code_is_kept_whole_or_compiled_anew(monkeypatch, tmp_path):
+    monkeypatch.setenv("LUCID_CACHE_DIR", str(tmp_path / "new" / "cache"))
+    monkeypatch.setattr(machine_code, "_compile", lambda: b"name\0code")
+    monkeypatch.setattr(machine_code, "_load", lambda code: code)
+    monkeypatch.setattr(machine_code, "loop", machine_code.loop.__wrapped__)
+    assert not machine_code.is_kept()
+    assert machine_code.can_be_kept()
+    assert machine_code.loop() == b"name\0code"
+    assert machine_code.is_kept()
+    kept = machine_code.kept_file()
+    kept.write_bytes(kept.read_bytes()[:-1])  # a disk that was full
+    assert not machine_code.is_kept()
+    assert machine_code.loop() == b"name\0code"
+    assert machine_code.is_kept()
+
+
+def test_an_account_without_a_home_compiles_only_when_asked(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    for variable in ("LUCID_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("simulator.compiled.machine_code.Path.home", no_home)
+    assert not machine_code.can_be_kept()
+    assert not machine_code.is_kept()
+    monkeypatch.setattr(machine_code, "is_loaded", lambda: False)
+    assert not worth_it(10_000_000)
