@@ -28,6 +28,9 @@ class PairGain:
         self._learns = learns
         self._known: dict[str, dict[str, float]] = {}
         self._lost_together: dict[str, float] = {}  # by template: the sum of its row
+        # What a template loses with the others on average (job-seconds a second); missing: nothing known. The
+        # lower, the more sought-after it is as a partner.
+        self.mean_losses: dict[str, float] = {}
         self._watched: deque[tuple[float, JobView, JobView]] = deque()
 
     def known(self, job: JobView) -> Mapping[str, float]:
@@ -46,19 +49,12 @@ class PairGain:
             self._note(mine, theirs, loss)
         return loss
 
-    def mean_loss(self, template: str) -> float:
-        """Return what a template loses with the others on average (job-seconds a second); 0: nothing known.
-
-        The lower, the more sought-after it is as a partner.
-        """
-        row = self._known.get(template)
-        return self._lost_together[template] / len(row) if row else 0.0
-
     def _note(self, mine: str, theirs: str, loss: float) -> None:
         for one, other in {(mine, theirs): None, (theirs, mine): None}:
             row = self._known.setdefault(one, {})
             self._lost_together[one] = self._lost_together.get(one, 0.0) + loss - row.get(other, 0.0)
             row[other] = loss
+            self.mean_losses[one] = self._lost_together[one] / len(row)
 
     def _predict(self, job: JobView, other: JobView) -> float:
         return _lost(*self._speeds.speeds(job.profile, other.profile))

@@ -86,9 +86,9 @@ class PartnerSearch:
         # Kinds of partners that the last look with news has found, by GPU demand.
         self._new_kinds: dict[int, list[str]] = {}
         self._news: list[tuple[int, str]] = []
-        self._look = 0  # counts looks with news
-        # The jobs that were refused what was on offer at a look, and until when that stands.
-        self._refused: dict[JobView, tuple[int, float]] = {}
+        # The jobs that were refused what was on offer at this look, and until when that stands; and at the last.
+        self.refused_until_s: dict[JobView, float] = {}
+        self._refused_before: dict[JobView, float] = {}
         self.due_s = inf  # when the first job that puts sharing off would share
 
     def started(self, job: JobView) -> None:
@@ -122,13 +122,13 @@ class PartnerSearch:
         self._news = []
         self._unmeasured = [job for job in self._unmeasured if not self._offer(job, now_s)]
         if self._news:
-            self._look += 1
+            self._refused_before, self.refused_until_s = self.refused_until_s, {}
             self._new_kinds = {}
             for gpus, kind in self._news:
                 self._new_kinds.setdefault(gpus, []).append(kind)
-        if len(self._refused) > FORGET_ABOVE:
-            self._refused = {
-                job: found for job, found in self._refused.items() if job.state is RunState.PENDING
+        if len(self.refused_until_s) > FORGET_ABOVE:
+            self.refused_until_s = {
+                job: until_s for job, until_s in self.refused_until_s.items() if job.state is RunState.PENDING
             }
 
     def _make_books(self, pool: NodePool) -> None:
@@ -138,8 +138,10 @@ class PartnerSearch:
         self._unmeasured = [job for job in pool.running if job.partner is None]
 
     def _offer(self, job: JobView, now_s: float) -> bool:
-        """Offer a running job as a partner, if it is measured."""
-        if not job.shareable or not self._measured.knows(job, now_s):
+        """Offer a running job as a partner, if it is measured; return whether there is no more to wait for."""
+        if not job.shareable or job.profile is None or job.unstable:
+            return True  # it is no partner in this run
+        if not self._measured.knows(job, now_s):
             return False
         kind = job.job.template or f"job {job.index}"
         kinds = self._offers.setdefault(job.gpus, {})
@@ -161,24 +163,19 @@ class PartnerSearch:
     def take(self, job: JobView, price: float, *, in_need: bool) -> JobView | None:
         """Take the best partner with which at most `price` is lost (s lost per GPU-s saved).
 
-        `in_need`: the job finds no idle GPUs. Returns None if there is none, or if sharing is put off.
+        `in_need`: the job finds no idle GPUs. Returns None if there is none, or if sharing is put off. Nobody
+        asks for a job in need that was refused already (`refused_until_s`).
         """
-        refused = self._refused.get(job) if in_need else None
-        if refused is not None and refused[0] == self._look and refused[1] > self._now_s:
-            if refused[1] < self.due_s:
-                self.due_s = refused[1]
-            return None
         offers = self._offers.get(job.gpus)
         if not offers:
             return None
         kinds: Collection[str] = offers
         until_s = inf
-        if refused is not None and refused[1] > self._now_s:
-            look, until_s = refused
-            if look == self._look - 1:
+        if in_need and job not in self.refused_until_s:
+            refused_until_s = self._refused_before.get(job, self._now_s)
+            if refused_until_s > self._now_s:
                 kinds = self._new_kinds.get(job.gpus, ())
-            else:
-                until_s = inf
+                until_s = refused_until_s
         if not self._measured.knows(job, job.queued_since_s):
             return None
         kind, loss = self._best(job, kinds, price * job.gpus)
@@ -189,7 +186,7 @@ class PartnerSearch:
             elif self._held_until_s:
                 until_s = min(until_s, self._now_s + STANDS_S)  # a hold that ends opens its node to all
             if partner is None or until_s > self._now_s:
-                self._refused[job] = (self._look, until_s)
+                self.refused_until_s[job] = until_s
                 self.due_s = min(until_s, self.due_s)
                 return None
         if kind is None or partner is None:
@@ -209,7 +206,7 @@ class PartnerSearch:
         offers = self._offers[job.gpus]
         known_losses = self._pairs.known(job)
         memory_mib = self._settings.gpu_memory_mib - job.profile.gpu_mem_mib
-        sought_after = self._settings.sought_after
+        sought_after, mean_losses = self._settings.sought_after, self._pairs.mean_losses
         best: str | None = None
         best_beyond, best_loss = inf, most
         for kind in kinds:
@@ -221,7 +218,7 @@ class PartnerSearch:
                 continue
             if loss is None:
                 loss = self._pairs.loss(job, partner)
-            beyond = loss - sought_after * self._pairs.mean_loss(kind) if sought_after else loss
+            beyond = loss - sought_after * mean_losses.get(kind, 0.0) if sought_after else loss
             if (
                 loss <= most
                 and beyond < best_beyond

@@ -17,14 +17,13 @@ known of all its later runs (`Job.template`). A job of an unknown kind runs alon
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from heapq import merge
 from itertools import islice
 from math import inf
-from operator import attrgetter
 from typing import Any
 
 from simulator.actions import Action, Colocate, Preempt, Start
 from simulator.colocation import ColocationModel
+from simulator.job_queue import Entry
 from simulator.job_view import JobView
 from simulator.mechanisms.node_holds import NodeHolds
 from simulator.mechanisms.overtaking_bound import OvertakingBound, OvertakingSettings
@@ -151,6 +150,7 @@ class Clarity(Policy):
             search = self._search[pool.name] = PartnerSearch(settings, self.pairs, self.measured)
         search.due_s = inf
         looked_around = is_short = False
+        refused: Mapping[JobView, float] = {}
         overdue: Collection[JobView] = ()
         if turn is not None:
             actions += turn.starts
@@ -192,7 +192,13 @@ class Clarity(Policy):
                     looked_around = True
                     held = holds.until_s if turn is None else {**holds.until_s, **turn.until_s}
                     search.look_around(pool, held, now_s)
-                partner = search.take(job, price, in_need=placement is None)
+                    refused = search.refused_until_s
+                refused_until_s = 0.0 if placement is not None else refused.get(job, 0.0)
+                if refused_until_s > now_s:
+                    partner = None
+                    search.due_s = min(search.due_s, refused_until_s)
+                else:
+                    partner = search.take(job, price, in_need=placement is None)
                 if partner is not None:
                     actions.append(Colocate(job, partner))
                     self.pairs.watch(job, partner, now_s)
@@ -250,5 +256,10 @@ def _front(pool: NodePool, lookahead: int) -> Iterable[JobView]:
     free = pool.free.total
     if pool.masks:
         return _front_of_each(pool, lookahead)
-    parts = [islice(part, free // gpus + lookahead) for gpus, part in pool.queue.by_gpus().items()]
-    return parts[0] if len(parts) == 1 else merge(*parts, key=attrgetter("queue_entry"))
+    if pool.queue.length <= lookahead:
+        return pool.queue
+    front: list[Entry] = []
+    for gpus, part in pool.queue.by_gpus().items():
+        front += islice(part.entries(), free // gpus + lookahead)
+    front.sort()
+    return [entry[2] for entry in front]
