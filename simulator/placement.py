@@ -226,6 +226,10 @@ class FreeGpus:
             raise IndexError(f"there is no node {node}")
         return free
 
+    def offer(self) -> tuple[list[int], list[int]]:
+        """Return what is on offer, in lists that are equal if it is the same at another time."""
+        return self._offered.free[:], self._offered.nodes[:]
+
     def per_node(self) -> list[int]:
         """Return each node's free GPUs; below zero for a withdrawn node."""
         listed = [-1] * self.nodes

@@ -24,16 +24,16 @@ class BelievedRuns:
         self._known: set[JobView] = set()
         self._partners: dict[JobView, JobView] = {}  # of each other
         self._doubted_s: dict[JobView, float] = {}  # when the first of a pair outlives its request
-        # The last reservation: of whom, beside what free GPUs on each node. It stands as long as the runs.
-        self._reserved: tuple[JobView, list[int], Reservation] | None = None
+        # The last reservation: of whom, beside what free GPUs. It stands as long as the runs.
+        self._reserved: tuple[JobView, tuple[list[int], list[int]], Reservation] | None = None
 
     def reserve(self, job: JobView, plan: FreeGpus, begun: list[Run]) -> Reservation:
         """Reserve GPUs for a job that does not fit (`Runs.reserve`), beside the runs as of the last look."""
         if begun:
             return self._runs.reserve(job, plan, begun)
-        free = plan.per_node()
-        if self._reserved is None or self._reserved[0] is not job or self._reserved[1] != free:
-            self._reserved = job, free, self._runs.reserve(job, plan, begun)
+        offer = plan.offer()
+        if self._reserved is None or self._reserved[0] is not job or self._reserved[1] != offer:
+            self._reserved = job, offer, self._runs.reserve(job, plan, begun)
         return self._reserved[2]
 
     def ended_by(self, at_s: float) -> list[Run]:

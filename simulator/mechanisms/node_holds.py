@@ -5,7 +5,9 @@ nodes that are expected to be free first, and a job behind it may use them only 
 by then.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from simulator.job_view import JobView
 from simulator.placement import FreeGpus, Placement, lies_within, nodes_in
@@ -34,28 +36,41 @@ class Hold:
 def expected_remaining_s(job: JobView, now_s: float) -> float:
     """Return how much longer a running job is believed to run, at full speed (s)."""
     attained_s = job.attained_at(now_s)
-    return max(job.estimate_s - attained_s, OUTLIVED_SHARE * attained_s)
+    left_s, again_s = job.estimate_s - attained_s, OUTLIVED_SHARE * attained_s
+    return left_s if left_s > again_s else again_s
 
 
 def choose_nodes(job: JobView, pool: NodePool, now_s: float, taken: set[int]) -> Hold | None:
     """Choose the nodes on which the gang is expected to fit first; None if there are not enough."""
     free = pool.free
     largest = free.largest(job.nodes)
-    leaving: dict[int, list[tuple[float, int]]] = {}
+    least = job.gpus if job.gpus <= largest else 1  # what one node can hold is not split
+    free_now = free.per_node()  # below zero on a node that is not on offer
+    alike = free.has_equal_nodes
+    sizes = {
+        node: size
+        for node in nodes_in(job.nodes, free.nodes)
+        if free_now[node] >= 0
+        and node not in taken
+        and (size := largest if alike else free.size_of(node)) >= least
+    }
+    # By node that has too few GPUs free: when running jobs leave it, and with how many.
+    leaving: dict[int, list[tuple[float, int]]] = {
+        node: [] for node, size in sizes.items() if free_now[node] < min(size, job.gpus)
+    }
     for other in pool.running:
         placement = other.placement
         if placement is None or (other.partner is not None and other.joined):
             continue  # a pair's GPUs are counted with the one that was there first
-        ends_s = now_s + expected_remaining_s(other, now_s)
-        if other.partner is not None:
-            ends_s = max(ends_s, now_s + expected_remaining_s(other.partner, now_s))
+        ends_s = -inf
         for node, gpus in placement:
-            leaving.setdefault(node, []).append((ends_s, gpus))
-    least = job.gpus if job.gpus <= largest else 1  # what one node can hold is not split
+            if node in leaving:
+                if ends_s == -inf:
+                    ends_s = _expected_end_s(other, now_s)
+                leaving[node].append((ends_s, gpus))
     ready = sorted(
-        (_free_at_s(free.on_node(node), min(size, job.gpus), leaving.get(node, []), now_s), node, size)
-        for node in nodes_in(job.nodes, free.nodes)
-        if (size := free.size_of(node)) >= least and free.is_present(node) and node not in taken
+        (_free_at_s(free_now[node], min(size, job.gpus), leaving.get(node, ()), now_s), node, size)
+        for node, size in sizes.items()
     )
     soonest: list[int] = []
     lacking = job.gpus
@@ -67,7 +82,15 @@ def choose_nodes(job: JobView, pool: NodePool, now_s: float, taken: set[int]) ->
     return None
 
 
-def _free_at_s(free: int, needed: int, leaving: list[tuple[float, int]], now_s: float) -> float:
+def _expected_end_s(job: JobView, now_s: float) -> float:
+    """Return when a running job is believed to end, and its partner with it."""
+    ends_s = now_s + expected_remaining_s(job, now_s)
+    if job.partner is not None:
+        ends_s = max(ends_s, now_s + expected_remaining_s(job.partner, now_s))
+    return ends_s
+
+
+def _free_at_s(free: int, needed: int, leaving: Sequence[tuple[float, int]], now_s: float) -> float:
     """Return when a node is expected to have so many GPUs free."""
     at_s = now_s
     for ends_s, gpus in sorted(leaving):
@@ -75,7 +98,7 @@ def _free_at_s(free: int, needed: int, leaving: list[tuple[float, int]], now_s: 
             break
         free += gpus
         at_s = ends_s
-    return at_s if free >= needed else float("inf")
+    return at_s if free >= needed else inf
 
 
 class NodeHolds:

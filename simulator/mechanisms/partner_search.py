@@ -86,7 +86,7 @@ class PartnerSearch:
         # Kinds of partners that the last look with news has found, by GPU demand.
         self._new_kinds: dict[int, list[str]] = {}
         self._news: list[tuple[int, str]] = []
-        # The jobs that were refused what was on offer at this look, and until when that stands; and at the last.
+        # Who was refused what was on offer at this look, and until when that stands; and at the last.
         self.refused_until_s: dict[JobView, float] = {}
         self._refused_before: dict[JobView, float] = {}
         self.due_s = inf  # when the first job that puts sharing off would share
@@ -138,7 +138,7 @@ class PartnerSearch:
         self._unmeasured = [job for job in pool.running if job.partner is None]
 
     def _offer(self, job: JobView, now_s: float) -> bool:
-        """Offer a running job as a partner, if it is measured; return whether there is no more to wait for."""
+        """Offer a running job as a partner, if it is measured; return whether that was all to wait for."""
         if not job.shareable or job.profile is None or job.unstable:
             return True  # it is no partner in this run
         if not self._measured.knows(job, now_s):
