@@ -18,7 +18,6 @@ from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.replay.warm_up import WarmJobs
-from pipeline.validation.replay_inputs import profiles_by_type
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
 from simulator.elastic.elastic_jobs import as_elastic
 from simulator.job import JobProfile
@@ -253,6 +252,8 @@ def measured_colocation(
     """Return scored profiles by job type, labelled or by the packing model, and the speeds of pairs."""
     if singles_path is None or pairs_path is None:
         return None, None
+    from pipeline.validation.replay_inputs import profiles_by_type  # takes what a release is judged by, too
+
     solo, pairs = read_measurements(str(singles_path), str(pairs_path), rules)
     scores: Iterable[Any]
     if "sharing_score" in solo.columns:
