@@ -123,3 +123,11 @@ class NodesByFree:
             self.drop(found, free)
             self.add(found, most)
         return sum([(free - most) * found.bit_count() for found, free in lowered])
+
+    def hand_over(self, nodes: int, taker: "NodesByFree") -> int:
+        """Move those of these nodes that are here elsewhere; return their free GPUs."""
+        gone = [(nodes & there, free) for free, there in self if nodes & there]
+        for found, free in gone:
+            self.drop(found, free)
+            taker.add(found, free)
+        return sum([free * found.bit_count() for found, free in gone])

@@ -207,6 +207,10 @@ class FreeGpus:
         """Whether all nodes have `gpus_per_node`."""
         return len(self._sizes) == 1
 
+    def by_size(self) -> list[tuple[int, int]]:
+        """Return the nodes by their GPUs, free or not, the largest first: (GPUs, nodes)."""
+        return self._sizes
+
     def size_of(self, node: int) -> int:
         """Return the GPUs that a node has, free or not."""
         return next(size for size, nodes in self._sizes if len(self._sizes) == 1 or nodes >> node & 1)
@@ -246,21 +250,19 @@ class FreeGpus:
 
     def withdraw(self, node: int) -> None:
         """Offer a node's free GPUs no more; those in use come back to it unoffered. Idempotent."""
-        self.total -= self._hand_over(node, self._offered, self._away)
+        self.withdraw_all(1 << node)
+
+    def withdraw_all(self, nodes: int) -> int:
+        """Do so with a set of nodes; return how many free GPUs they have that were on offer."""
+        gone = self._offered.hand_over(nodes, self._away)
+        self.total -= gone
+        return gone
 
     def restore(self, node: int) -> None:
         """Offer a withdrawn node again. Idempotent."""
         if not self.is_present(node):
-            self.total += self._hand_over(node, self._away, self._offered)
+            self.total += self._away.hand_over(1 << node, self._offered)
             self.gains += 1
-
-    def _hand_over(self, node: int, giver: NodesByFree, taker: NodesByFree) -> int:
-        free = giver.on(node)
-        if free is None:
-            return 0
-        giver.drop(1 << node, free)
-        taker.add(1 << node, free)
-        return free
 
     def add_node(self) -> int:
         """Add an idle node as large as the largest, and return its index."""
@@ -385,10 +387,10 @@ class FreeGpus:
         """Return the free GPUs of these nodes together."""
         return sum([free * (nodes & among).bit_count() for free, nodes in self._offered])
 
-    def having(self, gpus: int) -> int:
-        """Return the nodes that offer so many free GPUs at least."""
+    def having(self, gpus: int, *, withdrawn: bool = False) -> int:
+        """Return the nodes that offer so many free GPUs at least, or that have them and do not offer them."""
         having = 0
-        for free, nodes in self._offered:
+        for free, nodes in self._away if withdrawn else self._offered:
             if free >= gpus:
                 having |= nodes
         return having
