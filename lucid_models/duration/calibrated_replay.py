@@ -66,8 +66,15 @@ class _Told:
         self._book = book
         sums = ResidualSums(book)
         columns = list(zip(*book.submissions, strict=True)) or [()] * 7
-        events, looks, clusters, owners = (np.array(columns[at], dtype=np.intp) for at in (0, 2, 3, 5))
+        whole = (np.array(columns[at], dtype=np.intp) for at in (0, 1, 2, 3, 5))
         clocks, owner_clocks = (np.array(columns[at], dtype=np.float64) for at in (4, 6))
+        events, changes, looks, clusters, owners = whole
+        # What a crowd is told between two changes is worked out once.
+        groups = len(book.clocks) + 1
+        alike = (changes * groups + clusters + 1) * groups + owners + 1
+        _, first, of_submission = np.unique(alike, return_index=True, return_inverse=True)
+        events, looks, clusters, owners = (one[first] for one in (events, looks, clusters, owners))
+        clocks, owner_clocks = clocks[first], owner_clocks[first]
         turns = turn(events, SUBMITTED)
         self._ended: dict[int, Floats] = {}
         self.usual = self._usual_hazards(sums)
@@ -82,6 +89,7 @@ class _Told:
         for rows, ended, passed in self._asked(sums, _OWNERS, known, book.owners.values()):
             of_bins = hazards(ended[:, :1], passed[:, :1], of_p50[rows, None], OWNER_PRIOR_JOBS)
             self.offsets[rows, 0] = quantiles_of_all(of_bins[:, 0], LEVELS[0])
+        self.offsets = self.offsets[of_submission]
 
     def follow_misses(self, lasting: LastingMisses, told: list[tuple[float, ...]]) -> None:
         """Add the slow shifts to the offsets, and what each flight was told to `told`."""

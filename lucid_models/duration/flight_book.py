@@ -58,8 +58,9 @@ class FlightBook:
         self.clocks_at_start: list[tuple[float, ...]] = []
         # Each look: its event, its moment, and the clock of all jobs then.
         self.looks: list[tuple[int, float, float]] = []
-        # Each submission: event, flight, look, virtual cluster's group and clock, owner's group and clock.
+        # Each submission: event, changes before it, look, group and clock of its virtual cluster and owner. Jobs that are submitted between two changes are told the same.
         self.submissions: list[tuple[int, int, int, int, float, int, float]] = []
+        self._changes = 0  # how many looks, starts and runs that stopped there have been
         self.turns: list[
             int
         ] = []  # what the slow shift follows: a flight that was submitted, ~ of one that ended
@@ -91,6 +92,7 @@ class FlightBook:
             if at_s // LOOK_EVERY_S > looked:
                 looked = at_s // LOOK_EVERY_S
                 self.looks.append((event, at_s, self.clocks[ALL_JOBS]))
+                self._changes += 1
             if kind == SUBMISSION:
                 self._submit(event, job_id, names[job], said[job])
             elif flight is not None:
@@ -102,20 +104,18 @@ class FlightBook:
                     self._forget(job_id, flight, event)
 
     def _submit(self, event: int, job_id: str, name: Owner, said: Sequence[float]) -> None:
-        cluster = self.clusters.get(name[0], NO_GROUP)
-        owner = self.owners.get(name, NO_GROUP)
-        clocks = self.clocks
-        flight = len(self.ids)
-        self.submissions.append(
-            (event, flight, len(self.looks) - 1, cluster, clocks[cluster], owner, clocks[owner])
-        )
         before = self.flights.get(job_id)
         if before is not None:  # requeued
             self._forget(job_id, before, event)
+        cluster = self.clusters.get(name[0], NO_GROUP)
+        owner = self.owners.get(name, NO_GROUP)
+        clocks = self.clocks
+        look = len(self.looks) - 1
+        self.submissions.append((event, self._changes, look, cluster, clocks[cluster], owner, clocks[owner]))
         mine = self._in_flight.get(name[1], 0) + 1 if name[1] else 1
         others = len(self.flights) + 1 - mine
         self._add(job_id, name, min(mine, 1 + others) ** -CROWDING, said)
-        self.turns.append(flight)
+        self.turns.append(self.flights[job_id])
         if len(self.flights) > MAX_AWAITED:
             first = next(iter(self.flights))
             self._forget(first, self.flights[first], event)
@@ -143,6 +143,7 @@ class FlightBook:
         clocks[cluster] += weight
         if owner != NO_GROUP:
             clocks[owner] += weight
+        self._changes += 1
         self.start_s[flight] = at_s
         self.started_at[flight] = event
         self.groups[flight] = (ALL_JOBS, cluster, owner)
@@ -165,6 +166,7 @@ class FlightBook:
         return len(self.clocks) - 1
 
     def _forget(self, job_id: str, flight: int, event: int) -> None:
+        self._changes += 1
         self.stopped_at[flight] = event
         del self.flights[job_id]
         owner = self.names[flight][1]

@@ -28,6 +28,8 @@ class LastingMisses:
     def ended(self, told: Sequence[float], logarithm: float) -> None:
         """A job ended whose quantiles of log run time had been told, with offsets and shifts in them."""
         self.shifts = tuple(
-            min(max(shift + step * (level - (logarithm <= said)), -MOST), MOST)
-            for shift, step, level, said in zip(self.shifts, STEPS, LEVELS, told, strict=True)
+            [
+                min(max(shift + step * (level - (logarithm <= said)), -MOST), MOST)
+                for shift, step, level, said in zip(self.shifts, STEPS, LEVELS, told, strict=True)
+            ]
         )
