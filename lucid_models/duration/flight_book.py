@@ -58,7 +58,8 @@ class FlightBook:
         self.clocks_at_start: list[tuple[float, ...]] = []
         # Each look: its event, its moment, and the clock of all jobs then.
         self.looks: list[tuple[int, float, float]] = []
-        # Each submission: event, changes before it, look, group and clock of its virtual cluster and owner. Jobs that are submitted between two changes are told the same.
+        # Each submission: event, changes before it, look, group and clock of its virtual cluster and owner.
+        # Jobs that are submitted between two changes are told the same.
         self.submissions: list[tuple[int, int, int, int, float, int, float]] = []
         self._changes = 0  # how many looks, starts and runs that stopped there have been
         self.turns: list[
