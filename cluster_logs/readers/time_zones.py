@@ -41,27 +41,19 @@ def local_to_utc(local_us: npt.NDArray[np.int64], zone_name: str) -> npt.NDArray
     """
     if zone_name == "UTC":
         return local_us
-    offsets = _offsets_by_day(zone_name)
     is_time = local_us != NOT_A_TIME
-    days = np.where(is_time, local_us, 0) // _DAY_US
-    offset_s = offsets[days]
+    days, of_day = np.unique(np.where(is_time, local_us, 0) // _DAY_US, return_inverse=True)
+    at_midnight, at_next = (
+        np.array([_offset_s(zone_name, int(day) * _DAY_US // _SECOND_US) for day in each], dtype=np.int64)[
+            of_day
+        ]
+        for each in (days, days + 1)
+    )
+    offset_s = at_midnight
     # On the few days when the clock changes each reading is looked up by itself.
-    for index in np.flatnonzero(is_time & (offset_s != offsets[days + 1])):
+    for index in np.flatnonzero(is_time & (at_midnight != at_next)):
         offset_s[index] = _offset_s(zone_name, int(local_us[index]) // _SECOND_US)
     return np.where(is_time, local_us - offset_s * _SECOND_US, NOT_A_TIME)
-
-
-@lru_cache(maxsize=8)
-def _offsets_by_day(zone_name: str) -> npt.NDArray[np.int64]:
-    """The zone's offset in seconds at local midnight of every plausible day."""
-    zone = load_zone(zone_name)
-    midnight = datetime(1970, 1, 1)  # noqa: DTZ001  a local clock reading, whatever the zone
-    days = END_US // _DAY_US + 2
-    offsets = [
-        (midnight + timedelta(days=day)).replace(tzinfo=zone).utcoffset() or timedelta()
-        for day in range(days)
-    ]
-    return np.array([offset.total_seconds() for offset in offsets], dtype=np.int64)
 
 
 @lru_cache(maxsize=100_000)

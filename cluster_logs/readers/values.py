@@ -72,13 +72,9 @@ def parse_instants(column: pa.Array, time_zone: str) -> Instants:
         return _checked(
             _to_us(column.cast(_ZONED if column.type.tz else _NAIVE)), time_zone, column.type.tz is None
         )
-    for kind in (_NAIVE, _ZONED):
-        try:
-            # A cast builds an error for every value that it cannot read: try a few before all.
-            column.slice(0, 16).cast(kind)
-            return _checked(_to_us(column.cast(kind)), time_zone, kind == _NAIVE)
-        except pa.ArrowInvalid:
-            continue
+    whole = _parse_whole(column, time_zone)
+    if whole is not None:
+        return whole
     text = pc.utf8_trim_whitespace(column)
     readable = is_missing(text)
     values = np.full(len(text), NOT_A_TIME, dtype=np.int64)
@@ -107,12 +103,27 @@ def parse_instants_or_seconds(column: pa.Array, time_zone: str) -> Instants:
     """
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return parse_instants(column, time_zone)
+    whole = _parse_whole(column, time_zone)
+    if whole is not None:  # no number among them
+        return whole
     numbers = parse_numbers(column)
     stated = ~is_missing(column)
     if 2 * (stated & ~numbers.unreadable).sum() <= stated.sum():
         return parse_instants(column, time_zone)
     instants = instants_of_seconds(numbers.values)
     return instants._replace(unreadable=numbers.unreadable)
+
+
+def _parse_whole(column: pa.Array, time_zone: str) -> Instants | None:
+    """The instants of a column of text in which every value is one, written alike; None of any other."""
+    for kind in (_NAIVE, _ZONED):
+        try:
+            # A cast builds an error for every value that it cannot read: try a few before all.
+            column.slice(0, 16).cast(kind)
+            return _checked(_to_us(column.cast(kind)), time_zone, kind == _NAIVE)
+        except pa.ArrowInvalid:
+            continue
+    return None
 
 
 def _to_us(column: pa.Array) -> IntArray:
