@@ -148,7 +148,5 @@ class Lucid(Policy):
                 starts = self.orchestrator.start_what_fits(pool)
             else:
                 starts = self.orchestrator.start_around(pool, overdue, now_s)
-        return [
-            *starts,
-            *self.packing.pack(pool, capacity, now_s, starts, snapshot.believed_pairs, overdue),
-        ]
+        pairs = self.packing.pack(pool, capacity, now_s, starts, snapshot.believed_pairs, overdue)
+        return [*starts, *pairs] if pairs else starts

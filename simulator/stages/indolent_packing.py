@@ -132,7 +132,7 @@ class IndolentPacking:
         if memory.overdue is not None and overdue is None:
             memory.refresh()  # who was kept out of the way of an overdue job is tried again
         memory.overdue = overdue
-        new = self._take_newcomers(memory, starts)
+        new = self._take_newcomers(memory, starts) if memory.newcomers or starts else {}
         actions: list[Colocate] = []
         if capacity is None:
             memory.capacity = -1  # try all jobs once there is sharing again
@@ -143,11 +143,12 @@ class IndolentPacking:
                 memory.refresh()
             memory.capacity = capacity
             if pool.queue.length > len(starts):
-                memory.starting = {action.job: action.placement for action in starts}
                 for action in starts:
                     self._offer(memory, action.job, now_s, action.placement)
-                actions = self._match(memory, capacity, now_s, new)
-                memory.starting = {}
+                if new or any(equal.fresh for equal in memory.by_gpus.values()):
+                    memory.starting = {action.job: action.placement for action in starts}
+                    actions = self._match(memory, capacity, now_s, new)
+                    memory.starting = {}
         if memory.running >= 0:
             memory.running = memory.expected = len(pool.running) + len(starts) + len(actions)
         return actions
