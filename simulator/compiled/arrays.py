@@ -126,6 +126,7 @@ COUNTS = (
     "held",  # entries of `held_jobs`, of which some have left
     "backfills",
     "preempts",  # 1: by what remains, 2: by what was attained
+    "void_until",  # bits of the last end that was foreseen of a run that was preempted
     "epoch",  # of `stamp`: reservations so far
 )
 

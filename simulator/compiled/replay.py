@@ -21,7 +21,7 @@ from simulator.workload_columns import WorkloadColumns
 MOMENTS_AT_ONCE = 100_000  # then progress is told, and whoever wants to interrupt it can
 OVER = 1  # as in `loops.events`
 SUBMITTED, PENDING, HELD, RUNNING, COMPLETED, CANCELLED = range(6)
-WORTH_LOADING = 5_000  # jobs from which on it is quicker to load machine code than to do without
+WORTH_LOADING = 1_000  # jobs from which on it is quicker to load machine code than to do without
 WORTH_COMPILING = 200_000  # and to compile it
 
 

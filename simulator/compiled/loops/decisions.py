@@ -5,7 +5,7 @@ from math import floor, inf
 from simulator.compiled.loops.beliefs import believed_s
 from simulator.compiled.loops.demands import belief_of, put
 from simulator.compiled.loops.gaps import fill
-from simulator.compiled.loops.jit import compiled, inlined, trailing_zeros
+from simulator.compiled.loops.jit import bits_of, compiled, inlined, trailing_zeros
 from simulator.compiled.loops.nodes import fits, give, keep_chain, place
 from simulator.compiled.loops.preemption import ANY_DEMAND, first_waiting, serve_by_rank
 from simulator.compiled.loops.queues import add_end, drop_end, drop_head, enter, head
@@ -24,6 +24,7 @@ from simulator.compiled.loops.world import (
     RUNNING_JOBS,
     STARTING,
     STARTS,
+    VOID_UNTIL,
     World,
 )
 
@@ -123,6 +124,9 @@ def _begin(world: World, job: int, now_s: float) -> None:
 def _preempt(world: World, job: int, now_s: float) -> None:
     """Let a job wait again that has given up its GPUs; it keeps its progress."""
     counts, share = world.counts, world.share
+    void_until = bits_of(world.ends.at_s[world.ends.place[job]])
+    if void_until > counts[VOID_UNTIL]:
+        counts[VOID_UNTIL] = void_until
     drop_end(world.ends, counts[RUNNING_JOBS], world.ends.place[job])
     counts[RUNNING_JOBS] -= 1
     remove_run(world, world.jobs.pool[job], job)

@@ -8,7 +8,7 @@ from math import inf
 
 from simulator.compiled.loops.beliefs import learn
 from simulator.compiled.loops.decisions import decide
-from simulator.compiled.loops.jit import compiled, inlined
+from simulator.compiled.loops.jit import bits_of, compiled, inlined
 from simulator.compiled.loops.nodes import give
 from simulator.compiled.loops.queues import drop_end, head
 from simulator.compiled.loops.ranks import remove_run
@@ -32,6 +32,7 @@ from simulator.compiled.loops.world import (
     RUNNING_JOBS,
     SUBMITTED,
     SUBMITTED_JOBS,
+    VOID_UNTIL,
     World,
 )
 
@@ -121,9 +122,12 @@ def _next_s(world: World) -> float:
     if counts[CHANGE_AT] < counts[CHANGES] and given.change_s[counts[CHANGE_AT]] < at_s:
         at_s = given.change_s[counts[CHANGE_AT]]
     if counts[PREEMPTS] == BY_ATTAINED:
-        only_held = at_s == inf and _all_are_held(world)
-        for pool in range(0 if only_held else counts[POOLS]):
+        nothing_else = at_s == inf
+        for pool in range(counts[POOLS]):
             at_s = min(at_s, world.share.wake_s[pool])
+        # The engine stops here, unless an end that was foreseen in vain is still to come.
+        if nothing_else and at_s < inf and bits_of(at_s) > counts[VOID_UNTIL] and _all_are_held(world):
+            return inf
     return at_s
 
 

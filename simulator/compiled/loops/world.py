@@ -24,6 +24,7 @@ from simulator.compiled.arrays import COUNTS, ROW_FIELDS
     IN_HELD,
     BACKFILLS,
     PREEMPTS,
+    VOID_UNTIL,
     EPOCH,
 ) = range(len(COUNTS))
 
