@@ -3,5 +3,6 @@
 from simulator.compiled import machine_code
 
 if __name__ == "__main__":
-    machine_code.loop()
+    if machine_code.loop() is None:
+        raise SystemExit(1)
     print(machine_code.kept_file())

@@ -1,17 +1,18 @@
 """The machine code of the loop: made once by numba, kept on disk, and loaded without it.
 
-numba takes a second to import, and many to compile. What it makes is plain machine code that needs neither
-numba nor Python, so it is kept as that: as an image (`code_image`), or, for other processors, as an object
-file that llvmlite links, which numba is built on. A file is named after all that it depends on (the source,
-numba, the processor), so that code of another version is never served; and it is checked against its own
-digest.
+numba takes a second to import, and seconds to compile. What it makes is plain machine code that needs neither
+numba nor Python, so it is kept as that: llvmlite, which numba is built on, puts it in memory in a tenth of a
+second. A file is named after all that it depends on (the source, numba, LLVM, the processor), so that code of
+another version is never served; it is checked against its own digest, and read only where nobody else could
+have written it.
 """
 
 import ctypes
 import hashlib
 import os
 import platform
-import sys
+import stat
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -24,12 +25,10 @@ import numpy as np
 
 from simulator.compiled import arrays
 from simulator.compiled.arrays import TYPES
-from simulator.compiled.code_image import CodeImage, image_of
 
 CACHE_VARIABLE = "LUCID_CACHE_DIR"
 _LOOPS = Path(__file__).parent / "loops"
 _DIGEST_BYTES = 32
-_IMAGE, _OBJECT = b"I", b"O"  # how kept code begins
 
 # (moments, arrays by name) -> what the loop answers
 Advance = Callable[[int, Mapping[str, np.ndarray]], int]
@@ -61,33 +60,22 @@ def can_be_kept() -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def _processor() -> str:
-    """Name the processor, and what it can do."""
-    try:
-        first, _, _ = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")
-    except OSError:
-        import llvmlite.binding as llvm
-
-        return f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
-    changing = ("cpu MHz", "bogomips", "BogoMIPS", "processor", "apicid", "initial apicid", "core id")
-    return "\n".join(line for line in first.splitlines() if not line.startswith(changing))
-
-
 @cache
 def _identity() -> str:
     """Name everything that the code depends on."""
+    import llvmlite.binding as llvm
+
+    try:
+        numba = version("numba")
+    except PackageNotFoundError:
+        numba = "unknown"
     said = [
-        *map(_version, ("numba", "llvmlite")),
-        sys.platform,
+        numba,
+        *map(str, llvm.llvm_version_info),
+        llvm.get_default_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
         platform.machine(),
-        _processor(),
         *sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_")),
     ]
     digest = hashlib.sha256("\n".join(said).encode())
@@ -102,9 +90,13 @@ def kept_file() -> Path:
 
 
 def _read(path: Path) -> bytes | None:
-    """Return the code in a file; None where there is none that is whole."""
+    """Return the code in a file; None where none is whole, and the user's or root's alone to write."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            about = os.fstat(file.fileno())
+            if about.st_uid not in (0, os.geteuid()) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return None
+            content = file.read()
     except OSError:
         return None
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
@@ -130,7 +122,7 @@ def _write(path: Path, code: bytes) -> None:
 
 
 def _compile() -> bytes:
-    """Let numba make the code: an image, or the name of the function and an object file."""
+    """Let numba make the code: the name of the function, and an object file."""
     from numba import njit, types
 
     from simulator.compiled.loops.entry import advance
@@ -144,20 +136,27 @@ def _compile() -> bytes:
         error_model="numpy",
     )(advance)
     (compiled,) = made.overloads.values()
-    name: str = compiled.fndesc.llvm_func_name
-    object_file = bytes(compiled.library._get_compiled_object())
-    image = image_of(object_file, name)
-    return _OBJECT + name.encode() + b"\0" + object_file if image is None else _IMAGE + image.to_bytes()
+    name: bytes = compiled.fndesc.llvm_func_name.encode()
+    return name + b"\0" + bytes(compiled.library._get_compiled_object())
 
 
 def _load(code: bytes) -> Advance:
     """Put the code in memory."""
-    kind, kept = code[:1], code[1:]
-    address = CodeImage.from_bytes(kept).load() if kind == _IMAGE else _linked(kept)
+    import llvmlite.binding as llvm
+
+    name, _, compiled = code.partition(b"\0")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(""), llvm.Target.from_default_triple().create_target_machine()
+    )
+    engine.add_object_file(llvm.ObjectFileRef.from_data(compiled))
+    engine.finalize_object()
+    _kept.append(engine)
     # numba's convention: a status, and pointers to the result and to an exception, of which there are none.
     function = ctypes.CFUNCTYPE(
         ctypes.c_int32, *[ctypes.c_void_p] * 2, ctypes.c_int64, *[ctypes.c_void_p] * len(TYPES)
-    )(address)
+    )(engine.get_function_address(name.decode()))
 
     def advance(moments: int, of_replay: Mapping[str, np.ndarray]) -> int:
         answer, error = ctypes.c_int64(), ctypes.c_void_p()
@@ -169,31 +168,21 @@ def _load(code: bytes) -> Advance:
     return advance
 
 
-def _linked(kept: bytes) -> int:
-    """Let LLVM link an object file, and return the address of its function."""
-    import llvmlite.binding as llvm
-
-    name, _, object_file = kept.partition(b"\0")
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    engine = llvm.create_mcjit_compiler(
-        llvm.parse_assembly(""), llvm.Target.from_default_triple().create_target_machine()
-    )
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_file))
-    engine.finalize_object()
-    _kept.append(engine)
-    return int(engine.get_function_address(name.decode()))
-
-
 @cache
-def loop() -> Advance:
-    """Return the loop, compiled now unless it has been before."""
-    code = _kept_code()
-    if code is None:
-        code = _compile()
-        if can_be_kept():
-            _write(kept_file(), code)
-    return _load(code)
+def loop() -> Advance | None:
+    """Return the loop, compiled now unless it has been before; None, and a warning, where that fails."""
+    try:
+        code = _kept_code()
+        if code is None:
+            code = _compile()
+            if can_be_kept():
+                _write(kept_file(), code)
+        return _load(code)
+    except Exception as error:  # numba's errors have no base of their own; Python can do without
+        warnings.warn(
+            f"Replays are not made faster: no machine code ({type(error).__name__}: {error}).", stacklevel=2
+        )
+        return None
 
 
 def is_loaded() -> bool:

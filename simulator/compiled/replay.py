@@ -21,7 +21,7 @@ from simulator.workload_columns import WorkloadColumns
 MOMENTS_AT_ONCE = 100_000  # then progress is told, and whoever wants to interrupt it can
 OVER = 1  # as in `loops.events`
 SUBMITTED, PENDING, HELD, RUNNING, COMPLETED, CANCELLED = range(6)
-WORTH_LOADING = 1_000  # jobs from which on it is quicker to load machine code than to do without
+WORTH_LOADING = 5_000  # jobs from which on it is quicker to load machine code than to do without
 WORTH_COMPILING = 200_000  # and to compile it
 
 
@@ -45,6 +45,8 @@ def replay(
     if progress is not None and not machine_code.is_kept():
         progress(0, None, "compiling the loop of replays, once")
     advance = machine_code.loop()
+    if advance is None:
+        return None
     began = process_time()
     cluster, changes = scenario.cluster, scenario.changes
     workload = scenario.workload.that_fit(cluster, changes)

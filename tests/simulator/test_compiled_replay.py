@@ -221,6 +221,19 @@ def test_code_is_kept_whole_or_compiled_anew(monkeypatch, tmp_path):
     assert not machine_code.is_kept()
     assert machine_code.loop() == b"name\0code"
     assert machine_code.is_kept()
+    kept.chmod(0o666)  # others may have written it
+    assert not machine_code.is_kept()
+
+
+def test_where_nothing_can_be_compiled_python_replays_with_a_warning(monkeypatch, tmp_path):
+    def refused():
+        raise ImportError("Numba needs NumPy 2.4 or less. Got NumPy 2.5.")
+
+    monkeypatch.setenv("LUCID_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(machine_code, "_compile", refused)
+    monkeypatch.setattr(machine_code, "loop", machine_code.loop.__wrapped__)
+    with pytest.warns(UserWarning, match="Numba needs NumPy"):
+        assert simulate(loaded(50), "fifo", engine="compiled").summary["engine"] == "python"
 
 
 def test_an_account_without_a_home_compiles_only_when_asked(monkeypatch):
