@@ -28,6 +28,7 @@ class AffineJobpairBinder:
         one: only profiled jobs are candidates.
         """
         candidates: dict[int, list[JobView]] = {}
+        node = pool.free.gpus_per_node  # what one node can hold is on one
         for job in pool.running:
             profile = job.profile
             if (
@@ -36,8 +37,7 @@ class AffineJobpairBinder:
                 and profile is not None
                 and profile.sharing_score is not None
                 and profile.sharing_score <= capacity
-                and job.placement is not None
-                and len(job.placement) == 1
+                and job.gpus <= node
                 and self.is_measured(job)
                 and job.estimate_s - job.attained_at(now_s) >= self.settings.partner_min_remaining_s
             ):

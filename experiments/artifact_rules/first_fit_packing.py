@@ -74,11 +74,15 @@ def pack_before_idle(
         return []
     actions: list[Action] = []
     plan = pool.plan()
-    partners = {gpus: _Candidates(jobs) for gpus, jobs in binder.partners(pool, capacity, now_s).items()}
+    node = plan.gpus_per_node
+    running = binder.partners(pool, capacity, now_s)
+    partners: dict[int, _Candidates] = {}  # of the demands that were asked for
     hopeless: set[int] = set()  # demands for which no GPUs are idle: in this walk there will be none
     for job in pool.queue:
         gpus = job.gpus
         candidates = partners.get(gpus)
+        if candidates is None and gpus in running:
+            candidates = partners[gpus] = _Candidates(running.pop(gpus))
         if candidates is not None and candidates.may_suit(job, capacity, binder.settings):
             partner = binder.best(job, candidates.jobs, capacity)
             if partner is not None:
@@ -92,7 +96,7 @@ def pack_before_idle(
             hopeless.add(gpus)
             continue
         actions.append(Start(job, placement))
-        if len(placement) == 1 and may_share(binder, job):
+        if gpus <= node and may_share(binder, job):
             partners[gpus] = _Candidates([job]) if candidates is None else candidates.with_one_more(job)
     return actions
 
@@ -103,8 +107,9 @@ class FirstPartnerBinder(AffineJobpairBinder):
     def partners(self, pool: NodePool, capacity: int, now_s: float) -> dict[int, list[JobView]]:
         """Return the running jobs that may share, by GPU demand, in the order of their start."""
         found: dict[int, list[JobView]] = {}
-        for job in pool.running:
-            if job.placement is not None and len(job.placement) == 1 and may_share(self, job):
+        node = pool.free.gpus_per_node  # what one node can hold is on one
+        for job in [job for job in pool.running if job.partner is None and job.gpus <= node]:
+            if may_share(self, job):
                 found.setdefault(job.gpus, []).append(job)
         return found
 
