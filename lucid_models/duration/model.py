@@ -57,14 +57,14 @@ __all__ = [
     "residual_quantiles",
 ]
 
-_BOTH_HEADS = BoostingSettings(bags=4, max_rounds=750, learning_rate=0.08, smoothing_rounds=50)
+_BOTH_HEADS = BoostingSettings(bags=4, max_rounds=1_000, learning_rate=0.06, smoothing_rounds=75)
 # Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
 LOG_BOOSTING = replace(
     _BOTH_HEADS,
     objective="pseudo_huber:delta=0.25",
     max_bins=256,
     min_samples_leaf=8,
-    patience_rounds=10,
+    patience_rounds=15,
 )
 MEAN_BOOSTING = replace(
     _BOTH_HEADS, objective="poisson_deviance", max_bins=64, min_samples_leaf=50, patience_rounds=25
