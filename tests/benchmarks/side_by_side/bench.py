@@ -11,6 +11,7 @@ gate, the search for settings, and Lucid's artifact.
 import argparse
 import os
 import platform
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from experiments.pages import publish
+from foundation.exit_codes import ERROR
 from tests.benchmarks.side_by_side.chain import chain_figures
 from tests.benchmarks.side_by_side.figures import head, rows_of
 from tests.benchmarks.side_by_side.measured import CannotBeMeasuredError
@@ -44,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     revision = os.environ.get("BEFORE", REFERENCE_REVISION)
     lines: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ERROR))  # so that the older tree is removed then, too
     with ExitStack() as during:
         scratch = Path(during.enter_context(tempfile.TemporaryDirectory(prefix="lucid-bench-")))
         before = during.enter_context(older_tree(revision))
@@ -78,8 +81,11 @@ def _rows(
             figures += measured_peers(_asked(task, inputs, folders["today"], scratch, everything=everything))
         yield from rows_of(task.what, figures)
     if everything:
-        for what, figures in chain_figures(trees, folders, data, only):
-            yield from rows_of(what, figures)
+        try:
+            for what, figures in chain_figures(trees, folders, data, only):
+                yield from rows_of(what, figures)
+        except CannotBeMeasuredError as error:  # what follows needs what failed
+            print(f"From a log to a verdict: {error}", file=sys.stderr)
 
 
 def _asked(task: Task, inputs: Inputs, folder: Path, scratch: Path, *, everything: bool) -> Asked:
