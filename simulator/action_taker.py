@@ -1,5 +1,7 @@
 """Applies what a policy asks for to a simulation's jobs and nodes, or says why it cannot be."""
 
+from typing import NoReturn
+
 from simulator.actions import Action, Colocate, Loan, PolicyError, Preempt, Reclaim, Resize, Start
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
@@ -47,6 +49,8 @@ class ActionTaker:
             raise PolicyError(f"{self._name} starts job {view.job.job_id!r}, which is {view.state.value}.")
         pool = self._pools[view.pool]
         placement = action.placement
+        if placement.__class__ is not Placement:
+            self._refuse_kind(view, placement)
         placed = placement.gpus
         if view.job.workers is not None:
             view.speed = self._speed_of_workers(view, pool, placement, action.flexible)
@@ -70,6 +74,12 @@ class ActionTaker:
         self._foresee(view)
         if self._recorder is not None:
             self._recorder.started(self._lifecycle.now_s, view, pool)
+
+    def _refuse_kind(self, view: JobView, placement: object) -> NoReturn:
+        raise PolicyError(
+            f"{self._name} gives job {view.job.job_id!r} {placement!r}, which is no placement.",
+            remedy="Make it of (node, GPUs) pairs: simulator.placement.Placement.of(pairs).",
+        )
 
     def _check_nodes(self, view: JobView, placement: Placement) -> None:
         if not lies_within(placement, view.nodes):
@@ -117,6 +127,8 @@ class ActionTaker:
                 remedy="The job must be elastic and run, alone and without a limit.",
             )
         pool = self._pools[view.pool]
+        if action.placement.__class__ is not Placement:
+            self._refuse_kind(view, action.placement)
         placed = action.placement.gpus
         if view.job.workers is not None:
             speed = self._speed_of_workers(view, pool, action.placement, action.flexible)

@@ -139,6 +139,11 @@ class _SplitsGangs(Fifo):
         ]
 
 
+class _PlacesOnPairs(Fifo):
+    def decide(self, snapshot):
+        return [Start(job, ((0, job.gpus),)) for pool in snapshot.changed for job in pool.queue]
+
+
 class _PreemptsWaiting(Fifo):
     def decide(self, snapshot):
         return [Preempt(job) for pool in snapshot.changed for job in pool.queue]
@@ -161,6 +166,7 @@ class _NeverStops(Fifo):
         (_StartsNobody, "left 120 of 120 jobs incomplete"),
         (_OverbooksNodes, "taken GPUs"),
         (_SplitsGangs, "needs all of its"),
+        (_PlacesOnPairs, "no placement"),
         (_PreemptsWaiting, "preempts"),
         (_SharesWithItself, "colocates"),
         (_NeverStops, "incomplete"),
