@@ -106,7 +106,7 @@ def _read(path: Path) -> bytes | None:
 def _kept_code() -> bytes | None:
     try:
         return _read(kept_file())
-    except RuntimeError:  # an account without a home
+    except Exception:  # an account without a home; an llvmlite that cannot be loaded
         return None
 
 
@@ -115,8 +115,14 @@ def _write(path: Path, code: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(hashlib.sha256(code).digest() + code)
-        Path(file.name).replace(path)
+            made = Path(file.name)
+            try:
+                file.write(hashlib.sha256(code).digest() + code)
+                file.flush()
+                made.replace(path)
+            except BaseException:
+                made.unlink()
+                raise
     except OSError:
         return
 
@@ -153,10 +159,13 @@ def _load(code: bytes) -> Advance:
     engine.add_object_file(llvm.ObjectFileRef.from_data(compiled))
     engine.finalize_object()
     _kept.append(engine)
+    address = engine.get_function_address(name.decode())
+    if not address:
+        raise ImportError("the code kept has no loop")
     # numba's convention: a status, and pointers to the result and to an exception, of which there are none.
     function = ctypes.CFUNCTYPE(
         ctypes.c_int32, *[ctypes.c_void_p] * 2, ctypes.c_int64, *[ctypes.c_void_p] * len(TYPES)
-    )(engine.get_function_address(name.decode()))
+    )(address)
 
     def advance(moments: int, of_replay: Mapping[str, np.ndarray]) -> int:
         answer, error = ctypes.c_int64(), ctypes.c_void_p()

@@ -236,6 +236,27 @@ def test_where_nothing_can_be_compiled_python_replays_with_a_warning(monkeypatch
         assert simulate(loaded(50), "fifo", engine="compiled").summary["engine"] == "python"
 
 
+def test_an_llvmlite_that_cannot_be_loaded_leaves_replays_to_python(monkeypatch):
+    def broken():
+        raise OSError("libllvmlite.so: cannot open shared object file")
+
+    monkeypatch.delenv("LUCID_ENGINE", raising=False)
+    monkeypatch.setattr(machine_code, "_identity", broken)
+    monkeypatch.setattr(machine_code, "is_loaded", lambda: False)
+    assert not worth_it(100_000)
+    monkeypatch.setattr(machine_code, "_compile", broken)
+    monkeypatch.setattr(machine_code, "loop", machine_code.loop.__wrapped__)
+    with pytest.warns(UserWarning, match="libllvmlite"):
+        assert simulate(loaded(50), "fifo", engine="compiled").summary["engine"] == "python"
+
+
+def test_code_that_cannot_be_kept_leaves_no_file_behind(monkeypatch, tmp_path):
+    monkeypatch.setenv("LUCID_CACHE_DIR", str(tmp_path))
+    machine_code.kept_file().mkdir()
+    machine_code._write(machine_code.kept_file(), b"name\0code")
+    assert list(tmp_path.iterdir()) == [machine_code.kept_file()]
+
+
 def test_an_account_without_a_home_compiles_only_when_asked(monkeypatch):
     def no_home():
         raise RuntimeError("Could not determine home directory.")
