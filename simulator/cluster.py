@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_GPUS_PER_NODE = 8
+# No cluster has more; a number with a few digits too many would take all memory.
+MOST_NODES = 10_000_000
+MOST_GPUS_PER_NODE = 10**12  # a pool without nodes is one of these
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,11 @@ class ClusterSpec:
     shared: Mapping[str, SharedNodes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.gpus_per_node < 1:
-            raise BadInputError(f"gpus_per_node is {self.gpus_per_node}.", remedy="Use 1 or more.")
+        if not 1 <= self.gpus_per_node <= MOST_GPUS_PER_NODE:
+            raise BadInputError(
+                f"A node (or a pool) has {self.gpus_per_node} GPUs.",
+                remedy=f"Use 1 to {MOST_GPUS_PER_NODE:,}.",
+            )
         if self.cpu_cores_per_node < 0:
             raise BadInputError(f"cpu_cores_per_node is {self.cpu_cores_per_node}.", remedy="Use 0 or more.")
         if not self.virtual_clusters:
@@ -46,6 +52,10 @@ class ClusterSpec:
         for name, nodes in (*self.virtual_clusters.items(), *self.partitions.items()):
             if nodes < 0:
                 raise BadInputError(f"Virtual cluster {name!r} has {nodes} nodes.", remedy="Use 0 or more.")
+        if self.nodes > MOST_NODES:
+            raise BadInputError(
+                f"The cluster has {self.nodes:,} nodes.", remedy=f"Use {MOST_NODES:,} at most."
+            )
         both = set(self.virtual_clusters) & set(self.partitions)
         if both:
             raise BadInputError(f"{sorted(both)} are both virtual clusters and partitions.")

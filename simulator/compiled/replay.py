@@ -22,18 +22,22 @@ MOMENTS_AT_ONCE = 100_000  # then progress is told, and whoever wants to interru
 OVER = 1  # as in `loops.events`
 SUBMITTED, PENDING, HELD, RUNNING, COMPLETED, CANCELLED = range(6)
 WORTH_LOADING = 5_000  # jobs from which on it is quicker to load machine code than to do without
-WORTH_COMPILING = 200_000  # and to compile it
+WORTH_COMPILING = 1_000_000  # jobs that a process has replayed when it would have been quicker to compile it
+
+_jobs_replayed = 0  # by this process, where machine code could have
 
 
 def worth_it(jobs: int) -> bool:
-    """Whether machine code is quicker for so many jobs: it is there already, or there are many."""
+    """Whether machine code is quicker for so many jobs: it is there already, or there are and were many."""
+    global _jobs_replayed  # a sweep is many small replays
+    _jobs_replayed += jobs
     if not machine_code.available():
         return False
     if machine_code.is_loaded():
         return True
     if jobs < WORTH_LOADING:
         return False
-    return machine_code.is_kept() or (jobs >= WORTH_COMPILING and machine_code.can_be_kept())
+    return machine_code.is_kept() or (_jobs_replayed >= WORTH_COMPILING and machine_code.can_be_kept())
 
 
 def replay(

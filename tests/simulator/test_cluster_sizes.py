@@ -196,3 +196,12 @@ def test_mean_size_over_a_window():
     assert mean_gpus(cluster, changes, 0.0, 40.0) == (12 * 10 + 20 * 20 + 12 * 10) / 40
     assert mean_gpus(cluster, changes, 100.0, 200.0) == 12
     assert mean_gpus(cluster, (), 5.0, 5.0) == 12
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus_per_node", "said"),
+    [(10**9, 1, "1,000,000,000 nodes"), (1, 10**23, "10{23} GPUs"), (1, 0, "has 0 GPUs")],
+)
+def test_a_size_with_some_digits_too_many_is_refused(nodes, gpus_per_node, said):
+    with pytest.raises(BadInputError, match=said):
+        ClusterSpec({"a": nodes}, gpus_per_node)
