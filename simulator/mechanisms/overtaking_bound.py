@@ -111,7 +111,7 @@ class OverdueFirst:
         if reservation.shadow_s == inf:
             return False
         self.job, self.at_s = job, reservation.shadow_s
-        self.reserved = reservation.spare.keys()
+        self.reserved = reservation.spare
         self._runs, self._begun = runs, begun
         for node, spare in reservation.spare.items():
             free = plan.on_node(node)

@@ -129,9 +129,9 @@ class IndolentPacking:
         if self._by_pairs and (self._rule is None or self._rule.believed is not believed):
             self._rule = PairRule(self.settings, believed)
         memory = self._memory_of(pool)
-        if memory.overdue is not None and overdue is None:
+        if memory.kept_clear and overdue is None:
             memory.refresh()  # who was kept out of the way of an overdue job is tried again
-        memory.overdue = overdue
+        memory.kept_clear = overdue is not None
         new = self._take_newcomers(memory, starts) if memory.newcomers or starts else {}
         actions: list[Colocate] = []
         if capacity is None:
@@ -146,9 +146,10 @@ class IndolentPacking:
                 for action in starts:
                     self._offer(memory, action.job, now_s, action.placement)
                 if new or any(equal.fresh for equal in memory.by_gpus.values()):
+                    memory.overdue = overdue
                     memory.starting = {action.job: action.placement for action in starts}
                     actions = self._match(memory, capacity, now_s, new)
-                    memory.starting = {}
+                    memory.overdue, memory.starting = None, {}
         if memory.running >= 0:
             memory.running = memory.expected = len(pool.running) + len(starts) + len(actions)
         return actions

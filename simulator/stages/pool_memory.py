@@ -52,6 +52,7 @@ class PoolMemory:
         "by_gpus",
         "capacity",
         "expected",
+        "kept_clear",
         "later_of",
         "looked_s",
         "newcomers",
@@ -72,7 +73,7 @@ class PoolMemory:
         self.newcomers: list[JobView] = []  # to the queue
         self.pairs: dict[JobView, JobView] = {}  # later-placed -> earlier-placed
         self.offered: dict[JobView, float] = {}  # partners, now or soon -> the start of the run that is meant
-        self.overdue: OverdueFirst | None = None  # whom no pair may delay, at the last decision
+        self.kept_clear = False  # whether no pair was to delay an overdue job at the last decision
         self.unmeasured: list[Entry] = []  # heap by the time from which on their metrics are known
         self.later_of: dict[JobView, JobView] = {}  # the same, the other way round
         self.parted: list[JobView] = []  # later-placed of pairs of which one has completed
@@ -81,7 +82,8 @@ class PoolMemory:
         self.looked_s = -inf
         self.scanned_s = -inf  # when all pairs were looked at
         self.capacity = 0
-        # Jobs that get GPUs of their own in this very decision, and which.
+        # Of this very decision: whom no pair may delay, and the jobs that get GPUs of their own, and which.
+        self.overdue: OverdueFirst | None = None
         self.starting: dict[JobView, Placement] = {}
 
     def is_within(self, job: JobView, nodes: int) -> bool:

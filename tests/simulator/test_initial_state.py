@@ -102,6 +102,18 @@ def test_without_what_the_policy_remembered_every_job_still_ends(name):
     assert all(view.state is RunState.COMPLETED for view in second.jobs)
 
 
+@pytest.mark.parametrize("name", ["lucid", "clarity"])
+def test_a_state_is_there_while_jobs_are_overdue(name):
+    workload, cluster = sample_workload("loaded", seed=1, jobs=200)
+    policy = load_policy(name, {"overtaking_bound_s": 600.0})
+    simulation = Simulation(Scenario(workload, cluster), policy)
+    overdue = 0
+    while simulation.step():
+        simulation.state()
+        overdue += bool(policy.overtaking.memory()[1])
+    assert overdue > 10
+
+
 def test_a_state_can_be_used_any_number_of_times_and_the_first_simulation_goes_on():
     workload, cluster = sample_workload("loaded", 2)
     first = Simulation(Scenario(workload, cluster), load_policy("qssf"))

@@ -179,7 +179,8 @@ def children_of(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_run_under_way_is_seen(tmp_path):
+def test_a_run_under_way_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setenv("LUCID_ENGINE", "python")  # machine code is through before there is anything to tell
     jobs = to_frame(conform(small_jobs(12_000).assign(cluster="c"), JOB_SCHEMA, what="job table"))
     slow = SweepInputs(jobs, one_pool(8).assign(virtual_cluster="vc", nodes=40))
     plan = plan_sweep(slow, expand(["fifo", "tiresias"]), str(tmp_path))
@@ -316,6 +317,7 @@ def test_a_policy_that_breaks_is_a_row(inputs, tmp_path, monkeypatch):
         raise ZeroDivisionError("nobody tested this")
 
     monkeypatch.setattr(fifo.Fifo, "decide", broken)
+    monkeypatch.setenv("LUCID_ENGINE", "python")
     plan = plan_sweep(inputs, expand(["fifo", "sjf"]), str(tmp_path))
     executed = run_pending(plan)
     assert (executed.runs, executed.failed) == (2, 1)
