@@ -22,7 +22,7 @@ MOMENTS_AT_ONCE = 100_000  # then progress is told, and whoever wants to interru
 OVER = 1  # as in `loops.events`
 SUBMITTED, PENDING, HELD, RUNNING, COMPLETED, CANCELLED = range(6)
 WORTH_LOADING = 5_000  # jobs from which on it is quicker to load machine code than to do without
-WORTH_COMPILING = 1_000_000  # jobs that a process has replayed when it would have been quicker to compile it
+WORTH_COMPILING = 5_000_000  # jobs that a process has replayed when it would have been quicker to compile it
 
 _jobs_replayed = 0  # by this process, where machine code could have
 
