@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_GPUS_PER_NODE = 8
 # No cluster has more; a number with a few digits too many would take all memory.
-MOST_NODES = 10_000_000
+MOST_NODES = 100_000_000
 MOST_GPUS_PER_NODE = 10**12  # a pool without nodes is one of these
 
 
