@@ -197,6 +197,52 @@ def later_at(nodes: Nodes, at: int, epoch: int) -> int:
     return nodes.later[at]
 
 
+@inlined
+def partly_free(nodes: Nodes, pool: int, gpus: int) -> int:
+    """Return how many nodes that are not idle have so many free GPUs."""
+    counts_at, found = nodes.rows[pool * ROW + COUNT_AT], 0
+    for free in range(gpus, nodes.rows[pool * ROW + SIZE]):
+        found += nodes.count[counts_at + free]
+    return found
+
+
+@inlined
+def free_later(nodes: Nodes, held: Held, pool: int, job: int, epoch: int, gpus: int) -> tuple[int, int]:
+    """Free a job's GPUs in a look ahead; return how many more nodes are idle then, and how many more that
+    are not have so many free GPUs.
+    """
+    own_at, size = nodes.rows[pool * ROW + NODE_AT], nodes.rows[pool * ROW + SIZE]
+    idle, partly = 0, 0
+    node = held.first[job]
+    for _ in range(held.whole[job]):
+        nodes.later[own_at + node] = later_at(nodes, own_at + node, epoch) + size
+        idle += nodes.later[own_at + node] == size
+        node = nodes.chain[own_at + node]
+    node = held.rest[job]
+    if node >= 0:
+        had = later_at(nodes, own_at + node, epoch)
+        has = had + held.gpus[job] - held.whole[job] * size
+        nodes.later[own_at + node] = has
+        idle += has == size
+        partly += (gpus <= has and has < size) - (gpus <= had)
+    return idle, partly
+
+
+@inlined
+def plan_later(nodes: Nodes, held: Held, pool: int, row: int, job: int) -> None:
+    """Let a row to plan on have at a job's nodes what the look ahead has come to."""
+    own_at = nodes.rows[pool * ROW + NODE_AT]
+    node = held.first[job]
+    for _ in range(held.whole[job]):
+        note(nodes, pool, node)
+        set_free(nodes, row, node, nodes.later[own_at + node])
+        node = nodes.chain[own_at + node]
+    node = held.rest[job]
+    if node >= 0:
+        note(nodes, pool, node)
+        set_free(nodes, row, node, nodes.later[own_at + node])
+
+
 @compiled
 def withdraw(nodes: Nodes, pool: int, node: int) -> None:
     """Offer a node's free GPUs no more; those in use come back to it unoffered."""

@@ -9,11 +9,12 @@ from simulator.compiled.loops.nodes import (
     catch_up,
     change_free,
     fits,
+    free_later,
     give,
     later_at,
-    note,
+    partly_free,
     place,
-    set_free,
+    plan_later,
 )
 from simulator.compiled.loops.queues import drop_head, head
 from simulator.compiled.loops.ranks import limit_of, renew_ranks
@@ -171,31 +172,19 @@ def _make_room(world: World, pool: int, job: int, limit: int, count: int) -> int
 def _make_room_on_many(world: World, pool: int, row: int, job: int, limit: int, count: int) -> int:
     """The same for a job that needs more than one node."""
     nodes, held, ranked, counts = world.nodes, world.held, world.ranked, world.counts
-    rows = nodes.rows
-    own_at, size = rows[pool * ROW + NODE_AT], rows[pool * ROW + SIZE]
+    size = nodes.rows[pool * ROW + SIZE]
     whole, rest = held.gpus[job] // size, held.gpus[job] % size
-    counts_at = rows[pool * ROW + COUNT_AT]
-    idle, partly = nodes.count[counts_at + size], 0
-    for free in range(rest, size):
-        partly += nodes.count[counts_at + free]
+    idle = nodes.count[nodes.rows[pool * ROW + COUNT_AT] + size]
+    partly = partly_free(nodes, pool, rest)
     counts[EPOCH] += 1
     epoch = counts[EPOCH]
     i = ranked.at[pool] + ranked.length[pool] - 1
     while i >= ranked.at[pool] and ranked.ranks[i] > limit:
         victim = ranked.jobs[i]
         if world.jobs.state[victim] != EVICTED:
-            node = held.first[victim]
-            for _ in range(held.whole[victim]):
-                nodes.later[own_at + node] = later_at(nodes, own_at + node, epoch) + size
-                idle += nodes.later[own_at + node] == size
-                node = nodes.chain[own_at + node]
-            node = held.rest[victim]
-            if node >= 0:
-                had = later_at(nodes, own_at + node, epoch)
-                has = had + held.gpus[victim] - held.whole[victim] * size
-                nodes.later[own_at + node] = has
-                idle += has == size
-                partly += (rest <= has and has < size) - (rest <= had)
+            more_idle, more_partly = free_later(nodes, held, pool, victim, epoch, rest)
+            idle += more_idle
+            partly += more_partly
             if idle > whole or (idle == whole and (rest == 0 or partly > 0)):
                 return _take_many(world, pool, row, job, i, count)
         i -= 1
@@ -210,17 +199,8 @@ def _take_many(world: World, pool: int, row: int, job: int, end: int, count: int
     catch_up(nodes, pool, row)
     for i in range(ranked.at[pool] + ranked.length[pool] - 1, end - 1, -1):
         victim = ranked.jobs[i]
-        if world.jobs.state[victim] == EVICTED:
-            continue
-        node = held.first[victim]
-        for _ in range(held.whole[victim]):
-            note(nodes, pool, node)
-            set_free(nodes, row, node, nodes.later[own_at + node])
-            node = nodes.chain[own_at + node]
-        node = held.rest[victim]
-        if node >= 0:
-            note(nodes, pool, node)
-            set_free(nodes, row, node, nodes.later[own_at + node])
+        if world.jobs.state[victim] != EVICTED:
+            plan_later(nodes, held, pool, row, victim)
     place(nodes, held, row, pool, row, job)
     counts[EPOCH] += 1
     node = held.first[job]

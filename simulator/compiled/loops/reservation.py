@@ -3,7 +3,7 @@
 from math import inf
 
 from simulator.compiled.loops.jit import compiled, inlined
-from simulator.compiled.loops.nodes import later_at, note, place, set_free
+from simulator.compiled.loops.nodes import free_later, later_at, note, partly_free, place, plan_later
 from simulator.compiled.loops.world import COUNT_AT, EPOCH, NODE_AT, ROW, SIZE, World
 
 
@@ -78,31 +78,19 @@ def _fullest_of(world: World, pool: int, begin: int, end: int, gpus: int) -> int
 def _reserve_nodes(world: World, pool: int, row: int, head: int, epoch: int) -> float:
     """Do so for a head that takes whole nodes, and the rest of its GPUs on one more."""
     nodes, held, runs = world.nodes, world.held, world.runs
-    rows = nodes.rows
-    own_at, size = rows[pool * ROW + NODE_AT], rows[pool * ROW + SIZE]
+    size = nodes.rows[pool * ROW + SIZE]
     whole, rest = held.gpus[head] // size, held.gpus[head] % size
-    counts_at = rows[pool * ROW + COUNT_AT]
-    idle, partly = nodes.count[counts_at + size], 0
-    for free in range(rest, size):
-        partly += nodes.count[counts_at + free]
+    idle = nodes.count[nodes.rows[pool * ROW + COUNT_AT] + size]
+    partly = partly_free(nodes, pool, rest)
     i, last = runs.at[pool], runs.at[pool] + runs.length[pool]
     while i < last:
         end_s = runs.end_s[i]
         while i < last and runs.end_s[i] == end_s:
             job = runs.jobs[i]
             i += 1
-            node = held.first[job]
-            for _ in range(held.whole[job]):
-                nodes.later[own_at + node] = later_at(nodes, own_at + node, epoch) + size
-                idle += nodes.later[own_at + node] == size
-                node = nodes.chain[own_at + node]
-            node = held.rest[job]
-            if node >= 0:
-                had = later_at(nodes, own_at + node, epoch)
-                has = had + held.gpus[job] - held.whole[job] * size
-                nodes.later[own_at + node] = has
-                idle += has == size
-                partly += (rest <= has and has < size) - (rest <= had)
+            more_idle, more_partly = free_later(nodes, held, pool, job, epoch, rest)
+            idle += more_idle
+            partly += more_partly
         if idle > whole or (idle == whole and (rest == 0 or partly > 0)):
             _reserve_then(world, pool, row, head, i)
             return end_s
@@ -116,16 +104,7 @@ def _reserve_then(world: World, pool: int, row: int, head: int, end: int) -> Non
     rows = nodes.rows
     own_at, row_at = rows[pool * ROW + NODE_AT], rows[row * ROW + NODE_AT]
     for i in range(runs.at[pool], end):
-        job = runs.jobs[i]
-        node = held.first[job]
-        for _ in range(held.whole[job]):
-            note(nodes, pool, node)
-            set_free(nodes, row, node, nodes.later[own_at + node])
-            node = nodes.chain[own_at + node]
-        node = held.rest[job]
-        if node >= 0:
-            note(nodes, pool, node)
-            set_free(nodes, row, node, nodes.later[own_at + node])
+        plan_later(nodes, held, pool, row, runs.jobs[i])
     place(nodes, held, row, pool, row, head)
     node = held.first[head]
     for _ in range(held.whole[head]):
