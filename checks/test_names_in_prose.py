@@ -15,7 +15,7 @@ from checks.tree import ROOT, nodes, tracked
 from lucid_cli.main import app
 
 PACKAGES = (
-    *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
+    *("parts", "foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
     *(
         "local_stack",
         "mlflow_access",

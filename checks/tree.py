@@ -1,6 +1,7 @@
 """The tree that is checked: its folders of code, its pages, what is tracked."""
 
 import ast
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -9,8 +10,10 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 FOLDERS = (
     *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
-    *("local_stack", "mlflow_access", "pipeline", "plugins", "lucid_cli", "dags", "experiments"),
+    *("local_stack", "mlflow_access", "pipeline", "plugins", "lucid_cli", "dags", "parts", "experiments"),
 )
+
+_TESTS_OF_PARTS = re.compile(r"parts/\w+/tests/")
 
 
 @cache
@@ -28,12 +31,15 @@ def nodes(name: str) -> tuple[ast.AST, ...]:
 
 
 def modules(*folders: str) -> list[str]:
-    """The modules below these folders that people wrote."""
+    """The modules below these folders that people wrote, tests of parts aside."""
     below = tuple(f"{folder}/" for folder in folders)
     return [
         name
         for name in tracked()
-        if name.startswith(below) and name.endswith(".py") and not name.endswith("_pb2.py")
+        if name.startswith(below)
+        and not _TESTS_OF_PARTS.match(name)
+        and name.endswith(".py")
+        and not name.endswith("_pb2.py")
     ]
 
 

@@ -22,8 +22,9 @@ COPY local_stack ./source/local_stack
 COPY pipeline ./source/pipeline
 COPY lucid_cli ./source/lucid_cli
 COPY plugins ./source/plugins
+COPY parts ./source/parts
 RUN uv pip install --system --no-cache --compile-bytecode --require-hashes --requirement requirements-build.lock \
-    && uv pip install --system --no-cache --compile-bytecode --no-deps --no-build-isolation ./source \
+    && uv pip install --system --no-cache --compile-bytecode --no-deps --no-build-isolation ./source $(printf '%s ' source/parts/*) \
     && rm -rf ./source
 COPY dags ./dags
 

@@ -1,12 +1,13 @@
-"""Generated lists of docs/: modules by folder, the job table's columns, a site's keys, services, who may do
-what, decisions.
+"""Generated lists of docs/: the job table's columns, a site's keys, services, who may do what, decisions.
 
-    python -m experiments.docs_index    # docs/modules.md, formats.md, site_policy.md, services.md, ...
+    python -m experiments.docs_index              # docs/formats.md, site_policy.md, services.md, ...
+    python -m experiments.docs_index --modules    # prints every module with what it holds, folder by folder
 
 Every sentence is the first of a docstring, or the title of a record.
 """
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # From what runs on top to what all else stands on.
 FOLDERS = (
     "dags",
+    "parts",
     "plugins/lucid_airflow",
     "lucid_cli",
     "local_stack",
@@ -139,7 +141,6 @@ def pages() -> dict[Path, str]:
     """Return each page that holds a generated list, as it should read."""
     docs = ROOT / "docs"
     tables = {
-        docs / "modules.md": {"modules": module_list()},
         docs / "formats.md": {
             "sacct command": f"```sh\n{EXPORT_COMMAND}\n```",
             "job table": job_table(),
@@ -167,7 +168,10 @@ def _is_listed(path: Path) -> bool:
 
 
 def main() -> None:
-    """Write the pages anew."""
+    """Write the pages anew, or print the list of modules."""
+    if sys.argv[1:] == ["--modules"]:
+        print(module_list())
+        return
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
 

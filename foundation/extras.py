@@ -18,7 +18,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "uvicorn",
     ),
     "fast": ("llvmlite", "numba"),
-    "live": ("rich", "typer", "yaml"),
+    "live": ("rich", "typer"),
     "training": (
         "fsspec",
         "great_expectations",

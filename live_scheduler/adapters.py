@@ -1,26 +1,23 @@
-"""The adapters by name: each is an entry point of the group `lucid.adapters`, ours among them.
+"""The adapters by name: Slurm's, and those that parts offer (`foundation.parts`).
 
-The entry point's name is what the setting `adapter` says, and the name of the table with the adapter's own
-settings; its value is a subclass of `AdapterKind`.
+The name is what the setting `adapter` says, and that of the table with the adapter's own settings; at its
+place stands a subclass of `AdapterKind`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from foundation.errors import BadInputError, UnknownNameError
+from foundation.parts import at_place, lacking, offered
 from live_scheduler.adapter import ClusterAdapter, Profiling, Restorer, Stage
 from live_scheduler.live_settings import LiveSettings, checked_values
 from live_scheduler.loans.node_loans import NodeLoans
 from live_scheduler.node_sleep.node_power import PowerControl
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-ENTRY_POINT_GROUP = "lucid.adapters"
+BUILT_IN = {"slurm": "live_scheduler.slurm.opening:Slurm"}
 
 RestorableCluster = tuple[ClusterAdapter, Restorer | None]
 
@@ -96,26 +93,27 @@ class AdapterKind(ABC):
             self.open_loans(settings)
 
 
-@cache
-def _installed() -> "dict[str, EntryPoint]":
-    from importlib.metadata import entry_points  # the dead man's switch that only looks stays small
-
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+def _places() -> dict[str, str]:
+    return {**offered("adapters"), **BUILT_IN}
 
 
 def adapter_names() -> list[str]:
     """Return the names of the adapters that are installed."""
-    return sorted(_installed())
+    return sorted(_places())
 
 
 def adapter_kind(name: str) -> AdapterKind:
-    """Return an adapter's kind; raises UnknownNameError with the alternatives, BadInputError for no kind."""
-    if name not in _installed():
-        raise UnknownNameError("adapter", name, adapter_names())
-    kind = _installed()[name].load()
+    """Return an adapter's kind; raises UnknownNameError with the alternatives, BadInputError for no kind.
+
+    Raises NotFoundError for one of a part that is not installed.
+    """
+    place = BUILT_IN.get(name) or _places().get(name)
+    if place is None:
+        raise lacking().get(f"adapter {name}") or UnknownNameError("adapter", name, adapter_names())
+    kind = at_place(place)
     if not (isinstance(kind, type) and issubclass(kind, AdapterKind)):
         raise BadInputError(
             f"The adapter {name!r} is {kind!r}.",
-            remedy="Its entry point must name a subclass of live_scheduler.adapters.AdapterKind.",
+            remedy=f"{place} must be a subclass of live_scheduler.adapters.AdapterKind.",
         )
     return kind()

@@ -32,7 +32,7 @@ from lucid_models.releases.lifecycle import build_release, publish_release, reco
 from lucid_models.releases.manifest import release_name
 from pipeline.retention.folders import folder_bytes
 from pipeline.retention.prune import Installation, prune
-from tests.conftest import (
+from tests.fixtures import (
     MlflowServer,
     register_small_models,
     save_small_models,

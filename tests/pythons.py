@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.pages import publish
-from tests.conftest import (
+from tests.fixtures import (
     MlflowServer,
     ReleaseShop,
     register_small_models,

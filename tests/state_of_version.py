@@ -27,7 +27,7 @@ from live_scheduler.safety.touched import Touch, TouchedJobs, Way
 from local_stack.backup import back_up
 from lucid_models.releases.lifecycle import publish_release
 from lucid_models.signing.installation import TRUST_VARIABLE, Signing
-from tests.conftest import (
+from tests.fixtures import (
     MlflowServer,
     ReleaseShop,
     register_small_models,

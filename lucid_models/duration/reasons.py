@@ -50,7 +50,7 @@ class KeyHistory(NamedTuple):
     ago_s: float
 
 
-class Part(NamedTuple):
+class Effect(NamedTuple):
     """One part of an estimate: it multiplies it by exp(`effect`), which here adds `seconds`."""
 
     subject: str
@@ -69,7 +69,7 @@ class DurationAccount(NamedTuple):
     estimate_s: float
     history: KeyHistory | None
     new: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Effect, ...]
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -187,7 +187,9 @@ def _accounts(
         total = math.log(estimate_s / history.usual_s)
         effects.append(("other similar jobs", True, total - add_in_order(effect for _, _, effect in effects)))
         per_effect_s = logarithmic_mean(estimate_s, history.usual_s)
-        parts = [Part(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects]
+        parts = [
+            Effect(subject, plural, effect, effect * per_effect_s) for subject, plural, effect in effects
+        ]
         yield DurationAccount(estimate_s, history, new, tuple(parts))
 
 

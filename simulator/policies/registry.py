@@ -1,25 +1,22 @@
-"""The policies by name: those of this folder, and those that other packages offer.
+"""The policies by name: those of this folder, and those that parts offer.
 
-A package offers a policy through an entry point of the group `lucid.policies`; the entry point's name is the
-policy's name and its value a `Policy` subclass. A policy with settings has a nested frozen dataclass
-`Settings` and takes one as its only argument. Light to import, so that forms may list the names.
+A part (`foundation.parts`) offers policies by name, each the place of a `Policy` subclass. A policy with
+settings has a nested frozen dataclass `Settings` and takes one as its only argument. Light to
+import, so that forms may list the names.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from foundation.checked_settings import CheckedSettings, as_declared, refuse_misfits
 from foundation.errors import BadInputError, UnknownNameError
+from foundation.parts import at_place, lacking, offered
 
 if TYPE_CHECKING:
     from simulator.policy import Policy
     from simulator.rules import Rules
-
-ENTRY_POINT_GROUP = "lucid.policies"
 
 # name = file stem -> class in that file
 BUILT_IN: Mapping[str, str] = {
@@ -47,15 +44,9 @@ BUILT_IN: Mapping[str, str] = {
 }
 
 
-@cache
-def _offered() -> dict[str, EntryPoint]:
-    offered = entry_points(group=ENTRY_POINT_GROUP)
-    return {entry.name: entry for entry in offered if entry.name not in BUILT_IN}
-
-
 def policy_names() -> list[str]:
     """Return the names of all policies, our own first."""
-    return [*BUILT_IN, *sorted(_offered())]
+    return [*BUILT_IN, *sorted(offered("policies").keys() - BUILT_IN)]
 
 
 def elastic_policy_names() -> list[str]:
@@ -68,7 +59,7 @@ def elastic_policy_names() -> list[str]:
 def policy_class(name: str, rules: "Rules | None" = None) -> "type[Policy]":
     """Return the class of a policy under a rule set (None: the default one).
 
-    Raises UnknownNameError with the alternatives, BadInputError for an entry point that is no policy.
+    Raises UnknownNameError with the alternatives, BadInputError for a place that holds no policy.
     """
     from simulator.policy import Policy
 
@@ -76,10 +67,10 @@ def policy_class(name: str, rules: "Rules | None" = None) -> "type[Policy]":
         return rules.policies[name]
     if name in BUILT_IN:
         policy = getattr(import_module(f"simulator.policies.{name}"), BUILT_IN[name])
-    elif name in _offered():
-        policy = _offered()[name].load()
+    elif (place := offered("policies").get(name)) is not None:
+        policy = at_place(place)
     else:
-        raise UnknownNameError("policy", name, policy_names())
+        raise lacking().get(f"policy {name}") or UnknownNameError("policy", name, policy_names())
     if not (isinstance(policy, type) and issubclass(policy, Policy)):
         raise BadInputError(
             f"Policy {name!r} is {policy!r}.", remedy="It must be a subclass of simulator.policy.Policy."

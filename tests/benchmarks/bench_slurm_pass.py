@@ -43,7 +43,7 @@ from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput.scorer import SERIES
-from tests.conftest import small_profiles, small_throughput
+from tests.fixtures import small_profiles, small_throughput
 from tests.live_scheduler.live_release import keep_release
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 

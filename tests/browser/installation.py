@@ -26,8 +26,8 @@ from pathlib import Path
 import httpx
 
 from local_stack.stack_config import StackConfig, stack_environment
-from tests.conftest import free_port
 from tests.dag_bundles import bundle_settings
+from tests.fixtures import free_port
 
 ROLES = ("viewer", "user", "op", "admin")
 START_LIMIT_S = 540.0

@@ -16,8 +16,8 @@ from tests.browser.conftest import Visits
 from tests.browser.driver import expect
 from tests.browser.installation import Installation
 from tests.cluster_logs.test_validation import profiles
-from tests.conftest import small_jobs
 from tests.evidence import Evidence
+from tests.fixtures import small_jobs
 
 SCRIPT = "<h1>kept</h1><script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">"
 

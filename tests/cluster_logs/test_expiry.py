@@ -12,7 +12,7 @@ import pytest
 from cluster_logs.expiry import Expired, expire_days, expire_quarantine, expire_work_files, lake_clusters
 from cluster_logs.lake import Lake
 from foundation.errors import ClusterBusyError, HalfWrittenError
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 
 
 @pytest.fixture

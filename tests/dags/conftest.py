@@ -8,7 +8,7 @@ import pytest
 
 from tests.airflow_database import metadata_database as metadata_database
 from tests.airflow_home import REPOSITORY
-from tests.conftest import ReleaseShop, fill_small_lake
+from tests.fixtures import ReleaseShop, fill_small_lake
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ import pytest
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from pipeline.characterisation.records import EXPERIMENT
-from tests.conftest import ReleaseShop, small_jobs
 from tests.dags.run_facts import silent_tasks
+from tests.fixtures import ReleaseShop, small_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ReleaseShop
 from tests.dags.run_facts import conf_of_rest, note_of, result_of, silent_tasks, states_of
 from tests.dags.test_forms import DAGS
+from tests.fixtures import ReleaseShop
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from tests.conftest import small_jobs, small_profiles
 from tests.dags.run_facts import result_of, silent_tasks
+from tests.fixtures import small_jobs, small_profiles
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 

@@ -10,8 +10,8 @@ import pytest
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from pipeline.loaning.forecast_hours import EXPERIMENT
-from tests.conftest import ReleaseShop
 from tests.dags.run_facts import conf_of_rest, note_of, silent_tasks, states_of
+from tests.fixtures import ReleaseShop
 from tests.pipeline.loaning.inference_days import inference_days
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]

@@ -9,8 +9,8 @@ import pytest
 from cluster_logs.lake import Lake
 from lucid_models.releases.lifecycle import build_release, publish_release
 from pipeline.validation.held_out_days import record_held_out
-from tests.conftest import ReleaseShop, forget_monitoring, small_jobs
 from tests.dags.run_facts import silent_tasks
+from tests.fixtures import ReleaseShop, forget_monitoring, small_jobs
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 

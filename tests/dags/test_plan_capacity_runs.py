@@ -10,8 +10,8 @@ import pytest
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from pipeline.planning.records import EXPERIMENT
-from tests.conftest import ReleaseShop, small_jobs
 from tests.dags.run_facts import note_of, silent_tasks, states_of
+from tests.fixtures import ReleaseShop, small_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
 

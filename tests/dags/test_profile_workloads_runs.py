@@ -14,8 +14,8 @@ from profiler_jobs.devices.device import RunOutcome
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
 from profiler_jobs.profile_table import ProfileSet
-from tests.conftest import ReleaseShop, small_jobs, small_profiles
 from tests.dags.run_facts import silent_tasks
+from tests.fixtures import ReleaseShop, small_jobs, small_profiles
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 

@@ -19,8 +19,8 @@ from lucid_models.waits import training
 from lucid_models.waits.job_queue import read_job_queue
 from pipeline.release.release_settings import pinned_waits
 from pipeline.training import model_training
-from tests.conftest import ReleaseShop
 from tests.dags.run_facts import note_of, silent_tasks, states_of
+from tests.fixtures import ReleaseShop
 from tests.lucid_models.job_queues import make_queue_jobs
 from tests.lucid_models.queue_logs import FAST_WAITS
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from tests.conftest import ReleaseShop, small_jobs
 from tests.dags.run_facts import silent_tasks
+from tests.fixtures import ReleaseShop, small_jobs
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 

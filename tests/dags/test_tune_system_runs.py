@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError
-from tests.conftest import ReleaseShop
 from tests.dags.run_facts import silent_tasks
+from tests.fixtures import ReleaseShop
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cluster_logs.lake import Lake
-from tests.conftest import small_jobs
 from tests.dags.run_facts import silent_tasks
+from tests.fixtures import small_jobs
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
 

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from lucid_airflow.access.acts import ROLES, Act, dags_of
-from tests.conftest import free_port
 from tests.deployment.locked_environments import ROOT, build_wheel, install_image
+from tests.fixtures import free_port
 
 pytestmark = pytest.mark.thorough("installs Airflow as the image has it, and runs it")
 

@@ -12,10 +12,10 @@ from cluster_logs.throughput import derive_throughput
 from local_stack.stack import connect, down, up
 from local_stack.stack_config import StackConfig
 from lucid_cli.demo import OVER, POLL_S
-from tests.conftest import fill_small_lake, free_port, register_small_models
 from tests.dags.test_default_forms import REQUIRED
 from tests.dags.test_forms import DAGS
 from tests.end_to_end.login import log_in_until_the_end
+from tests.fixtures import fill_small_lake, free_port, register_small_models
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(1800)]
 

@@ -1,7 +1,5 @@
 """Rule sets by name, and what each fault of the authors' simulators does, worked out by hand."""
 
-from importlib.metadata import EntryPoint
-
 import pandas as pd
 import pytest
 
@@ -14,8 +12,9 @@ from experiments.artifact_rules.rule_sets import (
     LUCID_SIMULATOR,
 )
 from experiments.pages import written
+from foundation import parts
 from foundation.errors import BadInputError, LucidError, NotFoundError, UnknownNameError
-from simulator import rule_sets
+from foundation.parts import Part
 from simulator.cluster import ClusterSpec
 from simulator.conformance import check_policy
 from simulator.job import Job, JobProfile
@@ -103,26 +102,19 @@ class TestNames:
 
 class TestOffers:
     def test_without_the_experiments_their_rules_say_what_to_install(self, monkeypatch):
-        monkeypatch.setattr(rule_sets, "entry_points", lambda group: [])
-        rule_sets._offered.cache_clear()
-        try:
-            with pytest.raises(NotFoundError, match=r"pip install \./experiments"):
-                load_rules("lucid-artifact-without:lost_partner")
-            with pytest.raises(UnknownNameError, match="Choose one of: default"):
-                load_rules("lucid")
-            assert load_rules("default") is DEFAULT
-        finally:
-            rule_sets._offered.cache_clear()
+        monkeypatch.setattr(parts, "installed_parts", tuple)
+        with pytest.raises(NotFoundError, match=r"pip install \./experiments"):
+            load_rules("lucid-artifact-without:lost_partner")
+        with pytest.raises(UnknownNameError, match="Choose one of: default"):
+            load_rules("lucid")
+        assert load_rules("default") is DEFAULT
 
     def test_what_is_no_rule_set_is_refused(self, monkeypatch):
-        offered = [EntryPoint("mine", "builtins:list", rule_sets.ENTRY_POINT_GROUP)]
-        monkeypatch.setattr(rule_sets, "entry_points", lambda group: offered)
-        rule_sets._offered.cache_clear()
-        try:
-            with pytest.raises(BadInputError, match=r"must name a function"):
-                load_rules("mine")
-        finally:
-            rule_sets._offered.cache_clear()
+        monkeypatch.setattr(
+            parts, "installed_parts", lambda: (Part("mine", "", rules={"mine": "builtins:list"}),)
+        )
+        with pytest.raises(BadInputError, match=r"must be a function"):
+            load_rules("mine")
 
     def test_settings_of_an_artifact_are_settings_under_its_rules_only(self):
         with pytest.raises(UnknownNameError, match="free_profiling"):

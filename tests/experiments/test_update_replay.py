@@ -15,7 +15,7 @@ from experiments.updates.update_replay import (
 )
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
-from tests.conftest import small_throughput
+from tests.fixtures import small_throughput
 from tests.pipeline.monitoring.watched_cluster import DURATION, THROUGHPUT
 
 pytestmark = pytest.mark.slow

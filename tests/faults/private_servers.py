@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import free_port
+from tests.fixtures import free_port
 from tests.waiting import wait_until
 
 INSTALL_LINE = "apt-get install postgresql redis-server"

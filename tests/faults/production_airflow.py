@@ -21,9 +21,9 @@ from uv import find_uv_bin
 
 from local_stack.airflow_client import AirflowClient
 from local_stack.supervisor import STATUS_FILE, ProcessSpec, read_json, write_processes
-from tests.conftest import free_port
 from tests.deployment.locked_environments import ROOT, build_wheel
 from tests.faults.private_servers import INSTALL_LINE, Postgres, Redis, missing_servers, server_folder
+from tests.fixtures import free_port
 from tests.waiting import wait_until
 
 DAG = "one_log"

@@ -6,7 +6,7 @@ import pytest
 
 pytest_plugins = "pytester"
 
-# The options and hooks of tests/conftest.py that are about tiers.
+# The options and hooks of tests/fixtures.py that are about tiers.
 CONFTEST = """
 import pytest
 from tests import rest, tiers

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from live_scheduler import adapters
+from foundation import parts
 from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.state_folder import state_folder
 from tests.command_line import Lucid
@@ -36,9 +36,9 @@ class JobsFile:
         (code,) = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
         (self.package / "jobs_file.py").write_text(code, encoding="utf-8")
         header, line = (part.strip() for part in ENTRY_POINT.strip().splitlines())
-        assert header == '[project.entry-points."lucid.adapters"]'
+        assert header == '[project.entry-points."lucid.parts"]'
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jobs-file\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[lucid.adapters]\n{line.replace(chr(34), '')}\n")
+        (info / "entry_points.txt").write_text(f"[lucid.parts]\n{line.replace(chr(34), '')}\n")
 
         self.jobs, self.settings = folder / "jobs.json", folder / "live.toml"
         now = time.time()
@@ -114,7 +114,7 @@ def test_its_settings_are_checked_and_its_name_is_offered(
     cluster: JobsFile, lucid: Lucid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(cluster.package)
-    monkeypatch.setattr(adapters, "_installed", adapters._installed.__wrapped__)  # as in a new process
+    monkeypatch.setattr(parts, "installed_parts", parts.installed_parts.__wrapped__)  # as in a new process
 
     def run(settings: str) -> str:
         cluster.settings.write_text(f'cluster = "mine"\n{settings}')

@@ -19,8 +19,8 @@ from lucid_models.releases.manifest import MANIFEST_FILE
 from lucid_models.signing.refusals import Reason
 from lucid_models.signing.statements import JUDGEMENT_TAG, PUBLICATION_TAG
 from lucid_models.signing.trust import Trust
-from tests.conftest import MlflowServer, ReleaseShop, forget_new_models, forget_releases
 from tests.evidence import Evidence
+from tests.fixtures import MlflowServer, ReleaseShop, forget_new_models, forget_releases
 from tests.live_scheduler.signed_releases import (
     FILES,
     JUDGE,

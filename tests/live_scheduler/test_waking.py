@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from foundation.errors import BadInputError, ServiceUnavailableError
-from live_scheduler.kubernetes.opening import Kueue
-from live_scheduler.live_settings import LiveSettings
+from foundation.errors import ServiceUnavailableError
 from live_scheduler.node_sleep.node_power import PowerState, PutToSleep, WakeNode
-from live_scheduler.node_sleep.settings import NodeSleepSettings
 from live_scheduler.safety.dead_mans_switch import Watch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from live_scheduler.safety.touched_nodes import TOUCHED_NODES_FILE, TouchedNodes
@@ -173,9 +170,3 @@ def test_a_cluster_that_is_away_is_asked_again(
     nodes.away = False
     switch.look_until_well()
     assert not len(TouchedNodes(tmp_path))
-
-
-def test_kueue_refuses_to_let_nodes_sleep() -> None:
-    settings = LiveSettings("c", adapter="kueue", node_sleep=NodeSleepSettings())
-    with pytest.raises(BadInputError, match="cannot put nodes to sleep"):
-        Kueue().check(settings)

@@ -26,7 +26,7 @@ from local_stack.backup import back_up, restore
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release, show_release
 from tests.command_line import Lucid
-from tests.conftest import MlflowServer, ReleaseShop, register_small_models, small_jobs
+from tests.fixtures import MlflowServer, ReleaseShop, register_small_models, small_jobs
 from tests.waiting import wait_until
 
 

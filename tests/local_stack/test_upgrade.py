@@ -26,7 +26,7 @@ from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import list_releases, load_release_models
 from lucid_models.releases.publication_history import read_history
 from lucid_models.signing.installation import TRUST_VARIABLE, Signing
-from tests.conftest import MlflowServer
+from tests.fixtures import MlflowServer
 from tests.state_of_version import STATES
 
 VERSIONS = sorted(STATES.glob("*.tar.xz"))

@@ -1,18 +1,20 @@
 """The program lists its commands without importing them, in the words that they say themselves."""
 
-import importlib.metadata
 import inspect
 import os
 import subprocess
 import sys
 
 import pytest
+import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from foundation import parts
 from foundation.errors import NotFoundError
-from lucid_cli import experiments
+from lucid_cli import command_loading
 from lucid_cli.command_list import LISTED
+from lucid_cli.command_loading import ProgramGroup, listed_commands
 from lucid_cli.main import app
 
 COMMANDS = get_command(app).commands
@@ -30,10 +32,11 @@ def _run(code: str, **environment: str) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize("listed", LISTED, ids=lambda listed: listed.name)
+@pytest.mark.parametrize("listed", listed_commands(), ids=lambda listed: listed.name)
 def test_a_command_says_of_itself_what_the_list_says(listed) -> None:
-    command = COMMANDS[listed.name]
-    assert command.name == listed.name
+    group, _, word = listed.name.partition(" ")
+    command = COMMANDS[group].commands[word] if word else COMMANDS[group]
+    assert command.name == (word or group)
     assert inspect.cleandoc(command.help).split("\n\n")[0].strip() == listed.help
 
 
@@ -43,7 +46,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     loaded = set(done.stderr.split())
     assert "ingest" in done.stdout
     assert not {each.module for each in LISTED} & loaded
-    assert not {"numpy", "pydantic", "importlib.metadata", "markdown_it", "pygments"} & loaded
+    assert not {"numpy", "pydantic", "markdown_it", "pygments"} & loaded
 
 
 def test_the_help_is_what_typer_shows_by_itself() -> None:
@@ -75,12 +78,16 @@ def test_a_command_that_is_mistyped_is_found_in_the_list() -> None:
     assert "Did you mean 'simulate'" in " ".join(said.stderr.replace("│", " ").split())
 
 
-def test_experiments_that_are_not_installed_are_listed_and_say_so(monkeypatch) -> None:
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
-    monkeypatch.setattr(experiments, "find_spec", lambda _: None)
-    listed = CliRunner().invoke(app, ["--help"])
-    assert "Needs the experiments, which are not installed." in " ".join(
-        listed.stdout.replace("│", " ").split()
-    )
-    called = CliRunner().invoke(app, ["reproduce", "helios", "--write", "x"])
-    assert isinstance(called.exception, NotFoundError)
+def test_commands_of_parts_that_are_not_installed_are_listed_and_say_so(monkeypatch) -> None:
+    monkeypatch.setattr(parts, "installed_parts", tuple)
+    monkeypatch.setattr(command_loading, "installed_parts", tuple)
+    listed_commands.cache_clear()
+    program = typer.Typer(cls=ProgramGroup)
+    program.callback()(lambda: None)
+    listed = CliRunner().invoke(program, ["--help"])
+    said = " ".join(listed.stdout.replace("│", " ").split())
+    assert "belongs to the part 'experiments', which is not installed." in said
+    for words in (["reproduce", "helios", "--write", "x"], ["live", "kueue", "--help"]):
+        called = CliRunner().invoke(program, words)
+        assert isinstance(called.exception, NotFoundError), words
+    listed_commands.cache_clear()

@@ -17,7 +17,7 @@ import typer
 
 from lucid_cli.main import app
 from tests.command_line import Said, Shell
-from tests.conftest import MlflowServer
+from tests.fixtures import MlflowServer
 from tests.reference import ROOT
 
 PHILLY = ROOT / "data" / "philly"

@@ -10,7 +10,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from tests.command_line import Lucid
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 
 NAMES = ("<script>alert(1)</script>", '=HYPERLINK("x")', "../../etc/passwd")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Said, Shell
-from tests.conftest import forget_monitoring, forget_releases
+from tests.fixtures import forget_monitoring, forget_releases
 from tests.small_cluster import CLUSTER, HOLD_OUT_DAYS, World
 
 RELEASE = {"name", "version", "alias", "models", "settings", "verdict"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lucid_models.registry import Registry
 from tests.command_line import Lucid
-from tests.conftest import ReleaseShop
+from tests.fixtures import ReleaseShop
 
 
 def test_a_damaged_release_is_refused_with_a_verdict_of_the_usual_shape(

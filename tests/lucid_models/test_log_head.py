@@ -9,7 +9,7 @@ from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.rival_estimates import user_name_s
 from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
 from lucid_models.evaluation.measures import log10_errors
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 
 FAST = BoostingSettings(objective="pseudo_huber:delta=0.25", bags=2, max_rounds=60, max_bins=16)
 SETTINGS = HeadSettings(FAST, pairs=0, blocks=10, unpaired=())

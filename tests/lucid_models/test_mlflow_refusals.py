@@ -6,7 +6,7 @@ import pytest
 
 from foundation.errors import ServiceRefusedError, ServiceUnavailableError
 from lucid_models.registry import Registry
-from tests.conftest import free_port
+from tests.fixtures import free_port
 
 
 @pytest.fixture

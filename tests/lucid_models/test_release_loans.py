@@ -16,7 +16,7 @@ from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.releases.store import read_release
 from pipeline.release.current_release import kept_policy
 from pipeline.release.release_settings import pinned_loaning, pinned_settings
-from tests.conftest import ReleaseShop
+from tests.fixtures import ReleaseShop
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.releases.store import read_release
 from pipeline.release.current_release import kept_policy
 from pipeline.release.release_settings import pinned_node_sleep
-from tests.conftest import ReleaseShop
+from tests.fixtures import ReleaseShop
 
 pytestmark = pytest.mark.slow
 

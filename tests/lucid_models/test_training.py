@@ -9,7 +9,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 
-# The fixtures' tables are functions of tests/conftest.py, handed over as a fixture because tests are no
+# The fixtures' tables are functions of tests/fixtures.py, handed over as a fixture because tests are no
 # package.
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.boosting import BoostingSettings

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mlflow_access.accounts import FILE_VARIABLE, AccountsFile, password_variable
-from tests.conftest import MlflowServer, register_small_models
+from tests.fixtures import MlflowServer, register_small_models
 
 SERVICES = ("admin", "train", "judge", "publish", "pages", "upkeep")
 VENUS, MARS = "venus", "mars"

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from cluster_logs.lake import Lake
 from lucid_airflow.pages.app import ASSETS, PagesApp, _build
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 from tests.plugins.conftest import Somebody
 
 

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from cluster_logs.lake import Lake
 from lucid_airflow.pages.app import PagesApp, _build
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 from tests.pipeline.what_if.what_if_results import HOSTILE, RUN_ID, keep_small_what_if
 from tests.plugins.conftest import Somebody
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -21,13 +22,14 @@ def block(language: str) -> str:
 @pytest.fixture
 def package(tmp_path):
     """The page's file and entry point, as an installed package leaves them."""
-    (tmp_path / "widest_first.py").write_text(block("python"), encoding="utf-8")
+    code = "".join(map(dedent, re.findall(r"^ *```python\n(.*?)^ *```$", SECTION, re.DOTALL | re.MULTILINE)))
+    (tmp_path / "widest_first.py").write_text(code, encoding="utf-8")
     header, line = (part.strip() for part in block("toml").strip().splitlines())
-    assert header == '[project.entry-points."lucid.policies"]'
+    assert header == '[project.entry-points."lucid.parts"]'
     info = tmp_path / "widest_first-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: widest-first\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[lucid.policies]\n{line.replace(chr(34), '')}\n")
+    (info / "entry_points.txt").write_text(f"[lucid.parts]\n{line.replace(chr(34), '')}\n")
     return tmp_path
 
 

@@ -6,7 +6,9 @@ from itertools import islice
 import pytest
 
 from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
+from foundation import parts
 from foundation.errors import BadInputError, UnknownNameError
+from foundation.parts import Part
 from simulator.actions import Colocate, Preempt, Start
 from simulator.conformance import SHAPES, ConformanceError, check_policy, sample_workload
 from simulator.engine import PolicyError
@@ -226,23 +228,15 @@ def test_results_of_all_policies_align_by_row():
     assert [result.summary["policy"] for result in results.values()] == policy_names()
 
 
-def test_other_packages_offer_policies_through_an_entry_point(monkeypatch):
-    from importlib.metadata import EntryPoint
-
-    from simulator.policies import registry
-
-    offered = [
-        EntryPoint("shortest", "simulator.policies.sjf:Sjf", registry.ENTRY_POINT_GROUP),
-        EntryPoint("not_one", "simulator.cluster:ClusterSpec", registry.ENTRY_POINT_GROUP),
-        EntryPoint("fifo", "simulator.policies.sjf:Sjf", registry.ENTRY_POINT_GROUP),  # ours keeps its name
-    ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: offered)
-    registry._offered.cache_clear()
-    try:
-        assert policy_names()[-2:] == ["not_one", "shortest"]
-        assert isinstance(load_policy("shortest"), Sjf)
-        assert isinstance(load_policy("fifo"), Fifo)
-        with pytest.raises(BadInputError, match="subclass"):
-            load_policy("not_one")
-    finally:
-        registry._offered.cache_clear()
+def test_parts_offer_policies(monkeypatch):
+    offered = {
+        "shortest": "simulator.policies.sjf:Sjf",
+        "not_one": "simulator.cluster:ClusterSpec",
+        "fifo": "simulator.policies.sjf:Sjf",  # ours keeps its name
+    }
+    monkeypatch.setattr(parts, "installed_parts", lambda: (Part("mine", "", policies=offered),))
+    assert policy_names()[-2:] == ["not_one", "shortest"]
+    assert isinstance(load_policy("shortest"), Sjf)
+    assert isinstance(load_policy("fifo"), Fifo)
+    with pytest.raises(BadInputError, match="subclass"):
+        load_policy("not_one")

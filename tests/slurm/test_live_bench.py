@@ -37,7 +37,7 @@ from tests.benchmarks.live.stream import (
     write_stream,
 )
 from tests.benchmarks.live.submission import script_of
-from tests.conftest import ReleaseShop
+from tests.fixtures import ReleaseShop
 from tests.slurm.conftest import skip_without_slurm
 
 ONE_NODE = VirtualCluster("vc", 1, 1.0)

@@ -8,8 +8,8 @@ import pytest
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
 from lucid_models.releases.manifest import release_name
-from tests.conftest import MlflowServer, ReleaseShop, register_small_models
 from tests.evidence import Evidence
+from tests.fixtures import MlflowServer, ReleaseShop, register_small_models
 from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster, LiveProcess
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm

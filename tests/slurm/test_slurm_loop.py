@@ -20,7 +20,7 @@ import pytest
 
 from live_scheduler.hindsight.decision_log import FirstSight, estimates_at_submission
 from live_scheduler.memory.journal import JobEventKind, Journal
-from tests.conftest import MlflowServer
+from tests.fixtures import MlflowServer
 from tests.slurm.accounted_slurm import sbatch
 from tests.slurm.aged_accounting import repeat_daily
 from tests.slurm.private_slurm import PrivateSlurm

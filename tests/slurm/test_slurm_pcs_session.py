@@ -27,7 +27,7 @@ from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.model_format import save_model
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, rollback_release
 from mlflow import MlflowClient
-from tests.conftest import ReleaseShop, register_small_models
+from tests.fixtures import ReleaseShop, register_small_models
 from tests.slurm.live_cluster import NAME, LiveCluster
 from tests.slurm.private_slurm import PrivateSlurm
 

@@ -261,7 +261,7 @@ def run_rounds(cluster: LiveCluster, rounds: int, jobs: int, seed: int) -> dict[
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the rounds; 1 when anything was left, or said wrongly."""
-    from tests.conftest import save_small_models, saved_small_models
+    from tests.fixtures import save_small_models, saved_small_models
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=100)

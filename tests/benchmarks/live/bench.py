@@ -44,7 +44,7 @@ from tests.benchmarks.live.stream import (
     stream_text,
 )
 from tests.benchmarks.live.submission import StreamError
-from tests.conftest import MlflowServer
+from tests.fixtures import MlflowServer
 from tests.slurm.private_slurm import SlurmStartError
 
 LEAST_JOBS = 200

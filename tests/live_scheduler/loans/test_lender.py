@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, ServiceUnavailableError
-from live_scheduler.kubernetes.opening import Kueue
-from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.giving_back import give_back
 from live_scheduler.loans.lender import NodeLender
 from live_scheduler.loans.loan_record import LOANS_FILE, LoanRecord, LoanStep
@@ -237,8 +235,3 @@ def test_a_daemon_that_came_back_stops_the_switch(tmp_path: Path) -> None:
 def test_settings_that_no_cluster_can_be_run_with(settings: dict[str, object], words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         NodeLoanSettings(**settings)  # type: ignore[arg-type]
-
-
-def test_kueue_lends_nothing() -> None:
-    with pytest.raises(BadInputError, match="cannot lend nodes"):
-        Kueue().check(LiveSettings("c", adapter="kueue", loans=NodeLoanSettings()))

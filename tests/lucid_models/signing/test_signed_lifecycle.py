@@ -21,8 +21,8 @@ from lucid_models.signing.refusals import Reason, StatementRefusedError
 from lucid_models.signing.statements import JUDGEMENT_TAG, PUBLICATION_TAG, Publication
 from lucid_models.signing.verification import believe_publication
 from tests.command_line import Lucid
-from tests.conftest import register_small_models
 from tests.evidence import Evidence
+from tests.fixtures import register_small_models
 
 NAME = release_name("small")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from cluster_logs.lake import Lake
 from pipeline.monitoring.data import MonitoredWindow, monitored_window
 from pipeline.validation.held_out_days import UnjudgedDays, unjudged_days
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 
 UNTIL = datetime(2020, 4, 4, tzinfo=UTC)
 

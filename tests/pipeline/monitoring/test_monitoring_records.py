@@ -12,7 +12,7 @@ from foundation.errors import BadInputError, NotFoundError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
 from pipeline.monitoring.records import EXPERIMENT, MonitoringPass, PassRequest, make_pass
-from tests.conftest import ReleaseShop, forget_monitoring, small_jobs, small_throughput
+from tests.fixtures import ReleaseShop, forget_monitoring, small_jobs, small_throughput
 
 TRAINED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import LucidError
 from pipeline.overview.what_if_form import check_what_if, cluster_choices, policy_choices
 from simulator.policies.registry import policy_names
-from tests.conftest import ReleaseShop, small_jobs
+from tests.fixtures import ReleaseShop, small_jobs
 
 
 @pytest.fixture(scope="module")

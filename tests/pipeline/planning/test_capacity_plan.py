@@ -17,7 +17,7 @@ from pipeline.planning.wait_target import WaitTarget
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
 from simulator.scenario import Scenario
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 
 COLUMNS = ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s")
 

@@ -28,7 +28,7 @@ from profiler_jobs.devices import opening
 from profiler_jobs.devices.device import DeviceDescription, DeviceKind, RunFailure, RunOutcome, SharingMode
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
-from tests.conftest import small_profiles
+from tests.fixtures import small_profiles
 
 
 class StandIn(SimulatedGpu):

@@ -15,7 +15,7 @@ from lucid_models.releases.lifecycle import (
     show_release,
 )
 from pipeline.release.release_gate import read_verdict
-from tests.conftest import ReleaseShop
+from tests.fixtures import ReleaseShop
 
 
 def never_judged(local_shop: ReleaseShop) -> int:

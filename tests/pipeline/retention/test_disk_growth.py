@@ -9,7 +9,7 @@ from live_scheduler.client import ReleaseClient
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import load_release_models, rollback_release
 from lucid_models.releases.manifest import release_name
-from tests.conftest import MlflowServer
+from tests.fixtures import MlflowServer
 from tests.installation_growth import SETTINGS, GrowingInstallation, cycles
 
 CYCLES, STEADY = 6, 4

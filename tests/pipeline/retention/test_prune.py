@@ -14,7 +14,7 @@ from pipeline.kept_reports import MOST_LISTED
 from pipeline.retention.folders import expire_pages, expire_task_logs
 from pipeline.retention.prune import Installation, prune
 from tests.command_line import Lucid
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 
 
 def aged(folder: Path, days: float) -> Path:

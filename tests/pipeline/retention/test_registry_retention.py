@@ -24,7 +24,7 @@ from lucid_models.releases.lifecycle import (
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.store import read_manifest
 from pipeline.retention.prune import EXPERIMENTS
-from tests.conftest import LocalRegistry, ReleaseShop, forget_new_models, forget_releases
+from tests.fixtures import LocalRegistry, ReleaseShop, forget_new_models, forget_releases
 
 SMALL = release_name("small")
 SETTINGS = RetentionSettings()

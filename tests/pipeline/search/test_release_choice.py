@@ -26,7 +26,7 @@ from simulator.elastic.pareto.objectives import Objective
 from simulator.elastic.pareto.size_classes import WfqParameters
 from simulator.elastic.rules.wfq import WfqConfig
 from simulator.policies.registry import load_policy
-from tests.conftest import ReleaseShop, small_jobs
+from tests.fixtures import ReleaseShop, small_jobs
 
 STUDY, RUN = "5" * 64, "a" * 32
 

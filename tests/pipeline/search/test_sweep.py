@@ -27,7 +27,7 @@ from pipeline.search.sweeps.sweep import SweepFailedError, collect_sweep, load_p
 from pipeline.search.sweeps.workers import run_pending
 from simulator.job import Job
 from simulator.workload import Workload
-from tests.conftest import small_jobs, small_profiles
+from tests.fixtures import small_jobs, small_profiles
 from tests.lucid_cli.test_cli_contract import reference_csv
 from tests.waiting import PATIENCE_S
 

@@ -21,7 +21,7 @@ from pipeline.search.sweeps.spec import SweepSpec
 from pipeline.search.sweeps.sweep import collect_sweep, load_plan, pending, plan_sweep
 from pipeline.search.sweeps.workers import run_pending
 from simulator.recorders.wait_causes import CAUSE_COLUMNS
-from tests.conftest import ReleaseShop, small_jobs, small_profiles
+from tests.fixtures import ReleaseShop, small_jobs, small_profiles
 
 
 def sizes(**nodes: int) -> pd.DataFrame:

@@ -29,7 +29,7 @@ from pipeline.search.tuning.study import TuningSpec, TuningStudy, load_study, pl
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.command_line import Lucid
-from tests.conftest import small_profiles
+from tests.fixtures import small_profiles
 from tests.small_cluster import CLUSTER, FAST, make_jobs
 from tests.waiting import wait_until
 

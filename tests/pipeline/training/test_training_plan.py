@@ -13,7 +13,7 @@ from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import read_profile_set, write_profile_set
 from pipeline.training.training_plan import TrainingPlan, plan_training
 from profiler_jobs.profile_table import ProfileSet
-from tests.conftest import ReleaseShop, small_jobs, small_profiles
+from tests.fixtures import ReleaseShop, small_jobs, small_profiles
 
 LEARNED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)  # the shop's models
 

@@ -16,7 +16,7 @@ from pipeline.validation.contenders import sharing_scores
 from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
 from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
 from profiler_jobs.profile_table import ProfileSet
-from tests.conftest import small_profiles
+from tests.fixtures import small_profiles
 
 START = datetime(2024, 3, 1, 6, tzinfo=UTC)
 HOUR = timedelta(hours=1)

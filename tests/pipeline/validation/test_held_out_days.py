@@ -16,7 +16,7 @@ from pipeline.validation.held_out_days import (
     held_out_as_built,
     record_held_out,
 )
-from tests.conftest import small_jobs
+from tests.fixtures import small_jobs
 
 # Jobs come on the first five days of April and on the eighth.
 DAYS = (1, 2, 3, 4, 5, 8)

@@ -11,7 +11,7 @@ from pipeline.search.sweeps.runs import expand
 from pipeline.search.sweeps.sweep import load_plan, plan_sweep
 from pipeline.search.sweeps.workers import run_pending
 from pipeline.what_if.kept import AskedWhatIf, keep_what_if
-from tests.conftest import small_jobs, small_profiles
+from tests.fixtures import small_jobs, small_profiles
 
 RUN_ID = "manual__2026-11-23T04:00:00+00:00"
 HOSTILE = "=cmd()|<img src=x>"

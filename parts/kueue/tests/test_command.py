@@ -17,10 +17,10 @@ from foundation.process_lock import holder
 from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
 from live_scheduler.state_folder import state_folder
+from parts.kueue.tests.kueue_server import WORKLOADS, KueueServer, serve
+from parts.kueue.tests.test_daemon import USER_LABEL, SmallKueue, kubeconfig
 from tests.command_line import Lucid
-from tests.live_scheduler.kueue_server import WORKLOADS, KueueServer, serve
 from tests.live_scheduler.live_release import AWAY, keep_release
-from tests.live_scheduler.test_kueue_daemon import USER_LABEL, SmallKueue, kubeconfig
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_scheduler.adapters import AdapterKind, OpenedCluster
-from live_scheduler.kubernetes.access import find_access
-from live_scheduler.kubernetes.api_client import ApiClient
-from live_scheduler.kubernetes.cluster_reading import ReadingRules
-from live_scheduler.kubernetes.kueue_adapter import KueueAdapter
 from live_scheduler.live_settings import LiveSettings
+from parts.kueue.access import find_access
+from parts.kueue.api_client import ApiClient
+from parts.kueue.cluster_reading import ReadingRules
+from parts.kueue.kueue_adapter import KueueAdapter
 
 
 @dataclass(frozen=True)

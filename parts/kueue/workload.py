@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from cluster_logs.job_states import JobState
 from foundation.errors import BadInputError
-from live_scheduler.kubernetes.device_claims import ClaimedGpus, DeviceClaims
-from live_scheduler.kubernetes.object_parts import entries, part
-from live_scheduler.kubernetes.quantities import parse_quantity, whole
+from parts.kueue.device_claims import ClaimedGpus, DeviceClaims
+from parts.kueue.object_parts import entries, part
+from parts.kueue.quantities import parse_quantity, whole
 
 # What this product writes on a workload: what it was given, what it had before, what its user is told.
 DEFAULT_PRIORITY = "lucid-mlops.live/default-priority"

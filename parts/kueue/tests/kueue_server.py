@@ -20,11 +20,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 
-from live_scheduler import kubernetes
+from parts import kueue
 
 Json = dict[str, Any]
 RECORDED = Path(__file__).with_name("recorded")
-RBAC = Path(kubernetes.__file__).parent / "rbac.yaml"
+RBAC = Path(str(kueue.__file__)).parent / "rbac.yaml"
 TOKEN = "a-service-account-token"
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads"
 

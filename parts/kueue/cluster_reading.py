@@ -15,12 +15,12 @@ from typing import Any
 
 from live_scheduler.adapter import PriorityRange
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
-from live_scheduler.kubernetes.device_claims import DeviceClaims
-from live_scheduler.kubernetes.gpu_places import places_of_pods
-from live_scheduler.kubernetes.object_parts import entries, part
-from live_scheduler.kubernetes.quantities import parse_quantity, whole
-from live_scheduler.kubernetes.quota import cohort_of, gpus_left
-from live_scheduler.kubernetes.workload import ADVICE, UNUSABLE, KueueWorkload, PriorityClass, named, said
+from parts.kueue.device_claims import DeviceClaims
+from parts.kueue.gpu_places import places_of_pods
+from parts.kueue.object_parts import entries, part
+from parts.kueue.quantities import parse_quantity, whole
+from parts.kueue.quota import cohort_of, gpus_left
+from parts.kueue.workload import ADVICE, UNUSABLE, KueueWorkload, PriorityClass, named, said
 
 Json = Mapping[str, Any]
 # Kueue keeps priorities as 32-bit numbers, Kubernetes reserves those from 1,000,000,000 on.

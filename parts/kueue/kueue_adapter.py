@@ -1,6 +1,6 @@
 """Kueue behind the adapter's seam: its Workloads are read and their priority is proposed, nothing else.
 
-Tested against recorded API objects, not on a cluster (docs/live_kubernetes.md).
+Tested against recorded API objects, not on a cluster (parts/kueue/README.md).
 
 `spec.priority` is the one field that Kueue lets others change at any time ("Workload priority class",
 mutability of priority fields); it orders a ClusterQueue. It is written to workloads that hold no quota, with
@@ -29,9 +29,10 @@ from live_scheduler.adapter import (
     WriteBack,
 )
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob
-from live_scheduler.kubernetes import device_claims
-from live_scheduler.kubernetes.api_client import ApiClient, ApiRefusalError, Json
-from live_scheduler.kubernetes.cluster_reading import (
+from live_scheduler.write_lease import present_lease
+from parts.kueue import device_claims
+from parts.kueue.api_client import ApiClient, ApiRefusalError, Json
+from parts.kueue.cluster_reading import (
     KueueObjects,
     KueueReading,
     ReadingRules,
@@ -39,8 +40,8 @@ from live_scheduler.kubernetes.cluster_reading import (
     priority_range,
     read_cluster,
 )
-from live_scheduler.kubernetes.object_parts import entries, part
-from live_scheduler.kubernetes.workload import (
+from parts.kueue.object_parts import entries, part
+from parts.kueue.workload import (
     ADVICE,
     DEFAULT_PRIORITY,
     GIVEN_PRIORITY,
@@ -48,7 +49,6 @@ from live_scheduler.kubernetes.workload import (
     KueueWorkload,
     PriorityClass,
 )
-from live_scheduler.write_lease import present_lease
 
 logger = logging.getLogger("lucid.live")
 
@@ -172,7 +172,7 @@ class KueueAdapter:
             self._version = None  # an upgrade may serve another
             raise ServiceUnavailableError(
                 f"The API server of {self.name} refused to be read ({error.status}): {error}",
-                remedy="Apply live_scheduler/kubernetes/rbac.yaml." if error.status == 403 else None,
+                remedy="Apply parts/kueue/rbac.yaml." if error.status == 403 else None,
             ) from error
         self._classes, self.priorities = classes, priority_range(self._rules, classes)
         return read_cluster(objects, self._rules, self._api.now_s())

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from live_scheduler.kubernetes.cluster_reading import KueueObjects, ReadingRules, read_cluster
-from live_scheduler.kubernetes.device_claims import DeviceClaims
-from live_scheduler.kubernetes.workload import KueueWorkload, pod_request
-from tests.live_scheduler.kueue_server import WORKLOADS, recorded
+from parts.kueue.cluster_reading import KueueObjects, ReadingRules, read_cluster
+from parts.kueue.device_claims import DeviceClaims
+from parts.kueue.tests.kueue_server import WORKLOADS, recorded
+from parts.kueue.workload import KueueWorkload, pod_request
 
 GPU_CLASS = "gpu.nvidia.com"
 

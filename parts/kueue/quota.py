@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from live_scheduler.kubernetes.object_parts import entries, part
-from live_scheduler.kubernetes.quantities import parse_quantity
+from parts.kueue.object_parts import entries, part
+from parts.kueue.quantities import parse_quantity
 
 Json = Mapping[str, Any]
 

@@ -17,10 +17,10 @@ from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
-from live_scheduler.kubernetes.opening import KueueSettings, open_kueue
 from live_scheduler.live_settings import LiveSettings, Mode
+from parts.kueue.opening import KueueSettings, open_kueue
+from parts.kueue.tests.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve
 from simulator.placement import FreeGpus
-from tests.live_scheduler.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve
 from tests.live_scheduler.live_release import AWAY, keep_release
 
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"

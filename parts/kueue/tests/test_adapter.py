@@ -17,15 +17,15 @@ from live_scheduler.adapter import (
     SetPriority,
     StartAfter,
 )
-from live_scheduler.kubernetes.access import ClusterAccess
-from live_scheduler.kubernetes.api_client import ApiClient
-from live_scheduler.kubernetes.cluster_reading import ReadingRules
-from live_scheduler.kubernetes.kueue_adapter import KueueAdapter
-from live_scheduler.kubernetes.workload import (
+from parts.kueue.access import ClusterAccess
+from parts.kueue.api_client import ApiClient
+from parts.kueue.cluster_reading import ReadingRules
+from parts.kueue.kueue_adapter import KueueAdapter
+from parts.kueue.tests.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve
+from parts.kueue.workload import (
     DEFAULT_PRIORITY,
     GIVEN_PRIORITY,
 )
-from tests.live_scheduler.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve
 
 SWEEP, SEGMENT, NOTEBOOK = (
     "vision/job-resnet-sweep-1-0a91e",
@@ -528,7 +528,7 @@ def test_needs_no_right_that_the_manifest_does_not_give(server: KueueServer) -> 
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda server: server.rules.clear(), "Apply live_scheduler/kubernetes/rbac.yaml"),
+        (lambda server: server.rules.clear(), "Apply parts/kueue/rbac.yaml"),
         (
             lambda server: server.groups.update(versions=[{"version": "v9"}]),
             "v1beta2 and v1beta1 are understood",

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from live_scheduler.cluster_state import LiveJob, LiveNode
-from live_scheduler.kubernetes.device_claims import DeviceClaims
-from live_scheduler.kubernetes.object_parts import entries, part
-from live_scheduler.kubernetes.quantities import whole
-from live_scheduler.kubernetes.workload import UNUSABLE, KueueWorkload, named, pod_request, said
+from parts.kueue.device_claims import DeviceClaims
+from parts.kueue.object_parts import entries, part
+from parts.kueue.quantities import whole
+from parts.kueue.workload import UNUSABLE, KueueWorkload, named, pod_request, said
 
 Json = Mapping[str, Any]
 _POD_WORKLOAD = "kueue.x-k8s.io/workload"

@@ -13,7 +13,7 @@ from typing import Any
 
 from foundation.bounded_http import AnswerLimits, BoundedClient, json_of
 from foundation.errors import LucidError, ServiceUnavailableError
-from live_scheduler.kubernetes.access import ClusterAccess
+from parts.kueue.access import ClusterAccess
 
 Json = dict[str, Any]
 PAGE = 500

@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
-from live_scheduler.kubernetes.access import ClusterAccess, access_from_kubeconfig, access_in_pod, find_access
-from live_scheduler.kubernetes.api_client import ApiClient
-from live_scheduler.kubernetes.quantities import parse_quantity, whole
+from parts.kueue.access import ClusterAccess, access_from_kubeconfig, access_in_pod, find_access
+from parts.kueue.api_client import ApiClient
+from parts.kueue.quantities import parse_quantity, whole
 from tests.evidence import Evidence
 
 NOW = datetime.now(UTC)

@@ -1,0 +1,129 @@
+"""Parts: capabilities that an installation may do without, each a folder of `parts/` and one entry point.
+
+A part says in one `Part` what it adds, as places (MODULE:NAME) that are imported when they are asked for.
+The gate, the daemon, the command line and all others that parts add to ask `installed_parts()`, and name
+none. A place that a part leaves out adds nothing. A part whose folder is gone is not installed, whatever
+is left of its metadata.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from foundation.errors import BadInputError, NotFoundError
+
+ENTRY_POINT_GROUP = "lucid.parts"
+
+
+class Command(NamedTuple):
+    """A command, or a group of commands, of the program.
+
+    `name` is what is typed after `lucid`: one word, or a group's name and a command's ("live kueue"). `help`
+    is the first paragraph of its own help, as the list of commands shows it. `module` registers it
+    (`register(app)`), or holds its group (`app`).
+    """
+
+    name: str
+    module: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one part adds. All strings but `name` and `title` are places, MODULE:NAME.
+
+    - `name`: its folder's, below parts/; `title`: what it is, and the paper that it follows.
+    - `policies`, `rules`: scheduling policies and rule sets of the simulator, by name.
+    - `adapters`: kinds of clusters of the live scheduler, by name.
+    - `commands`: what it adds to `lucid`.
+    """
+
+    name: str
+    title: str
+    policies: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, str] = field(default_factory=dict)
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    commands: tuple[Command, ...] = ()
+
+
+class KnownPart(NamedTuple):
+    """A part of a checkout: where it lies, and what can be asked for that it brings."""
+
+    folder: str
+    brings: tuple[str, ...]
+
+
+# Only so that a part which is not installed can be named where somebody asks for what it brings.
+KNOWN: Mapping[str, KnownPart] = {
+    "experiments": KnownPart(
+        "experiments",
+        (
+            *("lucid evaluate", "lucid reproduce", "lucid replay-updates"),
+            *("rules lucid-artifact", "rules helios-artifact", "rules pcs-artifact"),
+        ),
+    ),
+    "kueue": KnownPart("parts/kueue", ("adapter kueue", "lucid live kueue")),
+    "lending": KnownPart("parts/lending", ()),
+    "node_sleep": KnownPart("parts/node_sleep", ()),
+    "waits": KnownPart("parts/waits", ()),
+}
+
+
+@cache
+def installed_parts() -> tuple[Part, ...]:
+    """Return the installed parts, by name; raises BadInputError for an entry point that is no part."""
+    from importlib.metadata import entry_points  # the dead man's switch that only looks stays small
+
+    found = {}
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP)):
+        try:
+            part = entry.load()
+        except ModuleNotFoundError as error:
+            if error.name and f"{entry.module}.".startswith(f"{error.name}."):
+                continue
+            raise
+        if not isinstance(part, Part):
+            raise BadInputError(
+                f"The part {entry.name!r} is {part!r}.",
+                remedy="Its entry point must name a foundation.parts.Part.",
+            )
+        found[part.name] = part
+    return tuple(found[name] for name in sorted(found))
+
+
+def offered(field_name: str) -> dict[str, str]:
+    """Return the places of all installed parts in one of their mappings, by name."""
+    return {name: place for part in installed_parts() for name, place in getattr(part, field_name).items()}
+
+
+def hooks(field_name: str) -> Iterator[tuple[Part, Any]]:
+    """Yield each part that has something at a place, with what stands there; imported as it is reached."""
+    for part in installed_parts():
+        place = getattr(part, field_name)
+        if place is not None:
+            yield part, at_place(place)
+
+
+def at_place(place: str) -> Any:
+    """Return what stands at MODULE:NAME; raises ImportError or AttributeError where nothing does."""
+    module, _, name = place.partition(":")
+    found = import_module(module)
+    for each in name.split("."):
+        found = getattr(found, each)
+    return found
+
+
+def lacking() -> dict[str, NotFoundError]:
+    """Return what the parts of a checkout would bring that are not installed, with the error that says so."""
+    installed = {part.name for part in installed_parts()}
+    return {
+        what: NotFoundError(
+            f"`{what}` belongs to the part {name!r}, which is not installed.",
+            remedy=f"Install it from a checkout: pip install ./{known.folder}",
+        )
+        for name, known in KNOWN.items()
+        if name not in installed
+        for what in known.brings
+    }

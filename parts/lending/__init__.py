@@ -1,0 +1,1 @@
+"""Servers on loan: inference's idle servers lent to training (Lyra)."""

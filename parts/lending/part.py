@@ -1,0 +1,8 @@
+"""What this part adds."""
+
+from foundation.parts import Part
+
+PART = Part(
+    "lending",
+    "Servers on loan: inference's idle servers lent to training (Lyra)",
+)

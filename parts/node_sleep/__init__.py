@@ -1,0 +1,1 @@
+"""Sleeping nodes: which idle nodes may sleep (Helios, Cluster Energy Saving)."""
