@@ -3,7 +3,7 @@
 Every log with submissions and starts tells as much, so that a wait model can be learned, judged and watched
 where nobody takes snapshots of the queue. Priorities and a site's own figures are not in it. Where the table
 tells from when on a job might start, its wait begins then: what the cluster would not have started (a later
-begin, a dependency, a hold) is no queue's doing (docs/decisions/0092-what-the-cluster-made-wait.md).
+begin, a dependency, a hold) is no queue's doing (docs/decisions/0092-waits-count-when-job-eligible-start.md).
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Of a worker's threads one runs at a time (backward passes have their own), so on one core none waits for
 another to wake up, and the speed of that core can be told (`host_speed.py`). How much that was on a virtual
-machine with an H100 is in docs/decisions/0088-a-core-for-each-worker.md.
+machine with an H100 is in docs/decisions/0088-each-worker-gpu-has-core-reports.md.
 """
 
 import os
