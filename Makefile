@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-test-all install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint format bench bench-all bench-each bench-live pictures findings image-digests sbom golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
+.PHONY: install install-test-all install-docs install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint docs format bench bench-all bench-each bench-live pictures findings image-digests sbom golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
 
 install: .venv/installed
 
@@ -33,6 +33,8 @@ PROJECTS := $(wildcard parts/*/pyproject.toml experiments/pyproject.toml)
 	@touch $@
 
 install-test-all: .venv/installed-test-all  ## Add what tests skip without: Playwright, Docker Compose, protobuf's compiler
+
+install-docs: .venv/installed-docs  ## Add what `make docs` builds with
 
 install-lint: .venv/installed-lint  ## Add what `make lint` and the hooks of pre-commit run
 
@@ -77,6 +79,9 @@ lint: install-lint  ## Check style, types and import rules, and what the tree it
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q checks
+
+docs: install-docs  ## Build the documentation site (.lucid/site/index.html) and check every link in it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: install-lint
 	$(BIN)/ruff check --fix .
@@ -140,6 +145,7 @@ lock:  ## Lock what pyproject.toml declares; UPGRADE=--upgrade takes newer versi
 	grep -A 60 '^uv==' requirements.lock | awk 'NR > 1 && /^[a-z]/ { exit } { print }' > requirements-uv.lock
 	$(call lock-beside,test-all,pyproject.toml --extra test-all)
 	$(call lock-beside,lint,pyproject.toml --extra lint)
+	$(call lock-beside,docs,pyproject.toml --extra docs)
 	$(call lock-image,airflow,pyproject.toml --extra production)
 	$(call lock-image,mlflow,docker/mlflow.in)
 	awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted && !/^    #/' requirements.lock > docker/requirements-build.lock

@@ -38,7 +38,7 @@ LAYERS = {
     "plugins/lucid_airflow": "airflow",
     "dags": "airflow",
 }
-TEST_EXTRAS = ("test", "test-all", "lint")
+TEST_EXTRAS = ("test", "test-all", "docs", "lint")
 # Simulators and readers that a bench runs beside ours, by a Python that has them: nobody installs them here.
 PEERS = {"accasim", "polars"}
 NEVER_IMPORTED = {
@@ -48,7 +48,7 @@ NEVER_IMPORTED = {
     "pytest-timeout": "a plugin of pytest",
     "setuptools": "builds the wheels",
     # programs of `make lint`, and the types that mypy reads
-    **dict.fromkeys(("import-linter", "mypy", "pre-commit", "ruff"), "a program"),
+    **dict.fromkeys(("import-linter", "mkdocs-material", "mypy", "pre-commit", "ruff"), "a program"),
     **dict.fromkeys(("pandas-stubs", "types-pyyaml"), "types"),
 }
 # Of what may be missing here, the distribution's name where it is not that of the module.
