@@ -32,11 +32,13 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """What one part adds. All strings but `name` and `title` are places, MODULE:NAME.
+    """What one part adds. All strings but names and `title` are places, MODULE:NAME.
 
     - `name`: its folder's, below parts/; `title`: what it is, and the paper that it follows.
     - `policies`, `rules`: scheduling policies and rule sets of the simulator, by name.
     - `adapters`: kinds of clusters of the live scheduler, by name.
+    - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
+    - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
     - `commands`: what it adds to `lucid`.
     """
 
@@ -45,6 +47,8 @@ class Part:
     policies: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
     adapters: Mapping[str, str] = field(default_factory=dict)
+    rank_accounts: Mapping[str, str] = field(default_factory=dict)
+    mlflow_experiments: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
 
 

@@ -72,3 +72,8 @@ def counted(number: float, noun: str) -> str:
     if number <= 0:
         return f"no {noun}"
     return f"{number:.4g} {noun}{'' if f'{number:.4g}' == '1' else 's'}"
+
+
+def amount(value: float) -> str:
+    """`12,345`, `0.123`: a figure by itself, in three digits below a thousand."""
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"

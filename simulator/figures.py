@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from foundation.png_figures import save_figure
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
-from simulator.elastic.metrics import finite_errors_pct
 from simulator.job_view import RunState
 from simulator.metrics import Floats, mean, percentile
 from simulator.node_sleep.power_history import NodeStates
+from simulator.prediction_metrics import finite_errors_pct
 from simulator.recorders.usage import Usage, binned
 from simulator.recorders.wait_causes import CAUSE_COLUMNS, CAUSE_NAMES
 from simulator.result import SimulationResult

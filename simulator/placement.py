@@ -129,6 +129,17 @@ def without(placement: Placement, other: Placement) -> Placement:
     )
 
 
+def shrunk(placement: Placement, gpus: int) -> Placement:
+    """Keep so many GPUs of a placement, where it holds most."""
+    kept: dict[int, int] = {}
+    for node, held in sorted(placement, key=lambda part: (-part[1], part[0])):
+        take = min(held, gpus)
+        if take:
+            kept[node] = take
+            gpus -= take
+    return Placement.of((node, kept[node]) for node, _ in placement if node in kept)
+
+
 def nodes_in(nodes: int | None, count: int) -> list[int]:
     """Return the nodes that an integer stands for, bit *i* for node *i*, of so many; None stands for all."""
     return list(range(count)) if nodes is None else nodes_of(nodes & ((1 << count) - 1))

@@ -7,10 +7,10 @@ queue. `docs/simulator_fidelity.md` lists the rules that policies share.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from foundation.checked_settings import CheckedSettings
 from foundation.errors import BadInputError
@@ -26,6 +26,8 @@ from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
 from simulator.workload import Workload
 from simulator.workload_columns import WorkloadColumns
+
+Sizes = Literal["true", "estimated"]  # run times that a policy goes by
 
 
 class RankByColumns(Protocol):
@@ -70,6 +72,7 @@ class Policy(ABC):
     event. `at_events_only`: its rule is applied when something happens, as published, though it would answer
     otherwise in between; any other policy says when (`next_change_s`). `overtaking_bound_s`: a job that has
     waited for so long is overtaken only where that does not delay it (`mechanisms.overtaking_bound`).
+    `elastic`: it gives elastic jobs (`Job.elasticity`) other GPUs while they run.
     `unequal_nodes`: it places jobs on nodes of several sizes, and binds them to their own (`JobView.nodes`)
     where virtual clusters share nodes.
     """
@@ -83,6 +86,7 @@ class Policy(ABC):
     at_events_only: bool = False
     round_s: float | None = None
     overtaking_bound_s: float = inf
+    elastic: bool = False
     unequal_nodes: bool = False
     costs: RunCosts = RunCosts()
 
@@ -161,6 +165,26 @@ class Policy(ABC):
         `shares_gpus` says whether two jobs may share GPUs in some partition.
         """
         return {}
+
+    @classmethod
+    def live_objection(cls) -> str | None:
+        """Return why no live cluster can follow it, as "preempts jobs"; None: one can."""
+        if cls.oracle:
+            return "reads true run times"
+        return None if cls.running_key is Policy.running_key else "preempts jobs"
+
+    @classmethod
+    def release_settings(cls, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a release sets of it, which runs on a real cluster: what is stated goes first.
+
+        Raises BadInputError for a setting that a release may not state.
+        """
+        return stated
+
+    def pinned_settings(self) -> dict[str, Any]:
+        """Return all of its settings as JSON can hold them: what a release pins."""
+        settings = getattr(self, "settings", None)
+        return {} if settings is None else asdict(settings)
 
     def profiling_prepass(
         self, workload: Workload, cluster: ClusterSpec, rules: Rules

@@ -20,7 +20,7 @@ from experiments.pages import publish, study_parser
 from foundation.errors import BadInputError, LucidError, NotFoundError
 from foundation.markdown import markdown_table
 from simulator.cluster import ClusterSpec
-from simulator.elastic.metrics import prediction_error_pct, unfairness
+from simulator.prediction_metrics import prediction_error_pct, unfairness
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario

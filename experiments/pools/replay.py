@@ -11,9 +11,9 @@ from simulator.elastic.active_job import ActiveJob
 from simulator.elastic.allocation import Pool
 from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.metrics import prediction_summary
 from simulator.job_view import RunState
 from simulator.metrics import Floats, schedule_summary
+from simulator.prediction_metrics import prediction_summary
 from simulator.result import SimulationResult
 from simulator.scenario import Scenario
 

@@ -5,10 +5,8 @@ from dataclasses import fields, replace
 from foundation.errors import BadInputError
 from live_scheduler.live_settings import LiveSettings
 from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
-from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policy import Policy
-from simulator.worker_scaling.worker_policy import WorkerPolicy
 
 
 def settings_in_force(settings: LiveSettings, manifest: ReleaseManifest | None = None) -> LiveSettings:
@@ -32,10 +30,10 @@ def live_policy(settings: LiveSettings) -> Policy:
     """
     name = settings.policy or DEFAULT_POLICY
     policy = policy_class(name)
-    if not _can_be_followed(policy):
-        why = "reads true run times" if policy.oracle and not _is_elastic(policy) else "preempts jobs"
+    why_not = policy.live_objection()
+    if why_not is not None:
         raise BadInputError(
-            f"The policy {name!r} {why}, which no live cluster allows.",
+            f"The policy {name!r} {why_not}, which no live cluster allows.",
             remedy=f"Choose one of: {', '.join(live_policy_names())}.",
         )
     prescribed = policy.live_settings(shares_gpus=bool(settings.shared_partitions))
@@ -44,20 +42,7 @@ def live_policy(settings: LiveSettings) -> Policy:
 
 def live_policy_names() -> list[str]:
     """Return the policies that a live cluster can follow: no oracle, no preemption."""
-    return [name for name in policy_names() if _can_be_followed(policy_class(name))]
-
-
-def _can_be_followed(policy: type[Policy]) -> bool:
-    if issubclass(policy, ElasticPolicy):
-        return policy().rule.keeps_running
-    if issubclass(policy, WorkerPolicy):
-        # A live cluster prescribes estimates and no scaling; in the order of submission that is FIFO.
-        return policy.Settings(**policy.live_settings(shares_gpus=False)).order == "shortest"
-    return not policy.oracle and policy.running_key is Policy.running_key
-
-
-def _is_elastic(policy: type[Policy]) -> bool:
-    return issubclass(policy, ElasticPolicy)
+    return [name for name in policy_names() if policy_class(name).live_objection() is None]
 
 
 def _settings_of(policy: type[Policy]) -> frozenset[str]:

@@ -22,6 +22,7 @@ from live_scheduler.service.live_messages import rank_numbers
 from live_scheduler.service.rank_accounts import gpu_time, rank_account
 from live_scheduler.service.schema import Explanation
 from lucid_models.amounts import counted
+from lucid_models.releases.manifest import DEFAULT_POLICY
 
 _FIRST_AHEAD = 10
 
@@ -189,7 +190,8 @@ def _rank_account(view: LiveView, job: LiveJob, place: QueuePlace, waited_s: flo
     ranked = view.decision.ranked if view.decision else ()
     ahead = [other for other in ranked if other.pool == place.pool and other.place < place.place]
     try:
-        return list(rank_account(live_policy(view.settings), job, place, ahead, waited_s))
+        policy = live_policy(view.settings)
+        return list(rank_account(policy, view.settings.policy or DEFAULT_POLICY, job, place, ahead, waited_s))
     except LucidError:
         return []
 

@@ -1,7 +1,7 @@
 """What an operator may set: the policy's settings that a release pins, and the gate's rules."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast, get_args
 
 from cluster_logs.lake import Lake
@@ -11,21 +11,13 @@ from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.replay.warm_up import WARM_UP_DAYS, check_warm_up_days
 from pipeline.validation.replay_inputs import JobTypes
-from simulator.elastic.configurations import FIELDS, configuration_to_json
-from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.gate.installed_rules import installed_rules
 from simulator.gate.rules import GateRules
 from simulator.loaning.released_loans import ReleasedLoans
-from simulator.loaning.settings import LoanSettings
 from simulator.node_sleep.settings import SleepSettings
-from simulator.policies.pcs import PcsSettings
 from simulator.policies.registry import load_policy, policy_class
-from simulator.worker_scaling.settings import WorkerSettings
-from simulator.worker_scaling.worker_policy import WorkerPolicy
 
 PREFERRED = ("objective", "jct_price_pct")  # what a release's choice says of the gate's rules
-# Of a policy that borrows by itself: what the release's part `loaning` says, and nothing else may.
-_OF_LOANS = frozenset(("loaning", *(each.name for each in fields(LoanSettings))))
 
 
 @dataclass(frozen=True)
@@ -60,44 +52,21 @@ class GateSettings:
 def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAULT_POLICY) -> dict[str, Any]:
     """Return all settings of a policy as JSON can hold them, the chosen ones in place of their defaults.
 
-    A release pins every one, so that a new default changes no old release. It is for a real cluster: an
-    elastic policy goes by estimates and resizes no job unless its settings say that it may; one over workers
-    goes by estimates, and how it borrows servers is said by the release's part `loaning` alone.
+    A release pins every one, so that a new default changes no old release. It is for a real cluster
+    (`Policy.release_settings`).
 
     Raises UnknownNameError for a policy or a setting that does not exist, BadInputError for a bad value, for
-    a setting of loans, and for a policy that reads true run times.
+    a setting that a release may not state, and for a policy that reads true run times.
     """
     stated = dict(chosen or {})
     allowed = {ALLOW_SIMULATED: stated.pop(ALLOW_SIMULATED)} if ALLOW_SIMULATED in stated else {}
-    if issubclass(policy_class(policy), ElasticPolicy):
-        stated = {"sizes": "estimated", "resizes": False} | stated
-    elif issubclass(policy_class(policy), WorkerPolicy):
-        _refuse_loans(stated, policy)
-        stated = {"sizes": "estimated"} | stated
-    loaded = load_policy(policy, stated)
+    loaded = load_policy(policy, policy_class(policy).release_settings(stated))
     if loaded.oracle:
         raise BadInputError(
             f"A release cannot run {policy!r}: it reads true run times, which no scheduler knows.",
             remedy="Choose a policy that goes by estimates.",
         )
-    settings = getattr(loaded, "settings", None)
-    pinned = asdict(settings) if settings is not None else {}
-    if isinstance(settings, WorkerSettings):
-        pinned = {name: value for name, value in pinned.items() if name not in _OF_LOANS}
-    if isinstance(settings, PcsSettings):  # what they amount to, whatever the configuration's name was
-        del pinned["configuration"]
-        document = configuration_to_json(settings.config())
-        pinned |= {name: document[name] for name in FIELDS}
-    return pinned | allowed
-
-
-def _refuse_loans(stated: Collection[str], policy: str) -> None:
-    for name in sorted(_OF_LOANS.intersection(stated)):
-        raise BadInputError(
-            f"The setting {name!r} of the policy {policy!r} says how servers are lent, which a release says "
-            "apart from its policy.",
-            remedy="Say it of the release's loans (lucid release build --loaning NAME=VALUE).",
-        )
+    return loaded.pinned_settings() | allowed
 
 
 def pinned_node_sleep(chosen: Mapping[str, Any]) -> dict[str, Any]:

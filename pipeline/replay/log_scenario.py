@@ -19,7 +19,7 @@ from pipeline.replay.log_file import LogFile
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.replay.warm_up import WarmJobs
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
-from simulator.elastic.elastic_jobs import as_elastic
+from simulator.elastic_jobs import as_elastic
 from simulator.job import JobProfile
 from simulator.job_columns import strings_or_none
 from simulator.loaning.jobs_in_workers import in_workers

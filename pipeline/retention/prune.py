@@ -22,6 +22,7 @@ from pathlib import Path
 
 from cluster_logs.expiry import Expired, expire_days, expire_quarantine, expire_work_files, lake_clusters
 from foundation.errors import LucidError
+from foundation.parts import installed_parts
 from foundation.retention_settings import RetentionSettings
 from lucid_models.mlflow_server import is_unwritten
 from lucid_models.releases.building import RELEASE_EXPERIMENT
@@ -38,8 +39,7 @@ from pipeline.search.pareto.report import EXPERIMENT as PARETO
 from pipeline.search.sweeps.evaluation import EXPERIMENT as EVALUATIONS
 from pipeline.search.tuning.report import EXPERIMENT as TUNING
 
-# Runs of any other experiment are not ours to delete.
-EXPERIMENTS = (
+_OWN_EXPERIMENTS = (
     *(TRAINING_EXPERIMENT, RELEASE_EXPERIMENT, VALIDATION_EXPERIMENT, STUDY_EXPERIMENT),
     *(CHARACTERISATION, INFERENCE_FORECASTS, MONITORING, PLANS, PARETO, EVALUATIONS, TUNING),
 )
@@ -69,6 +69,11 @@ class Pruned:
     problem: str | None = None
 
 
+def experiments() -> tuple[str, ...]:
+    """Return the experiments whose runs may be removed: those of any other are not ours to delete."""
+    return (*_OWN_EXPERIMENTS, *(name for part in installed_parts() for name in part.mlflow_experiments))
+
+
 def prune(
     installation: Installation,
     settings: RetentionSettings,
@@ -95,7 +100,7 @@ def _in_registry(
         return []
     try:
         found = expire_registry(
-            installation.tracking_uri, settings, experiments=EXPERIMENTS, now=now, dry_run=dry_run
+            installation.tracking_uri, settings, experiments=experiments(), now=now, dry_run=dry_run
         )
     except LucidError as error:
         return [Pruned(kind, bytes=None, problem=str(error)) for kind in ("releases", "models", "runs")]

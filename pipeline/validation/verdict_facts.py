@@ -8,8 +8,8 @@ import pandas as pd
 
 from cluster_logs.job_table import to_digest
 from foundation.run_manifest import frame_sha256
+from lucid_models.amounts import amount
 from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
-from pipeline.search.pareto.front_choice import amount
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.contest import Candidates, predicted_jobs
 from pipeline.validation.held_out_data import HeldOutWindow

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import Any
 
 from foundation.checked_settings import CheckedSettings
 from simulator.actions import Action, Start
@@ -18,11 +18,9 @@ from simulator.elastic.allocation import AllocationRule, Pool
 from simulator.elastic.placing import Placing
 from simulator.job import Job
 from simulator.job_view import JobView, outlasting
-from simulator.policy import Policy, RunCosts, start_from_front
+from simulator.policy import Policy, RunCosts, Sizes, start_from_front
 from simulator.snapshot import NodePool, Snapshot
 
-Sizes = Literal["true", "estimated"]
-SIZES: tuple[Sizes, ...] = get_args(Sizes)
 LEAST_WORK_S = 1e-6  # a job without work is still a job to rules that divide by it
 
 
@@ -50,6 +48,7 @@ class ElasticPolicy(Policy):
     """Gives jobs more and fewer GPUs while they run, as its rule of allocation says."""
 
     Settings: type[ElasticSettings] = ElasticSettings
+    elastic = True
     oracle = True
     reads_profiles = False
 
@@ -74,6 +73,16 @@ class ElasticPolicy(Policy):
     def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
         """Go by estimates, and leave what runs alone."""
         return {"sizes": "estimated", "resizes": False}
+
+    @classmethod
+    def live_objection(cls) -> str | None:
+        """A live cluster leaves what runs alone, and so must the rule."""
+        return None if cls().rule.keeps_running else "preempts jobs"
+
+    @classmethod
+    def release_settings(cls, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Go by estimates, and resize no job unless it is stated."""
+        return {**cls.live_settings(shares_gpus=False), **stated}
 
     def begin_anew(self) -> None:
         """Forget the active jobs and when the rule is asked next."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from simulator.actions import Action, Preempt, Resize, Start
 from simulator.job_view import JobView
-from simulator.placement import NOWHERE, FreeGpus, Placement, without
+from simulator.placement import NOWHERE, FreeGpus, Placement, shrunk, without
 from simulator.snapshot import NodePool
 
 
@@ -120,17 +120,6 @@ class Placing:
                 kept[view] += back
                 free -= back
         return kept
-
-
-def shrunk(placement: Placement, gpus: int) -> Placement:
-    """Keep so many GPUs of a placement, where it holds most."""
-    kept: dict[int, int] = {}
-    for node, held in sorted(placement, key=lambda part: (-part[1], part[0])):
-        take = min(held, gpus)
-        if take:
-            kept[node] = take
-            gpus -= take
-    return Placement.of((node, kept[node]) for node, _ in placement if node in kept)
 
 
 def _may_change(view: JobView) -> bool:

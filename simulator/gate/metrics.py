@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
-from simulator.elastic.metrics import errors_of_jobs_pct
 from simulator.metrics import bounded_slowdown
+from simulator.prediction_metrics import errors_of_jobs_pct
 
 _NEEDED = (
     "job_id",

@@ -10,7 +10,6 @@ from typing import Any
 
 from simulator.actions import Action, Loan
 from simulator.cluster import ClusterSpec
-from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.job_view import JobView
 from simulator.loaning.pool_loans import JobsOnLoan, PoolLoans
 from simulator.loaning.settings import LoanSettings
@@ -48,9 +47,7 @@ class LoaningPolicy(Policy):
         self.costs = replace(
             costs, preemption_s=costs.preemption_s or RESTART_S, restart_s=costs.restart_s or RESTART_S
         )
-        self._jobs = JobsOnLoan(
-            others=True, others_checkpoint=checkpoints, scaling=isinstance(inner, ElasticPolicy)
-        )
+        self._jobs = JobsOnLoan(others=True, others_checkpoint=checkpoints, scaling=inner.elastic)
         self._loans = PoolLoans(self.settings, (), self._jobs)
 
     def overrides(self, method: str) -> bool:

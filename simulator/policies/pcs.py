@@ -2,13 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 from simulator.actions import Action
 from simulator.elastic.allocation import AllocationRule
-from simulator.elastic.configurations import load_configuration, numbers
+from simulator.elastic.configurations import FIELDS, configuration_to_json, load_configuration, numbers
 from simulator.elastic.elastic_policy import ElasticPolicy, ElasticSettings
 from simulator.elastic.fair_starts import FairStarts
 from simulator.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
@@ -75,6 +75,13 @@ class Pcs(ElasticPolicy):
     def rule(self) -> AllocationRule:
         """Weighted fair queuing as the settings say."""
         return WeightedFairQueuing(self.settings.config())
+
+    def pinned_settings(self) -> dict[str, Any]:
+        """Return what the settings amount to, whatever the configuration's name was."""
+        settings = asdict(self.settings)
+        del settings["configuration"]
+        document = configuration_to_json(self.settings.config())
+        return settings | {name: document[name] for name in FIELDS}
 
     def begin_anew(self) -> None:
         """Forget the jobs, their classes and their sizes."""

@@ -50,10 +50,8 @@ def policy_names() -> list[str]:
 
 
 def elastic_policy_names() -> list[str]:
-    """Return the names of the policies that resize jobs while they run."""
-    from simulator.elastic.elastic_policy import ElasticPolicy
-
-    return [name for name in policy_names() if issubclass(policy_class(name), ElasticPolicy)]
+    """Return the names of the policies that resize elastic jobs while they run."""
+    return [name for name in policy_names() if policy_class(name).elastic]
 
 
 def policy_class(name: str, rules: "Rules | None" = None) -> "type[Policy]":

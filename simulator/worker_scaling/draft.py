@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
 
-from simulator.elastic.placing import shrunk
 from simulator.job_view import JobView
-from simulator.placement import NOWHERE, Placement, without
+from simulator.placement import NOWHERE, Placement, shrunk, without
 from simulator.snapshot import NodePool
 from simulator.worker_scaling.job_workers import base_gang, workers_of
 from simulator.worker_scaling.server_pools import ServerPool

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.elastic.elastic_policy import Sizes
 from simulator.loaning.settings import LoanSettings
+from simulator.policy import Sizes
 
 Order = Literal["shortest", "submission"]
 

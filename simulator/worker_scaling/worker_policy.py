@@ -7,12 +7,15 @@ demand, and what is left goes to flexible workers; those that are still wanted a
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
+from foundation.errors import BadInputError
 from simulator.actions import Action
 from simulator.cluster import ClusterSpec
 from simulator.job_view import JobView
 from simulator.loaning.pool_loans import JobsOnLoan, PoolLoans
+from simulator.loaning.settings import LoanSettings
 from simulator.policy import Policy, RunCosts, start_from_front
 from simulator.snapshot import NodePool, Snapshot
 from simulator.worker_scaling.base_demand import BaseRoom, pools_of
@@ -22,6 +25,9 @@ from simulator.worker_scaling.job_workers import believed_left_s, widest_first, 
 from simulator.worker_scaling.scalable_job import ScalableJob
 from simulator.worker_scaling.server_pools import ServerPool
 from simulator.worker_scaling.settings import WorkerSettings
+
+# What the part `loaning` of a release says, and nothing else may.
+_OF_LOANS = frozenset(("loaning", *(each.name for each in fields(LoanSettings))))
 
 
 class WorkerPolicy(Policy):
@@ -47,6 +53,27 @@ class WorkerPolicy(Policy):
     def live_settings(cls, *, shares_gpus: bool) -> Mapping[str, Any]:
         """Go by estimates, and leave what runs alone."""
         return {"sizes": "estimated", "loaning": False, "scaling": False, "epoch_s": 0.0}
+
+    @classmethod
+    def live_objection(cls) -> str | None:
+        """A live cluster prescribes estimates and no scaling; in the order of submission that is FIFO."""
+        order = cls.Settings(**cls.live_settings(shares_gpus=False)).order
+        return None if order == "shortest" else "reads true run times"
+
+    @classmethod
+    def release_settings(cls, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Go by estimates; refuse what a release says apart from its policy: how servers are lent."""
+        for name in sorted(_OF_LOANS.intersection(stated)):
+            raise BadInputError(
+                f"The setting {name!r} of the policy {cls.__name__.lower()!r} says how servers are lent, which a "
+                "release says apart from its policy.",
+                remedy="Say it of the release's loans (lucid release build --loaning NAME=VALUE).",
+            )
+        return {"sizes": "estimated", **stated}
+
+    def pinned_settings(self) -> dict[str, Any]:
+        """Return all settings but those of loans."""
+        return {name: value for name, value in super().pinned_settings().items() if name not in _OF_LOANS}
 
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Begin anew with an empty cluster."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
-from simulator.elastic.elastic_jobs import as_elastic
+from simulator.elastic_jobs import as_elastic
 from simulator.loaning.inference_service import InferenceService
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.node_sleep.power_history import PowerTotals, power_figures

@@ -6,6 +6,7 @@ from pathlib import Path
 from foundation.markdown import markdown_table
 from foundation.replaced_files import replace_file
 from foundation.storage import read_bytes
+from lucid_models.amounts import amount
 from pipeline.search.pareto.presented import Front, FrontPoint
 from simulator.elastic.pareto.objectives import UNITS, Objective
 
@@ -76,8 +77,3 @@ def _figures(front: Front, point: FrontPoint) -> list[str]:
         value = amount(point.figures[str(objective)]) + (f" {unit}" if unit in ("s", "%") else "")
         figures.append(f"{objective.measure} {objective.metric} {value}")
     return figures
-
-
-def amount(value: float) -> str:
-    """Return a figure for people."""
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"

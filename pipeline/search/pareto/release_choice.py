@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lucid_models.amounts import amount
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release
@@ -16,7 +17,6 @@ from lucid_models.releases.manifest import orders_only
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.release.current_release import find_current_release
 from pipeline.release.release_settings import allowing_simulated, pinned_settings
-from pipeline.search.pareto.front_choice import amount
 from pipeline.search.pareto.presented import Front, FrontPoint
 from pipeline.training.windows import training_window_end
 from pipeline.validation.held_out_days import USUAL_DAYS, HeldOutDays, record_held_out

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.metrics import prediction_error_pct, unfairness
 from simulator.metrics import mean, percentile
+from simulator.prediction_metrics import prediction_error_pct, unfairness
 
 Floats = NDArray[np.float64]
 

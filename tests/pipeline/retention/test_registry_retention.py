@@ -23,7 +23,7 @@ from lucid_models.releases.lifecycle import (
 )
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.store import read_manifest
-from pipeline.retention.prune import EXPERIMENTS
+from pipeline.retention.prune import experiments
 from tests.fixtures import LocalRegistry, ReleaseShop, forget_new_models, forget_releases
 
 SMALL = release_name("small")
@@ -50,7 +50,7 @@ def expire(own_shop: Any) -> Expire:
         counted = expire_registry(
             own_shop.uri,
             more.pop("settings", SETTINGS),
-            experiments=EXPERIMENTS,
+            experiments=experiments(),
             now=datetime.now(UTC) + timedelta(days=days),
             **more,
         )
@@ -166,7 +166,7 @@ def test_a_release_that_cannot_be_read_keeps_all_models(own_shop: Any, expire: E
     broken = publish(own_shop, 1, 1)
     Registry(own_shop.uri).set_version_tag(SMALL, broken, "manifest_sha256", "0" * 64)
     counted = expire_registry(
-        own_shop.uri, SETTINGS, experiments=EXPERIMENTS, now=datetime.now(UTC) + timedelta(days=4_000)
+        own_shop.uri, SETTINGS, experiments=experiments(), now=datetime.now(UTC) + timedelta(days=4_000)
     )
     models = next(each for each in counted if each.kind == "models")
     assert models.removed == 0
