@@ -40,6 +40,7 @@ class Part:
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
     - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
     - `commands`: what it adds to `lucid`.
+    - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Part:
     rank_accounts: Mapping[str, str] = field(default_factory=dict)
     mlflow_experiments: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 class KnownPart(NamedTuple):
@@ -69,9 +71,9 @@ KNOWN: Mapping[str, KnownPart] = {
         ),
     ),
     "kueue": KnownPart("parts/kueue", ("adapter kueue", "lucid live kueue")),
-    "lending": KnownPart("parts/lending", ()),
-    "node_sleep": KnownPart("parts/node_sleep", ()),
-    "waits": KnownPart("parts/waits", ()),
+    "lending": KnownPart("parts/lending", ("model inference_load",)),
+    "node_sleep": KnownPart("parts/node_sleep", ("model node_demand",)),
+    "waits": KnownPart("parts/waits", ("model waits",)),
 }
 
 

@@ -2,7 +2,7 @@
 
 A saved model is one UTF-8 JSON object
 
-    {"format": "lucid-model", "format_version": 1, "kind": one of KINDS, "model": {...}}
+    {"format": "lucid-model", "format_version": 1, "kind": one of the catalogue's, "model": {...}}
 
 without NaN or infinity, with arrays as lists. Reading it can only fail or give numbers and text.
 
@@ -23,16 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation import strict_json
-from foundation.errors import BadInputError, LucidError
+from foundation.errors import BadInputError, LucidError, NotFoundError, UnknownNameError
 from foundation.regular_files import read_regular
 from foundation.replaced_files import replace_file
 from foundation.strict_json import StrictJsonError
+from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.format_upgrades import Document as Document
 from lucid_models.format_upgrades import Upgrades, upgrade_document
 
 FORMAT = "lucid-model"
 FORMAT_VERSION = 1
-KINDS = ("packing", "throughput", "duration", "utilisation", "node_demand", "inference_load", "waits")
 # Four times the largest model known (docs/decisions/0034); JSON is dear by its values more than its bytes.
 MAX_FILE_BYTES = 80 * 1024 * 1024
 MAX_VALUES = 6_000_000
@@ -52,10 +52,7 @@ class CorruptModelError(LucidError):
 
 def make_document(kind: str, model: Mapping[str, Any]) -> Document:
     """Wrap a model's own data in the envelope of the current format."""
-    if kind not in KINDS:
-        raise CorruptModelError(
-            f"Unknown kind of model {kind!r}.", remedy=f"Choose one of: {', '.join(KINDS)}."
-        )
+    _check_kind(kind, "The model")
     return {"format": FORMAT, "format_version": FORMAT_VERSION, "kind": kind, "model": dict(model)}
 
 
@@ -136,14 +133,17 @@ def _check_envelope(document: object, source: str) -> Document:
             remedy="Save models with to_data() and save_model().",
         )
     document = upgrade_document(document, _UPGRADES, FORMAT_VERSION, source=source, error=FormatVersionError)
-    if document.get("kind") not in KINDS:
-        raise CorruptModelError(
-            f"{source} holds an unknown kind of model {_short(document.get('kind'))}.",
-            remedy=f"Kinds are: {', '.join(KINDS)}.",
-        )
+    _check_kind(document.get("kind"), source)
     if not isinstance(document.get("model"), dict):
         raise CorruptModelError(f"{source} holds no model data.", remedy="Fetch or train the model again.")
     return document
+
+
+def _check_kind(kind: object, source: str) -> None:
+    try:
+        load_catalogue_entry(kind if isinstance(kind, str) else _short(kind))
+    except (NotFoundError, UnknownNameError) as error:
+        raise CorruptModelError(f"{source}: {error}") from error
 
 
 def _short(value: object) -> str:

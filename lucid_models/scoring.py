@@ -6,16 +6,16 @@ scorer.estimate([{"job_id": "7", "gpus": 4, "user": "u17", ...}])
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from foundation.parts import at_place
 from lucid_models.additive_scorer import AdditiveScorer
+from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
-from lucid_models.inference_load.scorer import InferenceLoadScorer
-from lucid_models.model_format import CorruptModelError, Fields, load_model, make_document
-from lucid_models.node_demand.scorer import NodeDemandScorer
+from lucid_models.model_format import Fields, load_model, make_document
 from lucid_models.packing.pairwise import PairwiseScorer, read_pairwise, require_pairwise
 from lucid_models.packing.tree import (
     PackingSettings,
@@ -28,23 +28,17 @@ from lucid_models.packing.tree import (
 from lucid_models.throughput.forecasts import ThroughputForecasts, holds_forecasts
 from lucid_models.throughput.scorer import ThroughputScorer
 from lucid_models.tree_scorer import TreeScorer
-from lucid_models.utilisation.scorer import UtilisationScorer
-from lucid_models.waits.scorer import WaitScorer
 
 __all__ = [
     "AdditiveScorer",
     "DurationEstimate",
     "DurationScorer",
-    "InferenceLoadScorer",
-    "NodeDemandScorer",
     "PackingScorer",
     "Scorer",
     "SharingScore",
     "ThroughputForecasts",
     "ThroughputScorer",
     "TreeScorer",
-    "UtilisationScorer",
-    "WaitScorer",
     "load_scorer",
     "scorer_from_document",
 ]
@@ -108,16 +102,13 @@ class PackingScorer:
         return cls(settings, read_tree(fields), fields.training(), read_pairwise(fields, settings))
 
 
-Scorer = (
-    PackingScorer
-    | ThroughputForecasts
-    | ThroughputScorer
-    | DurationScorer
-    | UtilisationScorer
-    | NodeDemandScorer
-    | InferenceLoadScorer
-    | WaitScorer
-)
+class Scorer(Protocol):
+    """What scores with a saved model, as its kind does (`CatalogueEntry.scorer`)."""
+
+    kind: str
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
 
 
 def load_scorer(path: str | os.PathLike[str], *, kind: str | None = None) -> Scorer:
@@ -131,18 +122,10 @@ def load_scorer(path: str | os.PathLike[str], *, kind: str | None = None) -> Sco
 
 def scorer_from_document(document: Mapping[str, Any]) -> Scorer:
     """The scorer that a document of `model_format` holds; errors as in `load_scorer`."""
-    readers: dict[str, type[Scorer]] = {
-        "packing": PackingScorer,
-        "throughput": ThroughputForecasts if holds_forecasts(document) else ThroughputScorer,
-        "duration": DurationScorer,
-        "utilisation": UtilisationScorer,
-        "node_demand": NodeDemandScorer,
-        "inference_load": InferenceLoadScorer,
-        "waits": WaitScorer,
-    }
-    kind = document.get("kind")
-    if kind not in readers:
-        raise CorruptModelError(
-            f"Unknown kind of model {kind!r}.", remedy=f"Kinds are: {', '.join(readers)}."
-        )
-    return readers[str(kind)].from_data(document)
+    scorer: Scorer = at_place(load_catalogue_entry(str(document.get("kind"))).scorer)(document)
+    return scorer
+
+
+def read_throughput(document: Mapping[str, Any]) -> ThroughputForecasts | ThroughputScorer:
+    """The scorer of both series, or of one, as the document holds."""
+    return (ThroughputForecasts if holds_forecasts(document) else ThroughputScorer).from_data(document)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from foundation.errors import LucidError
 from lucid_models.mlflow_server import MlflowServer
-from lucid_models.serving_frames import INPUT_COLUMNS, OUTPUT_COLUMNS, Columns
+from lucid_models.serving_frames import Columns, serving_frame
 
 _MAX_DIGEST = 36
 MAX_TAG = 5_000
@@ -120,7 +120,8 @@ class OpenRun:
 
         import mlflow
 
-        signature = ModelSignature(inputs=_schema(INPUT_COLUMNS[kind]), outputs=_schema(OUTPUT_COLUMNS[kind]))
+        frame = serving_frame(kind)
+        signature = ModelSignature(inputs=_schema(frame.inputs), outputs=_schema(frame.outputs))
         with self.server.as_current():
             with mlflow.start_run(run_id=self.run_id):
                 info = self.server.call(

@@ -25,7 +25,7 @@ from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import evaluate_throughput
 from lucid_models.explanation.model_card import CardFacts
 from lucid_models.packing.model import FEATURES, PackingAnalyzeModel, PackingSettings
-from lucid_models.serving_frames import INPUT_COLUMNS
+from lucid_models.serving_frames import DURATION as DURATION_FRAME
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
 from lucid_models.throughput.scorer import SERIES
@@ -336,7 +336,7 @@ def _throughput_example(recent: pd.DataFrame) -> pd.DataFrame:
 def _duration_example(table: pd.DataFrame) -> pd.DataFrame:
     jobs = pd.DataFrame(job_mappings(table.tail(_EXAMPLE_ROWS)))
     columns: dict[str, Any] = {}
-    for name, (kind, required) in INPUT_COLUMNS["duration"].items():
+    for name, (kind, required) in DURATION_FRAME.inputs.items():
         values = jobs.get(name, pd.Series([None] * len(jobs)))
         if required or values.notna().all():
             kinds: dict[str, Any] = {"string": "str", "long": "int64", "double": "float64"}

@@ -422,13 +422,13 @@ def forget_releases(tracking_uri: str) -> None:
 
 def forget_new_models(tracking_uri: str, *, stock: int) -> None:
     """Delete the versions of models that earlier tests have trained beyond the stock."""
-    from lucid_models.releases.building import MODEL_NAMES
+    from lucid_models.releases.building import model_name
     from lucid_models.releases.manifest import MODEL_KINDS
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri)
     for model in client.search_registered_models("name LIKE 'lucid-%'"):
-        if model.name.startswith(tuple(f"{MODEL_NAMES[kind]}-" for kind in MODEL_KINDS)):
+        if model.name.startswith(tuple(f"{model_name(kind, None)}-" for kind in MODEL_KINDS)):
             client.delete_registered_model(model.name)  # the stock is in the shared ones
     for found in client.search_model_versions():
         if int(found.version) > stock:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from foundation.human_times import human_duration
+from lucid_models.catalogue import FeatureWords, catalogue
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
 from lucid_models.duration.level_record import level_words
 from lucid_models.throughput.features import LEVEL
@@ -40,38 +41,6 @@ _FACTS = {
     "holiday": "holiday",
 }
 _SPANS = {feature for feature, (fact, _) in PLAIN_FACTS.items() if _FACT[fact].is_duration}
-_THROUGHPUT = (
-    (r"lag_(\d+)", "{} bins before"),
-    (r"mean_(\d+)_bins", "mean of {} bins"),
-    (r"soft_mean_(\d+)_bins", "soft mean of {} bins"),
-    (r"same_time_last_(\w+)", "this time of the last {}"),
-    (r"level_over_days_(\d+)_bins", "last {} bins over those of the last days"),
-    (r"(days|weeks)_at_level_(\d+)_bins", "pattern of the {}, at the level of {} bins"),
-    (r"level", "level of the last day and week"),
-)
-_DEMAND = (
-    (r"busy_lag_(\d+)", "{} bins before, less now"),
-    (r"busy_(mean|median)_(\d+)_bins", "{} of {} bins, less now"),
-    (r"busy_deviation_(\d+)_bins", "deviation over {} bins"),
-    (r"busy_(highest|lowest)_(\d+)_bins", "{} of {} bins, less now"),
-    (r"busy_after_(\d+)_bins_a_(day|week)_ago", "change over the next {} bins a {} ago"),
-    (r"busy_after_(\d+)_bins_last_days", "change over the next {} bins on the last days"),
-)
-_LOAD = (
-    (r"usage", "usage now"),
-    (r"usage_lag_(\d+)", "{} bins before, less now"),
-    (r"usage_(mean|median)_(\d+)_bins", "{} of {} bins, less now"),
-    (r"usage_ewma_(\d+)_pct", "weighted mean ({} % newest), less now"),
-    (r"usage_deviation_(\d+)_bins", "deviation over {} bins"),
-    (r"usage_(highest|lowest)_(\d+)_bins", "{} of {} bins, less now"),
-    (r"weighted_mean", "weighted mean"),
-)
-_WAIT = (
-    (r"waited", "time waited so far"),
-    (r"since_eligible", "time since it is eligible"),
-    (r"limit", "time limit"),
-    (r"usual_wait_of_(\w+)", "usual wait of {}"),
-)
 _RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _TIME_TICKS = (1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 172_800.0, 864_000.0, 8_640_000.0)
 _COUNT_TICKS = (0.0, *(2.0**power for power in range(11)), 1e4, 1e5, 1e6)
@@ -111,7 +80,8 @@ def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
             return FeatureAxis(label, _expm1, math.log1p, _number, (0.0, None), _COUNT_TICKS)
     elif name.startswith("log_"):  # throughput: a count against the level
         return FeatureAxis(label, _exp, math.log, lambda ratio: f"x {ratio:.3g}", ticks=_RATIO_TICKS)
-    if any(re.fullmatch(pattern, name) for pattern, _ in _WAIT):  # logarithms to base 10
+    own = _own_words(name)
+    if own is not None and own.is_log10_s:
         return FeatureAxis(label, _power_of_ten, math.log10, human_duration, (1.0, None), _TIME_TICKS)
     if name == "hour":
         return FeatureAxis(label, float, float, _number, (0.0, 24.0), tuple(map(float, range(0, 25, 3))))
@@ -119,7 +89,7 @@ def feature_axis(name: str) -> FeatureAxis:  # noqa: PLR0911
         return FeatureAxis(label, float, float, _weekday, (-0.5, 6.5), tuple(map(float, range(7))))
     if name in ("amp", "holiday"):
         return FeatureAxis(label, float, float, lambda value: "yes" if value > 0.5 else "no", (0.0, 1.0))
-    limits = (0.0, 100.0) if name.endswith("_pct") and not name.startswith("usage_") else (None, None)
+    limits = (0.0, 100.0) if name.endswith("_pct") and own is None else (None, None)
     return FeatureAxis(label, float, float, _number, limits)
 
 
@@ -128,13 +98,20 @@ def feature_words(term: str) -> str:
     return " x ".join(feature_axis(name).label for name in term.split(" x "))
 
 
+def _own_words(name: str) -> FeatureWords | None:
+    """What the catalogue says of a model's own feature, its words filled in."""
+    for entry in catalogue().values():
+        for own in entry.features:
+            match = re.fullmatch(own.pattern, name)
+            if match:
+                groups = (group.replace("_", " ") for group in match.groups())
+                return own._replace(words=own.words.format(*groups))
+    return None
+
+
 def _plain_words(name: str) -> str:
-    """The name of a feature of a forecast in words."""
-    for pattern, words in (*_THROUGHPUT, *_DEMAND, *_LOAD, *_WAIT):
-        match = re.fullmatch(pattern, name)
-        if match:
-            return words.format(*(group.replace("_", " ") for group in match.groups()))
-    return name.replace("_", " ")
+    own = _own_words(name)
+    return name.replace("_", " ") if own is None else own.words
 
 
 def _exp(number: float) -> float:

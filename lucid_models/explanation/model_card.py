@@ -9,118 +9,6 @@ from foundation.markdown import NO_VALUE, markdown_table, markdown_text
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.duration.level_record import level_table
 
-_LIMITS: Mapping[str, tuple[str, ...]] = {
-    "packing": (
-        "It knows the configurations that were measured in pairs; an unlike one gets the score of its leaf.",
-        "Speeds were measured for two jobs on one GPU of one model; other GPUs need their own measurements.",
-        "Configurations that were measured in no pair have no label and teach nothing.",
-        (
-            "Its metrics are of configurations and models that training did not see. The published 94.1 % "
-            "are not: the authors' script leaves what a label is cut from among the features "
-            "(docs/decisions/0008-pairwise-packing.md)."
-        ),
-    ),
-    "throughput": (
-        "A burst that neither the last hours nor the daily and weekly pattern announce is not forecast.",
-        "A few very large jobs dominate single bins of GPU demand: judge by mean absolute error, not R2.",
-    ),
-    "duration": (
-        "A job that is unlike all finished ones is answered by coarser statistics, and its reason says so.",
-        "P50 and P90 are calibrated on held-out jobs of the training window; a new workload shifts them.",
-        "Jobs still running when training ends are not learned from: the last days lean to short jobs.",
-    ),
-    "utilisation": (
-        (
-            "A graph does not say how a job is fed: one that waits for its data, its environment or the "
-            "network is predicted busier than it is."
-        ),
-        "Its numbers belong to the device that was profiled, and to one GPU of a job.",
-        "Figures are careful: most jobs ask for less. The range says between what unseen models lay.",
-        "A graph unlike the profiled ones is answered all the same; the prediction says so.",
-    ),
-    "node_demand": (
-        (
-            "A surge that neither the last hours nor the pattern of the days announces is not forecast: a "
-            "fixed buffer of idle nodes stays awake beside it, and its curve belongs beside every figure."
-        ),
-        "Quantiles of the highest bin hold on average over days like the training days, not on each day.",
-        "Bins that telemetry did not count are held; the forecast takes what is held for the truth.",
-    ),
-    "inference_load": (
-        "A jump that the last ten bins do not announce is not forecast: headroom is for those.",
-        (
-            "Quantiles are right on average over a day or so, by learning from their misses: just after a "
-            "change in how the load swings they are not."
-        ),
-        "A bin that was not measured is held; the forecast takes what is held for the truth.",
-    ),
-    "waits": (
-        "It knows the queue that it is shown: reservations and limits that no snapshot tells are missed.",
-        "Jobs alike start together: whether their hour is today or tomorrow is most of what is missed.",
-        (
-            "After a change of policy P50 and P90 lag by some moments; bounds of a partition that begins to "
-            "wait for weeks are too low at first."
-        ),
-    ),
-}
-_READING: Mapping[str, tuple[str, ...]] = {
-    "packing": (
-        "Follow the tree from its root: each box asks one metric, and the leaf gives the score",
-        "with the share of the measured configurations in it that have this score.",
-        "Gini importance is a metric's share of the tree's total gain.",
-        "The kind pairwise also predicts the speeds of two given jobs: an intercept plus one score a feature",
-        "of the pair, read off that feature's shape function.",
-    ),
-    "throughput": (
-        "A forecast is the present level times the sum of an intercept and one score per feature, read off",
-        "that feature's shape function, blended with the median of the last twelve bins and the newest one",
-        "as far as a time-ordered validation found them better (the shares are below *Limits*).",
-        "Importance is the mean absolute score over the training bins.",
-        "`lucid explain --model throughput` says in words why the next bin is forecast as it is.",
-    ),
-    "duration": (
-        "The logarithm of the estimate is the intercept plus one score per feature, so scores multiply",
-        "run time: +0.69 doubles it, -0.69 halves it.",
-        "Importance is the mean absolute score over the training jobs.",
-        "A reason starts from what jobs like it usually run and says how much time each part adds or takes",
-        "off; the amounts add up (`lucid explain --model duration --job ID`, docs/explanations.md).",
-    ),
-    "utilisation": (
-        "A step's time on the device and on the host are two sums with few terms; utilisation follows from",
-        "their ratio. An account begins with what launching kernels alone keeps the GPU busy and adds, in",
-        "points, arithmetic, moving activations, mixed precision, and the margin for care; they add up.",
-        "Importance is the mean absolute number of points over the training rows.",
-    ),
-    "node_demand": (
-        "A forecast is the nodes that are busy now plus one number of nodes per feature, read off that",
-        "feature's shape function. Importance is the mean absolute number of nodes over the training bins.",
-        "Quantiles of the highest bin add an offset that was calibrated on weeks that were left out.",
-        "`lucid explain --model node_demand` says in words why the next hours are forecast as they are.",
-    ),
-    "inference_load": (
-        "A forecast is the usage of the newest bin, plus a share of the sum of one number a feature, read",
-        "off that feature's shape function, plus a share of the way to an exponentially weighted mean. The",
-        "member that erred least in a rolling validation says which shares (explanation/global.json).",
-        "Importance is the mean absolute change over the training bins, before the share.",
-        "`lucid explain --model inference_load` says in words why the next bin is forecast as it is.",
-    ),
-    "waits": (
-        "The logarithm (base 10) of the wait is the intercept plus one score per feature, so scores multiply",
-        "the wait: +0.3 doubles it, -0.3 halves it; P50 and P90 add an offset each, P90 by partition.",
-        "Amounts among the features that are not shown as times are powers of ten too.",
-        "Importance is the mean absolute score over the training rows.",
-    ),
-}
-
-_IN_WORDS: Mapping[str, str] = {
-    "loo_accuracy": "share of right scores, one configuration left out",
-    "jobs_mae": "mean absolute error (jobs a bin)",
-    "mae_log10": "mean absolute error (powers of ten of the run time)",
-    "gpu_util_pct_mae": "mean absolute error (points of GPU utilisation)",
-    "near_mean_mae": "mean absolute error (nodes)",
-    "mse": "mean squared error of the share in use",
-    "mse_log10": "mean squared error (powers of ten of the wait)",
-}
 _LEVELS = (
     "Found in the training window, on its newest jobs, and searched for again at every training: which facts",
     "of a job, and which of their combinations, tell how long it runs. Each row is what one more level",
@@ -184,8 +72,8 @@ def build_model_card(facts: CardFacts) -> str:
         table = level_table(facts.levels)
         lines += ["", "## What tells run times apart", "", *_LEVELS, "", table]
     lines += ["", "## Limits", ""]
-    lines += [f"- {text}" for text in (*_LIMITS[facts.kind], *facts.notes)]
-    lines += ["", "## How to read its explanation", "", *_READING[facts.kind], ""]
+    lines += [f"- {text}" for text in (*entry.limits, *facts.notes)]
+    lines += ["", "## How to read its explanation", "", *entry.reading, ""]
     return "\n".join(lines)
 
 
@@ -201,7 +89,7 @@ def summarise_card(facts: CardFacts, run_page: str, *, cluster: str | None = Non
         for rival, values in facts.baselines.items()
         if measure in values
     )
-    quality = f"{_IN_WORDS.get(measure, measure.replace('_', ' '))}: **{facts.metrics[measure]:.3g}**"
+    quality = f"{entry.measures.get(measure, measure.replace('_', ' '))}: **{facts.metrics[measure]:.3g}**"
     lines = [
         f"- learned from: {facts.training_window}{f' ({rows})' if rows else ''}",
         f"- tested on: {facts.test_window}",

@@ -22,12 +22,6 @@ from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS
 from lucid_models.releases.registry_page import release_description
 
 RELEASE_EXPERIMENT = "lucid-release"
-# What belongs to no cluster, and what versions of Lucid before kept of all of them (docs/decisions/0097). The
-# utilisation model is registered beside a release, not in it (docs/decisions/0017).
-MODEL_NAMES: Mapping[str, str] = {
-    kind: f"lucid-{kind.replace('_', '-')}" for kind in (*PINNED_KINDS, "utilisation")
-}
-
 _DESCRIPTION = (
     "Releases for the schedulers of cluster {cluster}: the packing, throughput and duration models and the "
     "settings that were proven together. Schedulers follow the alias `champion`; `previous` is where a "
@@ -49,8 +43,13 @@ SET_BY_DEFAULT = SettingsOrigin()
 
 
 def model_name(kind: str, cluster: str | None) -> str:
-    """The registered model of a kind that holds a cluster's versions."""
-    return MODEL_NAMES[kind] if cluster is None else f"{MODEL_NAMES[kind]}-{cluster}"
+    """The registered model of a kind that holds a cluster's versions.
+
+    `cluster` None: what belongs to no cluster, and what versions of Lucid before kept of all of them
+    (docs/decisions/0097).
+    """
+    shared = f"lucid-{kind.replace('_', '-')}"
+    return shared if cluster is None else f"{shared}-{cluster}"
 
 
 def model_versions(registry: Registry, kind: str, cluster: str | None) -> list[RegisteredVersion]:
@@ -59,17 +58,17 @@ def model_versions(registry: Registry, kind: str, cluster: str | None) -> list[R
     They are those of the cluster's own registered model, and of the one that clusters share.
     """
     if cluster is None:
-        names = list(registry.models_named(f"{MODEL_NAMES[kind]}-"))
+        names = list(registry.models_named(f"{model_name(kind, None)}-"))
     else:
         names = [model_name(kind, cluster)]
     own = [version for name in names for version in registry.versions(name)]
-    shared = [version for version in registry.versions(MODEL_NAMES[kind]) if _fits(version, cluster)]
+    shared = [version for version in registry.versions(model_name(kind, None)) if _fits(version, cluster)]
     return sorted([*own, *shared], key=lambda version: -version.created_ms)
 
 
 def find_model_version(registry: Registry, kind: str, cluster: str | None, version: int) -> RegisteredVersion:
     """A version of a cluster's registered model, else of the one that clusters share; or NotFoundError."""
-    for name in dict.fromkeys((model_name(kind, cluster), MODEL_NAMES[kind])):
+    for name in dict.fromkeys((model_name(kind, cluster), model_name(kind, None))):
         with suppress(NotFoundError):
             return registry.version(name, version)
     return registry.version(model_name(kind, cluster), version)
@@ -103,7 +102,7 @@ def choose_versions(
         fitting = model_versions(registry, kind, cluster)
         if not fitting:
             raise NotFoundError(
-                f"There is no {MODEL_NAMES[kind]} for cluster {cluster!r} on {registry.tracking_uri}.",
+                f"There is no {model_name(kind, None)} for cluster {cluster!r} on {registry.tracking_uri}.",
                 remedy=f"Train one: {_trained_by(kind)} ...",
             )
         versions_by_model[kind] = fitting[0]

@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 
 from foundation.errors import NotFoundError, ReleaseRefusedError
 from foundation.retention_settings import RetentionSettings
+from lucid_models.catalogue import catalogue
 from lucid_models.registry import PastRun, RegisteredVersion, Registry
 from lucid_models.releases.aliases import pending_transition
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import model_name
 from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.decisions import read_decision
 from lucid_models.releases.manifest import cluster_of
@@ -153,7 +154,7 @@ def _ended_runs(
 
 def _is_model(name: str) -> bool:
     """Whether a registered model holds versions of a kind of model."""
-    return any(name == kind or name.startswith(f"{kind}-") for kind in MODEL_NAMES.values())
+    return any(f"{name}-".startswith(f"{model_name(kind, None)}-") for kind in catalogue())
 
 
 def _is_past(moment: datetime, days: float | None, now: datetime) -> bool:

@@ -14,11 +14,11 @@ import numpy as np
 from foundation.errors import LucidError, ReleaseRefusedError
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import MAX_FILE_BYTES, parse_model
+from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.releases.manifest import MODEL_KINDS, ReleaseManifest
 from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIND
 from lucid_models.scoring import (
     DurationScorer,
-    NodeDemandScorer,
     PackingScorer,
     Scorer,
     ThroughputForecasts,

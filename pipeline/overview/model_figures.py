@@ -6,58 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from foundation.errors import LucidError
-from lucid_models.catalogue import CATALOGUE
+from lucid_models.catalogue import MainFigure, load_catalogue_entry
 from lucid_models.registry import Registry
 
 _RIVAL = "baseline/"  # what training_log.py calls a rival's metric: baseline/RIVAL/METRIC
-
-
-@dataclass(frozen=True)
-class _Figure:
-    """A metric of training as people read it. `scale`: its value in `unit` for 1; `factor`: it is a logarithm
-    to the base 10, and 10 to it is shown.
-    """
-
-    metric: str
-    what: str
-    unit: str
-    lower_is_better: bool = True
-    scale: float = 1.0
-    factor: bool = False
-
-    def shown(self, value: float) -> float:
-        return 10.0**value if self.factor else self.scale * value
-
-
-def _share(metric: str, what: str) -> _Figure:
-    return _Figure(metric, what, "%", lower_is_better=False, scale=100.0)
-
-
-FIGURES: Mapping[str, tuple[_Figure, ...]] = {
-    "duration": (
-        _Figure("mae_log10", "run times are typically off by a factor of", "×", factor=True),
-        _Figure("kendall_tau", "jobs in the right order (Kendall's tau)", "", lower_is_better=False),
-        _share("coverage_p90", "run times within P90 (right: 90 %)"),
-    ),
-    "throughput": (
-        _Figure("jobs_mae", "forecasts of submissions are off by", "jobs a bin"),
-        _Figure("gpus_mae", "forecasts of demand are off by", "GPUs a bin"),
-    ),
-    "packing": (
-        _share("leave_model_out_accuracy", "right labels of models that it did not see"),
-        _share("loo_accuracy", "right labels of configurations that it did not see"),
-    ),
-    "node_demand": (
-        _Figure("near_mean_mae", "forecasts of the next hours are off by", "nodes"),
-        _Figure("far_mean_mae", "forecasts of twice as many hours are off by", "nodes"),
-    ),
-    "inference_load": (_Figure("mae", "forecasts of usage are off by", "% of the servers", scale=100.0),),
-    "waits": (
-        _Figure("mse_log10", "squared error of the logarithm of waits", ""),
-        _share("within_x2", "waits within twice or half of what was said"),
-        _share("coverage_p90", "waits within P90 (right: 90 %)"),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -99,7 +51,7 @@ def _read(registry: Registry, kind: str, pin: Mapping[str, Any]) -> PinnedModel:
         figures = main_figures(kind, registry.run_metrics(trained.run_id))
     except LucidError as error:
         problem = str(error)
-    entry = CATALOGUE[kind]
+    entry = load_catalogue_entry(kind)
     return PinnedModel(
         kind=kind,
         title=entry.title,
@@ -116,12 +68,12 @@ def main_figures(kind: str, metrics: Mapping[str, float]) -> list[ModelFigure]:
     """Return the main ones of a training run's metrics, in people's units; those it has not are left out."""
     return [
         _beside_rivals(figure, metrics)
-        for figure in FIGURES.get(kind, ())
+        for figure in load_catalogue_entry(kind).figures
         if math.isfinite(metrics.get(figure.metric, math.nan))
     ]
 
 
-def _beside_rivals(figure: _Figure, metrics: Mapping[str, float]) -> ModelFigure:
+def _beside_rivals(figure: MainFigure, metrics: Mapping[str, float]) -> ModelFigure:
     own = metrics[figure.metric]
     rivals = {
         name.split("/")[1]: value

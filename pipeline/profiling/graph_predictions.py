@@ -23,7 +23,7 @@ from lucid_models.mlflow_server import is_unwritten
 from lucid_models.model_format import parse_model
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES, model_versions
+from lucid_models.releases.building import model_name, model_versions
 from lucid_models.scoring import PackingScorer, scorer_from_document
 from lucid_models.utilisation.graph_features import GraphFeatures
 from lucid_models.utilisation.model import UtilisationModel
@@ -110,7 +110,7 @@ def registered_predictor(tracking_uri: str, version: int | None = None) -> Graph
 
     Raises NotFoundError when no utilisation model is registered.
     """
-    name = MODEL_NAMES[KIND]
+    name = model_name(KIND, None)
     versions = [] if is_unwritten(tracking_uri) else Registry(tracking_uri).versions(name)
     if version is None and not versions:
         raise NotFoundError(

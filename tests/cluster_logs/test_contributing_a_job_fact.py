@@ -113,7 +113,7 @@ from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel,
 from lucid_models.duration.reasons import _describe
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.explanation.axes import feature_axis
-from lucid_models.serving_frames import INPUT_COLUMNS
+from lucid_models.serving_frames import DURATION
 from pipeline.monitoring.drift import LEVELS, NUMBERS
 
 jobs = synthesize("helios-venus", days=2, seed=1).jobs.iloc[:400].reset_index(drop=True)
@@ -125,8 +125,8 @@ jobs["think_time_s"] = np.arange(400.0)
 model = WorkloadEstimateModel(DurationSettings()).fit(jobs)
 names = model.scorer.state.names
 assert "reservation:mean" in names and "log_think_time" in names
-assert INPUT_COLUMNS["duration"]["reservation"] == ("string", False)
-assert INPUT_COLUMNS["duration"]["think_time_s"] == ("double", False)
+assert DURATION.inputs["reservation"] == ("string", False)
+assert DURATION.inputs["think_time_s"] == ("double", False)
 assert "reservation" in LEVELS and "think_time_s" in NUMBERS
 assert feature_axis("log_think_time").label == "think time"
 words, _ = _describe("log_think_time", {"log_think_time": np.log1p(2048.0)})

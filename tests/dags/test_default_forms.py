@@ -91,12 +91,12 @@ def test_a_made_log_is_ingested_and_each_task_tells_what_it_did(
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
     """Trainings that hand over the models of the shop: what they learn is tested elsewhere."""
-    from lucid_models.releases.building import MODEL_NAMES
+    from lucid_models.releases.building import model_name
     from pipeline.training import model_training
 
     def train_model(*, model: str, **asked: Any) -> dict[str, Any]:
         assert asked["training_until"].startswith("2020-04-10")
-        name = MODEL_NAMES[model]
+        name = model_name(model, None)
         return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}, "remarks": []}
 
     monkeypatch.setattr(model_training, "train_model", train_model)

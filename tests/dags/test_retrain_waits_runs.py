@@ -12,7 +12,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
-from lucid_models.releases.building import MODEL_NAMES
+from lucid_models.releases.building import model_name
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, show_release
 from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.waits import training
@@ -47,7 +47,7 @@ def quick_trainings(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
     def train(*, model: str, **asked: Any) -> dict[str, Any]:
         if model == "waits":
             return train_model(model=model, **asked)
-        name = MODEL_NAMES[model]
+        name = model_name(model, None)
         return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}, "remarks": []}
 
     monkeypatch.setattr(model_training, "train_model", train)

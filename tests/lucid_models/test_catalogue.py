@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from foundation.errors import UnknownNameError
-from lucid_models.catalogue import CATALOGUE, load_catalogue_entry
+from lucid_models.catalogue import catalogue, load_catalogue_entry
 from lucid_models.explanation.model_card import CardFacts, build_model_card, summarise_card
 from lucid_models.explanation.plots import draw_explanations
 from lucid_models.scoring import scorer_from_document
@@ -116,8 +116,8 @@ CASES = {
 
 
 def test_every_catalogued_model_has_a_case() -> None:
-    assert set(CASES) == set(CATALOGUE)
-    assert all(entry.kind == kind == entry.model.kind for kind, entry in CATALOGUE.items())
+    assert set(CASES) == set(catalogue())
+    assert all(entry.kind == kind == entry.model.kind for kind, entry in catalogue().items())
 
 
 @pytest.fixture(params=sorted(CASES))

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import LucidError
-from lucid_models.catalogue import CATALOGUE
+from lucid_models.catalogue import catalogue
+from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import (
     FORMAT_VERSION,
     CorruptModelError,
@@ -19,19 +20,17 @@ from lucid_models.model_format import (
     parse_model,
     save_model,
 )
+from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.scoring import (
-    InferenceLoadScorer,
-    NodeDemandScorer,
     PackingScorer,
     Scorer,
     ThroughputScorer,
-    UtilisationScorer,
-    WaitScorer,
     load_scorer,
     scorer_from_document,
 )
 from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
-from lucid_models.utilisation.scorer import FIGURES
+from lucid_models.utilisation.scorer import FIGURES, UtilisationScorer
+from lucid_models.waits.scorer import WaitScorer
 
 SMALL_GRAPH = GraphFeatures.from_data(dict.fromkeys(FEATURE_NAMES, 3))
 
@@ -95,7 +94,7 @@ def test_a_saved_model_says_its_version_and_comes_back_whole(documents, tmp_path
         assert save_model(load_scorer(path).to_data(), tmp_path / "again.json") == digest
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "again.json",
-        *sorted(f"{kind}.json" for kind in CATALOGUE),
+        *sorted(f"{kind}.json" for kind in catalogue()),
     ]
 
 
@@ -218,7 +217,7 @@ def test_a_changed_value_is_refused_or_still_gives_finite_predictions(documents,
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    kind=st.sampled_from(sorted(CATALOGUE)),
+    kind=st.sampled_from(sorted(catalogue())),
     cut=st.floats(0, 1),
     noise=st.binary(min_size=1, max_size=8),
     keep_tail=st.booleans(),

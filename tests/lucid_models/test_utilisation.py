@@ -18,7 +18,7 @@ from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.evaluation.utilisation import TARGETS, evaluate_utilisation
 from lucid_models.model_format import load_model, save_model
 from lucid_models.scoring import load_scorer
-from lucid_models.serving_frames import INPUT_COLUMNS, OUTPUT_COLUMNS, score_frame
+from lucid_models.serving_frames import score_frame, serving_frame
 from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
 from lucid_models.utilisation.margins import Margins, level_of_cost, model_quantile
 from lucid_models.utilisation.model import UtilisationModel, UtilisationSettings, fit_memory, fit_step
@@ -247,9 +247,9 @@ def test_saved_and_loaded_it_is_the_same_to_the_last_bit(utilisation_model, tmp_
 
 def test_a_table_is_served_row_for_row(utilisation_model) -> None:
     table = pd.DataFrame([{**GRAPHS[name].to_data(), "amp": 1.0} for name in NAMES[:5]])
-    assert set(table.columns) == set(INPUT_COLUMNS["utilisation"])
+    assert set(table.columns) == set(serving_frame("utilisation").inputs)
     found = score_frame(utilisation_model.scorer, table)
-    assert list(found.columns) == list(OUTPUT_COLUMNS["utilisation"])
+    assert list(found.columns) == list(serving_frame("utilisation").outputs)
     assert found["gpu_util_pct"].tolist() == [
         figures(utilisation_model, GRAPHS[name], True)["gpu_util_pct"] for name in NAMES[:5]
     ]

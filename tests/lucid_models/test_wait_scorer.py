@@ -10,12 +10,13 @@ import pytest
 from cluster_logs.queue_log import QueueLog
 from foundation.errors import BadInputError
 from lucid_models.model_format import CorruptModelError, FormatVersionError, save_model
-from lucid_models.scoring import WaitScorer, load_scorer
+from lucid_models.scoring import load_scorer
 from lucid_models.serving_frames import score_frame
 from lucid_models.waits.answers import waits_now
 from lucid_models.waits.model import WaitModel
 from lucid_models.waits.queue_frame import write_queue_frame
 from lucid_models.waits.queue_moment import QueueMoment
+from lucid_models.waits.scorer import WaitScorer
 from lucid_models.waits.usual_waits import USUAL_WAIT, leaning
 
 Waiting = tuple[QueueMoment, list[str]]
