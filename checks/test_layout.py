@@ -8,16 +8,27 @@ from pathlib import Path
 import pytest
 
 from checks.tree import ROOT, modules, nodes
+from foundation.parts import installed_parts
 
 
-@pytest.mark.parametrize("file", modules("dags"))
+def dag_modules() -> list[str]:
+    """The files that wire DAGs: those of Airflow's folder, and those of the parts."""
+    dags = [dag for part in installed_parts() for dag in part.dags]
+    names = {f"{dag.place.partition(':')[0].replace('.', '/')}.py" for dag in dags}
+    of_parts = [file for file in modules("parts", "plugins") if file.removeprefix("plugins/") in names]
+    assert len(of_parts) == len(names)
+    return [*modules("dags"), *of_parts]
+
+
+@pytest.mark.parametrize("file", dag_modules())
 def test_a_dag_file_is_wiring_only(file: str) -> None:
     for node in nodes(file):
         assert not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda), (
             node.lineno
         )
         if isinstance(node, ast.ImportFrom):
-            assert (node.module or "").split(".")[0] in {"airflow", "lucid_airflow", "datetime"}, node.module
+            package = (node.module or "").split(".")[0]
+            assert package in {"airflow", "lucid_airflow", "datetime", "parts"}, node.module
         if isinstance(node, ast.Import):
             assert {alias.name for alias in node.names} <= {"datetime"}
     module = nodes(file)[0]

@@ -30,6 +30,21 @@ class Command(NamedTuple):
     help: str
 
 
+class Dag(NamedTuple):
+    """A DAG of Airflow's, which `dags/parts.py` lists.
+
+    `place`: the DAG, in a module that wires operators and imports nothing that a parse would wait for. `act`:
+    what a person does who starts a run of it, a word of `lucid_airflow.access.acts.Act`; `asks`: whether its
+    runs ask a person to answer; `command`: the command that does the same, if there is one.
+    """
+
+    dag_id: str
+    place: str
+    act: str
+    asks: bool = False
+    command: str = ""
+
+
 @dataclass(frozen=True)
 class Part:
     """What one part adds. All strings but names and `title` are places, MODULE:NAME.
@@ -41,6 +56,7 @@ class Part:
     - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
     - `commands`: what it adds to `lucid`.
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
+    - `dags`: DAGs of its own.
     """
 
     name: str
@@ -52,6 +68,7 @@ class Part:
     mlflow_experiments: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
+    dags: tuple[Dag, ...] = ()
 
 
 class KnownPart(NamedTuple):

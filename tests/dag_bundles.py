@@ -11,6 +11,12 @@ def bundle_settings(folder: Path) -> str:
     return json.dumps([_bundle(file, folder) for file in sorted(DAGS.glob("*.py"))])
 
 
+def dag_file(dag_id: str) -> Path:
+    """Return the file in which Airflow finds a DAG: its own, or that of the parts' DAGs."""
+    own = DAGS / f"{dag_id}.py"
+    return own if own.exists() else DAGS / "parts.py"
+
+
 def _bundle(file: Path, folder: Path) -> dict[str, object]:
     place = folder / file.stem
     place.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,10 @@
 """What this part adds."""
 
-from foundation.parts import Part
+from foundation.parts import Dag, Part
 
 PART = Part(
     "lending",
     "Servers on loan: inference's idle servers lent to training (Lyra)",
     models={"inference_load": "lucid_models.inference_load.kind:ENTRY"},
+    dags=(Dag("forecast_inference_load", "lucid_airflow.lending.forecast_dag:dag", act="train"),),
 )

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from foundation.parts import installed_parts
+
 OWNER = "ml-platform"
 TAG = "lucid"
 # One slot a device (`make up` and docker-compose.yml create it): two tasks never measure on the same GPU.
@@ -45,10 +47,15 @@ def every_dag(
     }
 
 
-# Every DAG; errors that name one, or a command that does the same, lead to its form.
+# Each of dags/; those that parts bring are in `dags/parts.py`.
 DAG_IDS = (
     *("ingest_logs", "characterise_cluster", "profile_workloads", "retrain_models", "validate_release"),
-    *("publish_release", "rollback_release", "renew_publications", "monitor_live", "forecast_inference_load"),
+    *("publish_release", "rollback_release", "renew_publications", "monitor_live"),
     *("evaluate_policies", "plan_capacity", "tune_system", "search_pareto_front", "remove_cluster"),
     "apply_retention",
 )
+
+
+def dag_ids() -> tuple[str, ...]:
+    """Return every DAG: errors that name one, or a command that does the same, lead to its form."""
+    return (*DAG_IDS, *(dag.dag_id for part in installed_parts() for dag in part.dags))

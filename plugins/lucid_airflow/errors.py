@@ -9,7 +9,8 @@ from typing import Any
 from foundation.disk_errors import storage_error
 from foundation.errors import DiskError, LucidError, ServiceUnavailableError
 from foundation.human_times import human_duration
-from lucid_airflow.dag_defaults import DAG_IDS
+from foundation.parts import installed_parts
+from lucid_airflow.dag_defaults import dag_ids
 from lucid_airflow.run_results import RunOutcome, tell
 from lucid_airflow.task_log import as_told, frames_wanted
 
@@ -20,7 +21,7 @@ _FIELD_OF_OPTION: Mapping[str, str] = {
     "--rule": "rules",
     "--setting": "settings",
 }
-# Which DAG does what a command does.
+# Which DAG does what a command does; a part says it of its own.
 _DAG_OF_COMMAND: Mapping[str, str] = {
     "lucid ingest": "ingest_logs",
     "lucid synthesize": "ingest_logs",
@@ -115,8 +116,9 @@ def in_the_forms_words(message: str, context: Any) -> str:
 
 def _dags_of(message: str) -> list[str]:
     """The DAGs that a message names, else those that do what its commands do."""
-    named = [dag_id for dag_id in DAG_IDS if dag_id in message]
-    by_command = [dag_id for command, dag_id in _DAG_OF_COMMAND.items() if command in message]
+    named = [dag_id for dag_id in dag_ids() if dag_id in message]
+    of_parts = {dag.command: dag.dag_id for part in installed_parts() for dag in part.dags if dag.command}
+    by_command = [dag_id for command, dag_id in {**_DAG_OF_COMMAND, **of_parts}.items() if command in message]
     return named or list(dict.fromkeys(by_command))
 
 

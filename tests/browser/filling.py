@@ -53,9 +53,9 @@ def run_dag(dag_id: str, *, left_out: str | None = None, **form: Any) -> None:
     """
     from airflow.dag_processing.dagbag import DagBag
 
-    from tests.dag_bundles import DAGS
+    from tests.dag_bundles import dag_file
 
-    DagBag(DAGS / f"{dag_id}.py").dags[dag_id].test(run_conf=form, mark_success_pattern=left_out)
+    DagBag(dag_file(dag_id)).dags[dag_id].test(run_conf=form, mark_success_pattern=left_out)
 
 
 def write_log(folder: Path) -> tuple[Path, Path]:

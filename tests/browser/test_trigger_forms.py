@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from lucid_airflow.dag_defaults import dag_ids
 from tests.browser.driver import expect
-from tests.dag_bundles import DAGS
 
 WAITS_FOR = {
     "ingest_logs": "Cluster",  # of which no name can be guessed
@@ -14,7 +14,7 @@ WAITS_FOR = {
 }
 
 
-@pytest.mark.parametrize("dag_id", sorted(path.stem for path in DAGS.glob("*.py")))
+@pytest.mark.parametrize("dag_id", sorted(dag_ids()))
 def test_a_form_opens_and_can_be_sent(visit: Callable[..., Any], dag_id: str) -> None:
     page = visit(f"/dags/{dag_id}")
     page.get_by_role("button", name="Trigger").first.click()

@@ -9,9 +9,10 @@ from airflow.exceptions import ParamValidationError
 from airflow.sdk.exceptions import AirflowFailException
 
 from lucid_airflow import form_fields
+from lucid_airflow.dag_defaults import dag_ids
 from lucid_airflow.operators.base import LucidOperator
 
-DAGS = sorted(file.stem for file in (Path(__file__).parents[2] / "dags").glob("*.py"))
+DAGS = sorted(dag_ids())
 
 # Free text that names nothing to open: words and patterns of names, looked up or compared and no more.
 WORDS = {

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from lucid_airflow.access.acts import ROLES, Act, dags_of
+from lucid_airflow.dag_defaults import dag_ids
 from tests.deployment.locked_environments import ROOT, build_wheel, install_image
 from tests.fixtures import free_port
 
@@ -180,7 +181,7 @@ def test_a_role_does_its_acts_over_rest_and_nothing_else(airflow: FabAirflow, ro
     )
     assert (marked.status_code == 403) == (role != "Lucid Admin")
     assert person.get("/plugins").status_code == 200, "else the UI does not show the pages"
-    assert person.get("/dags").json()["total_entries"] == len(list((ROOT / "dags").glob("*.py")))
+    assert person.get("/dags").json()["total_entries"] == len(dag_ids())
 
 
 def test_an_answer_of_who_started_it_is_asked_again(airflow: FabAirflow) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError, NotAllowedError
-from lucid_airflow.access.acts import ACT_OF_DAG, ROLES, Act, dags_of
+from lucid_airflow.access.acts import ROLES, Act, act_of_dags, dags_of
 from lucid_airflow.access.run_rights import check_right, objection_to
 from lucid_airflow.access.site_rights import read_site_rights
-from lucid_airflow.dag_defaults import DAG_IDS
+from lucid_airflow.dag_defaults import dag_ids
 from lucid_airflow.handover import HANDED_ON, announce, announcements, started_by
 from tests.evidence import Evidence
 
@@ -47,7 +47,7 @@ def run_of(person: str | None, dag_id: str = "retrain_models", **more: Any) -> d
 
 
 def test_every_dag_is_an_act_and_every_act_is_some_roles() -> None:
-    assert set(ACT_OF_DAG) == set(DAG_IDS)
+    assert set(act_of_dags()) == set(dag_ids())
     assert all(dags_of(act) for act in Act)
     assert {act for acts in ROLES.values() for act in acts} == set(Act)
     assert not any(

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
+from foundation.parts import installed_parts
+
 
 class Act(StrEnum):
     """What a person may have the right to do; looking is no act."""
@@ -26,15 +28,14 @@ MEANING: Mapping[Act, str] = {
     Act.REMOVE: "take a cluster out of the lake, or what is past its retention",
 }
 
-# Whoever starts a run of a DAG does this.
-ACT_OF_DAG: Mapping[str, Act] = {
+# Whoever starts a run of a DAG does this; of a part's DAG the part says it.
+_ACT_OF_DAG: Mapping[str, Act] = {
     "evaluate_policies": Act.STUDY,
     "plan_capacity": Act.STUDY,
     "characterise_cluster": Act.STUDY,
     "ingest_logs": Act.TRAIN,
     "profile_workloads": Act.TRAIN,
     "retrain_models": Act.TRAIN,
-    "forecast_inference_load": Act.TRAIN,
     "tune_system": Act.TRAIN,
     "search_pareto_front": Act.TRAIN,
     "validate_release": Act.JUDGE,
@@ -46,7 +47,7 @@ ACT_OF_DAG: Mapping[str, Act] = {
     "apply_retention": Act.REMOVE,
 }
 # Their runs ask a person; who answers does the act APPROVE.
-ASKING_DAGS = ("publish_release", "search_pareto_front")
+_ASKING_DAGS = ("publish_release", "search_pareto_front")
 
 # Each may look at everything besides. Who is to do more has several of them.
 ROLES: Mapping[str, tuple[Act, ...]] = {
@@ -58,11 +59,18 @@ ROLES: Mapping[str, tuple[Act, ...]] = {
 }
 
 
+def act_of_dags() -> dict[str, Act]:
+    """Return what a person does who starts a run, by DAG."""
+    of_parts = {dag.dag_id: Act(dag.act) for part in installed_parts() for dag in part.dags}
+    return {**_ACT_OF_DAG, **of_parts}
+
+
 def dags_of(act: Act) -> tuple[str, ...]:
     """Return the DAGs by which it is done: whose runs are started, or answered."""
     if act is Act.APPROVE:
-        return ASKING_DAGS
-    return tuple(dag_id for dag_id, done in ACT_OF_DAG.items() if done is act)
+        asking = (dag.dag_id for part in installed_parts() for dag in part.dags if dag.asks)
+        return (*_ASKING_DAGS, *asking)
+    return tuple(dag_id for dag_id, done in act_of_dags().items() if done is act)
 
 
 def roles_table() -> str:

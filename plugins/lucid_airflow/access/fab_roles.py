@@ -14,7 +14,7 @@ Each role becomes just that: what it had besides is taken away. People get roles
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lucid_airflow.access.acts import ACT_OF_DAG, ROLES, Act, dags_of
+from lucid_airflow.access.acts import ROLES, Act, act_of_dags, dags_of
 
 READ, EDIT, CREATE, DELETE = "can_read", "can_edit", "can_create", "can_delete"
 # What people do without naming a DAG; `can_edit` on a DAG is asked for besides.
@@ -27,7 +27,7 @@ def permissions_of(role: str, viewer: Iterable[Permission]) -> set[Permission]:
     """Return what a role of `ROLES` may do; `viewer`: what Airflow's own role Viewer may."""
     acts = ROLES[role]
     everywhere = {(READ, "DAGs"), (EDIT, "DAGs")}
-    permissions = set(viewer) - everywhere | {(READ, f"DAG:{dag_id}") for dag_id in ACT_OF_DAG}
+    permissions = set(viewer) - everywhere | {(READ, f"DAG:{dag_id}") for dag_id in act_of_dags()}
     permissions.add((READ, "Plugins"))  # without it Airflow's UI does not show our pages
     for act in acts:
         permissions |= {(EDIT, f"DAG:{dag_id}") for dag_id in dags_of(act)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from foundation.errors import NotAllowedError
 from lucid_airflow import settings
-from lucid_airflow.access.acts import ACT_OF_DAG, Act
+from lucid_airflow.access.acts import Act, act_of_dags
 from lucid_airflow.access.site_rights import SiteRights, read_site_rights
 from lucid_airflow.handover import person_of
 
@@ -20,7 +20,7 @@ def check_right(context: Any, cluster: Any) -> None:
     Asked about nothing (`cluster` empty), or by a run that the pipeline started, it lets all pass.
     """
     person = person_of(context)
-    act = ACT_OF_DAG.get(getattr((context or {}).get("dag"), "dag_id", ""))
+    act = act_of_dags().get(getattr((context or {}).get("dag"), "dag_id", ""))
     if person is None or act is None or not cluster:
         return
     rights = _site_rights()

@@ -5,7 +5,7 @@ clusters (`access/site_rights.py`). Buttons go by it; a task asks again about wh
 from typing import Any
 from urllib.parse import urlsplit
 
-from lucid_airflow.access.acts import ACT_OF_DAG, Act
+from lucid_airflow.access.acts import Act, act_of_dags
 from lucid_airflow.access.run_rights import may_do
 
 INGEST, REMOVE = "ingest_logs", "remove_cluster"
@@ -13,7 +13,7 @@ INGEST, REMOVE = "ingest_logs", "remove_cluster"
 
 def may_start(user: Any, dag_id: str, cluster: str | None = None) -> bool:
     """Whether a person may start runs of a DAG about a cluster; None: about at least one."""
-    return _may(user, "POST", "RUN", dag_id) and may_do(user.get_name(), ACT_OF_DAG[dag_id], cluster)
+    return _may(user, "POST", "RUN", dag_id) and may_do(user.get_name(), act_of_dags()[dag_id], cluster)
 
 
 def may_answer(user: Any, dag_id: str, cluster: str | None = None) -> bool:

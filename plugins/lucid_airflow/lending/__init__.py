@@ -1,0 +1,1 @@
+"""Servers on loan in Airflow: the forecast of inference load."""
