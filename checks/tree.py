@@ -36,10 +36,7 @@ def modules(*folders: str) -> list[str]:
     return [
         name
         for name in tracked()
-        if name.startswith(below)
-        and not _TESTS_OF_PARTS.match(name)
-        and name.endswith(".py")
-        and not name.endswith("_pb2.py")
+        if name.startswith(below) and not _TESTS_OF_PARTS.match(name) and name.endswith(".py")
     ]
 
 

@@ -164,7 +164,7 @@ def _folders(top: Path) -> Iterator[Path]:
 
 
 def _is_listed(path: Path) -> bool:
-    return path.name not in ("__init__.py", "__main__.py") and "_pb2" not in path.name
+    return path.name not in ("__init__.py", "__main__.py")
 
 
 def main() -> None:

@@ -9,8 +9,6 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "verify": ("cryptography",),
     "service": (
         "fastapi",
-        "google",
-        "grpc",
         "prometheus_client",
         "psutil",
         "pydantic",
@@ -21,6 +19,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "live": ("rich", "typer"),
     "training": (
         "fsspec",
+        "google",
         "great_expectations",
         "interpret",
         "jinja2",

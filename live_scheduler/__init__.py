@@ -6,7 +6,7 @@
 The client takes NumPy and httpx only; `poll` returns a `LiveRelease`, or a `FallbackRelease` that ranks first
 in, first out. An adapter of another kind of cluster is an `AdapterKind`, which opens a `ClusterAdapter` for
 `LiveSettings`: it reads a `ClusterState` and makes or refuses each `Change` (CONTRIBUTING.md, "Add a live
-adapter"). The daemon's answers over HTTP and gRPC are in `service/`.
+adapter"). The daemon's answers over HTTP are in `service/`.
 """
 
 from typing import TYPE_CHECKING

@@ -37,7 +37,6 @@ class LiveSettings:
     - `dead_after_s`: without a heartbeat for so long the cluster's own order returns.
     - `advise_interval_s`: how often expected times are written beside jobs.
     - `http_port`: of the answers, on loopback; 0: any free port, -1: none.
-    - `grpc_port`: likewise, of the gRPC service.
     - `node_sleep`: which idle nodes sleep (a table, see below); without it all stay as they are.
     - `loans`: which of inference's nodes are lent to training jobs (a table, see below); without it none is.
     - `hands_off`: which jobs are left alone (a table, see below); without it those in reservations.
@@ -64,7 +63,6 @@ class LiveSettings:
     dead_after_s: float = 60.0
     advise_interval_s: float = 60.0
     http_port: int = 0
-    grpc_port: int = -1
     node_sleep: NodeSleepSettings | None = None
     loans: NodeLoanSettings | None = None
     hands_off: HandsOff = field(default_factory=HandsOff)
@@ -91,12 +89,10 @@ class LiveSettings:
         for name in ("changes_per_pass", "changes_per_minute", "stale_after_polls"):
             if getattr(self, name) < 1:
                 raise BadInputError(f"{name} is {getattr(self, name)!r}.", remedy="Give 1 or more.")
-        for name in ("http_port", "grpc_port"):
-            if not -1 <= getattr(self, name) < 65_536:
-                raise BadInputError(
-                    f"{name} is {getattr(self, name)!r}.",
-                    remedy="Give a port, 0 for a free one, -1 for none.",
-                )
+        if not -1 <= self.http_port < 65_536:
+            raise BadInputError(
+                f"http_port is {self.http_port!r}.", remedy="Give a port, 0 for a free one, -1 for none."
+            )
         used = {*self.partitions, *self.shared_partitions, self.profiling_partition}
         if both := sorted(used.intersection(self.hands_off.partitions)):
             raise BadInputError(

@@ -16,6 +16,8 @@ from live_scheduler.adapters import adapter_kind, adapter_names
 from live_scheduler.live_settings import LiveSettings, checked_values
 from lucid_models.signing.trust import TRUST_FILE, TRUST_VARIABLE, UNSIGNED
 
+_GONE = "grpc_port"
+
 
 def read_live_settings(
     path: Path | None, *, find_cluster: Callable[[str], str] | None = None, **given: Any
@@ -35,6 +37,11 @@ def read_live_settings(
         except (OSError, ValueError, RecursionError) as error:
             raise BadInputError(f"The settings {path} cannot be read: {error}.") from error
         document["trust"] = _trust_beside(path, document.get("trust", ""))
+        if _GONE in document:
+            raise BadInputError(
+                f"The setting {_GONE} of {path} is gone: the live scheduler answers over HTTP alone.",
+                remedy="Take it out; http_port fixes the port, and docs/live_answers.md has the requests.",
+            )
     document |= {key: value for key, value in given.items() if value is not None}
     if find_cluster is not None and "cluster" not in document:
         document["cluster"] = find_cluster(str(document.get("release", LiveSettings.release)))
@@ -51,7 +58,11 @@ def _trust_beside(path: Path, trust: Any) -> Any:
 
 
 def settings_from(document: Mapping[str, Any]) -> LiveSettings:
-    """Return settings by name; raises BadInputError, UnknownNameError. The adapter's own are not checked."""
+    """Return settings by name; raises BadInputError, UnknownNameError. The adapter's own are not checked.
+
+    What an earlier version left for the dead man's switch may name the port of gRPC, which is not read.
+    """
+    document = {name: value for name, value in document.items() if name != _GONE}
     values = checked_values(LiveSettings, _with_adapter(document))
     if "cluster" not in values:
         raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')

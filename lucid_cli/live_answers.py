@@ -110,11 +110,10 @@ def serve(
     http_port: Annotated[
         int | None, typer.Option(help="On loopback; 0: any free one (default), -1: none.")
     ] = None,
-    grpc_port: Annotated[int | None, typer.Option(help="Likewise.")] = None,
     trust: TrustOption = None,
     tracking_uri: ServerOption = None,
 ) -> None:
-    """Decide for a scheduler that is not Slurm, which pushes its queue and nodes over gRPC or HTTP.
+    """Decide for a scheduler that is not Slurm, which pushes its queue and nodes over HTTP.
 
     It orders every pushed state by the published release, and learns from the ends that are reported. Where
     it listens is said on standard error and in endpoint.json beside the token; it runs until told to end.
@@ -139,18 +138,16 @@ def serve(
         "policy": policy,
         "trust": trust,
         "http_port": http_port,
+        # A scheduler that pushes follows the decisions: there is nothing to observe or advise beside it.
+        "mode": Mode.CONTROL.value,
     }
-    # A scheduler that pushes follows the decisions: there is nothing to observe or advise beside it.
-    overrides |= {"mode": Mode.CONTROL.value, "grpc_port": 0 if grpc_port is None else grpc_port}
     live_settings = read_live_settings(settings_file, find_cluster=cluster_finder(tracking_uri), **overrides)
     logging.getLogger("lucid.live").setLevel(logging.INFO)
     folder = state_folder(settings.state_dir(), live_settings.cluster)
     client = open_releases(settings.server_uri(tracking_uri), live_settings, folder, settings.state_dir())
 
     def ready(service: LiveService) -> None:
-        web = [f"HTTP {service.web.url}"] if service.web else []
-        rpc = [f"gRPC {service.rpc.address}"] if service.rpc else []
-        say(f"Decision service of {live_settings.cluster}: {', '.join(web + rpc) or 'no port'}.")
+        say(f"Decision service of {live_settings.cluster}: {service.web.url if service.web else 'no port'}.")
         say(f"Token in {folder / TOKEN_FILE}; {client.current.describe()}.")
 
     try:

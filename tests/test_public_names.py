@@ -15,7 +15,7 @@ for line in Path(__file__).with_name("public_names.txt").read_text(encoding="utf
     KEPT.setdefault(line.partition(".")[0], []).append(line.partition(".")[2])
 # What takes long to import, or is not there in a light installation.
 HEAVY = (
-    *("airflow", "fastapi", "fsspec", "great_expectations", "grpc", "httpx", "interpret", "matplotlib"),
+    *("airflow", "fastapi", "fsspec", "great_expectations", "httpx", "interpret", "matplotlib"),
     *("mlflow", "numpy", "onnx", "optuna", "pandas", "pyarrow", "pydantic", "scipy", "sklearn", "torch"),
     *("typer", "yaml"),
 )

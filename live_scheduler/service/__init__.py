@@ -1,1 +1,1 @@
-"""What answers people and other schedulers: HTTP, gRPC and metrics over one schema."""
+"""What answers people and other schedulers: HTTP and metrics over one schema."""

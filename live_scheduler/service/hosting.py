@@ -1,4 +1,4 @@
-"""The services of a live scheduler, started and stopped with it: HTTP and gRPC, token, endpoint, metrics."""
+"""The HTTP service of a live scheduler, started and stopped with it: token, endpoint, metrics."""
 
 import logging
 from pathlib import Path
@@ -11,7 +11,6 @@ from live_scheduler.service.operations import Operations
 from live_scheduler.service.state_files import remove_endpoint, token_of, write_endpoint
 
 if TYPE_CHECKING:
-    from live_scheduler.service.rpc import RpcServer
     from live_scheduler.service.serving import WebServer
 
 _log = logging.getLogger(__name__)
@@ -29,51 +28,32 @@ class LiveService:
         token = token_of(folder)
         self.metrics = ServiceMetrics(operations)
         self.web = _web(operations, self.metrics, token, settings.http_port)
-        self.rpc = _rpc(operations, token, settings.grpc_port)
 
     def __enter__(self) -> Self:
         if self.web is not None:
             self.web.start()
-        if self.rpc is not None:
-            self.rpc.start()
         try:
-            write_endpoint(
-                self._folder,
-                cluster=self._cluster,
-                http=self.web.url if self.web else None,
-                grpc=self.rpc.address if self.rpc else None,
-            )
+            write_endpoint(self._folder, cluster=self._cluster, http=self.web.url if self.web else None)
         except OSError as error:  # the scheduler matters more than its address
-            _log.error("Where the services listen cannot be written down: %s", error)
+            _log.error("Where the service listens cannot be written down: %s", error)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         remove_endpoint(self._folder)
-        for server in (self.web, self.rpc):
-            if server is not None:
-                try:
-                    server.stop()
-                except Exception:  # the scheduler ends in order, whatever its services do
-                    _log.exception("a service did not stop")
-
-
-# FastAPI and gRPC take longer to import than much of the rest: only what is served is imported.
+        if self.web is not None:
+            try:
+                self.web.stop()
+            except Exception:  # the scheduler ends in order, whatever its service does
+                _log.exception("the service did not stop")
 
 
 def _web(operations: Operations, metrics: ServiceMetrics, token: str, port: int) -> "WebServer | None":
     if port < 0:
         return None
+    # FastAPI takes longer to import than much of the rest: it is imported where it serves.
     from live_scheduler.service.serving import WebServer
     from live_scheduler.service.web import web_app
 
     return WebServer(web_app(operations, metrics, token), port)
-
-
-def _rpc(operations: Operations, token: str, port: int) -> "RpcServer | None":
-    if port < 0:
-        return None
-    from live_scheduler.service.rpc import RpcServer
-
-    return RpcServer(operations, token, port)

@@ -54,7 +54,7 @@ class Operations:
 
     # What it does
 
-    def status(self, _: schema.StatusQuery | None = None) -> schema.Status:
+    def status(self) -> schema.Status:
         """Return how the live scheduler is."""
         return answers.status_of(
             self.view,

@@ -81,7 +81,7 @@ def invalid_message(errors: Sequence[Any], *names: str) -> InvalidMessageError:
         message = f"{place} is not a field of version 1.{more}"
     else:
         message = f"{place} is {value}: {_reason(first['msg'])}.{more}"
-    return InvalidMessageError(message, place, remedy="Send a message of lucid.scheduler.v1.")
+    return InvalidMessageError(message, place, remedy="Send a message of version 1 (/v1/openapi.json).")
 
 
 def invalid(name: str, error: ValidationError) -> InvalidMessageError:

@@ -130,10 +130,6 @@ class EndsTaken(Message):
 # -- what people ask
 
 
-class StatusQuery(Pushed):
-    """Asks how the service is."""
-
-
 class JobQuery(Pushed):
     """Asks about one job."""
 

@@ -1,13 +1,11 @@
-"""The messages of the decision service, version 1: what HTTP, gRPC and the command line say, one schema.
+"""The messages of the decision service, version 1: what HTTP and the command line say, one schema.
 
-`scheduler.proto` holds the same messages for gRPC; a test compares every field's name, type and optionality.
 Times are Unix seconds by the cluster's own clock, amounts carry their units in their names. A value that is
-not known is null (absent in protobuf).
+not known is null.
 
-How it may change. Within version 1 a field is only ever added: optional (or with protobuf's zero value as
-its default, meaning what was meant before), under a new number. No field changes its name, type or meaning,
-and none is removed. Anything else is version 2: `/v2/` paths and the package `lucid.scheduler.v2` beside
-version 1, which is served for one more minor version of this product.
+How it may change. Within version 1 a field is only ever added, with a default that means what was meant
+before. No field changes its name, type or meaning, and none is removed. Anything else is version 2: `/v2/`
+paths beside version 1, which is served for one more minor version of this product.
 """
 
 from typing import Literal
@@ -28,7 +26,6 @@ from live_scheduler.service.pushed_messages import (
     Node,
     NodeShare,
     QueueQuery,
-    StatusQuery,
 )
 
 __all__ = [
@@ -66,7 +63,6 @@ __all__ = [
     "ScaledInJob",
     "SleepingNodes",
     "Status",
-    "StatusQuery",
 ]
 
 VERSION = "v1"

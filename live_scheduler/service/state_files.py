@@ -26,7 +26,6 @@ class Endpoint:
     pid: int
     started_after_boot_s: float
     http: str | None
-    grpc: str | None
 
 
 def token_of(state_dir: Path) -> str:
@@ -68,9 +67,9 @@ def read_token(path: Path) -> str:
     return token
 
 
-def write_endpoint(state_dir: Path, *, cluster: str, http: str | None, grpc: str | None) -> Path:
+def write_endpoint(state_dir: Path, *, cluster: str, http: str | None) -> Path:
     """Say where this process listens; return the file's path. Raises OSError."""
-    endpoint = Endpoint(cluster, os.getpid(), _started_after_boot_s(os.getpid()), http, grpc)
+    endpoint = Endpoint(cluster, os.getpid(), _started_after_boot_s(os.getpid()), http)
     path = state_dir / ENDPOINT_FILE
     private_folder(state_dir, tighten=False)
     replace_file(path, json.dumps(asdict(endpoint)))
@@ -101,7 +100,6 @@ def read_endpoint(state_dir: Path) -> Endpoint:
             int(fields["pid"]),
             float(fields["started_after_boot_s"]),
             fields["http"],
-            fields["grpc"],
         )
     except FileNotFoundError:
         raise ServiceUnavailableError(f"No daemon runs with the state {state_dir}.", remedy=remedy) from None

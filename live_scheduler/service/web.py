@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,6 +39,12 @@ _MOST_REQUESTS = 100  # with the token, at once; beyond them 503
 _MOST_BODIES = 4  # so many of the largest are held at once
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _HEALTH = "/healthz"
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": schema.Problem.__doc__,
+        "content": {MEDIA_TYPE: {"schema": schema.Problem.model_json_schema()}},
+    }
+}
 _log = logging.getLogger(__name__)
 
 
@@ -51,58 +59,64 @@ def web_app(operations: Operations, metrics: ServiceMetrics, token: str) -> ASGI
         openapi_url="/v1/openapi.json",
         strict_content_type=False,  # who knows the token may leave it out
     )
-    app.router.route_class = _StrictRoute
     app.add_exception_handler(LucidError, _lucid_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _lucid_error)
 
-    @app.get("/v1/status", response_model=schema.Status)
+    # The gate looks at the token: here it is described alone.
+    answers = APIRouter(
+        route_class=_StrictRoute, responses=_PROBLEMS, dependencies=[Security(HTTPBearer(auto_error=False))]
+    )
+
+    @answers.get("/v1/status", response_model=schema.Status)
     def status() -> Response:
         """How the live scheduler is."""
         return _json(operations.status())
 
-    @app.get("/v1/queue", response_model=schema.QueueAnswer)
+    @answers.get("/v1/queue", response_model=schema.QueueAnswer)
     def queue(pool: str | None = None) -> Response:
         """The queues, or the one named `pool`, in the order of the last decision."""
         return _json(operations.queue(schema.QueueQuery(pool=pool or None)))
 
-    @app.get("/v1/jobs/{job_id:path}/explain", response_model=schema.Explanation)
+    @answers.get("/v1/jobs/{job_id:path}/explain", response_model=schema.Explanation)
     def explain(job_id: str) -> Response:
         """Why a job stands where it stands."""
         return _json(operations.explain(schema.JobQuery(job_id=job_id)))
 
-    @app.get("/v1/jobs/{job_id:path}/when", response_model=schema.Expectation)
+    @answers.get("/v1/jobs/{job_id:path}/when", response_model=schema.Expectation)
     def when(job_id: str) -> Response:
         """When a job is expected to start and to end."""
         return _json(operations.when(schema.JobQuery(job_id=job_id)))
 
-    @app.post("/v1/decide", response_model=schema.Decision)
+    @answers.post("/v1/decide", response_model=schema.Decision)
     def decide(state: schema.ClusterState) -> Response:
         """Order a cluster by the present release, and remember nothing."""
         return _json(operations.decide(state))
 
-    @app.post("/v1/schedule", response_model=schema.Decision)
+    @answers.post("/v1/schedule", response_model=schema.Decision)
     def schedule(state: schema.ClusterState) -> Response:
         """Take a cluster in as it is now, and decide: the control path of a scheduler that is not Slurm."""
         return _json(operations.schedule(state))
 
-    @app.post("/v1/ends", response_model=schema.EndsTaken)
+    @answers.post("/v1/ends", response_model=schema.EndsTaken)
     def ends(ended: schema.EndedJobs) -> Response:
         """Learn from jobs that ended."""
         return _json(operations.report_ends(ended))
 
-    @app.post("/v1/loans", response_model=schema.LoanAnswer)
+    @answers.post("/v1/loans", response_model=schema.LoanAnswer)
     def loans(query: schema.LoanQuery) -> Response:
         """Which inference servers to lend to training jobs and which to take back; remembers nothing."""
         return _json(operations.plan_loans(query))
 
-    @app.get("/metrics", response_class=Response)
+    @answers.get("/metrics", response_class=PlainTextResponse)
     def prometheus() -> Response:
         """Prometheus' text format."""
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
-    @app.get(_HEALTH, response_class=Response)
+    app.include_router(answers)
+
+    @app.get(_HEALTH, response_class=PlainTextResponse, responses=_PROBLEMS)
     def health() -> Response:
         """Whether the live scheduler is well; needs no token, and names no job."""
         return health_of(operations)

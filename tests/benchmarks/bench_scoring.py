@@ -161,7 +161,7 @@ def page_table(figures: Mapping[str, float], jobs: int, load: float) -> str:
     rows = [
         ("keeps its queue (the live scheduler)", "queue_standing_ms", ""),
         ("hands it over whole", "queue_assembled_ms", "10"),
-        ("hands it over whole and asks why (`lucid live rank`, gRPC)", "queue_with_reasons_ms", "60"),
+        ("hands it over whole and asks why (`lucid live rank`, `/v1/decide`)", "queue_with_reasons_ms", "60"),
         ("has the features already", "queue_rows_ms", ""),
         ("the same, by the training library", "queue_rows_library_ms", ""),
     ]

@@ -145,7 +145,7 @@ def test_the_extra_live_ranks_by_a_signed_release_from_a_shell(
 @installs
 @pytest.mark.slow
 def test_the_extra_live_has_the_live_scheduler(live: Installation, tmp_path: Path) -> None:
-    code = "import live_scheduler.assembly, live_scheduler.service.standalone, live_scheduler.service.rpc;"
+    code = "import live_scheduler.assembly, live_scheduler.service.standalone, live_scheduler.service.web;"
     code += "from live_scheduler.adapters import *; [adapter_kind(n).open for n in adapter_names()]"
     done = live.run("python", "-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -51,7 +51,7 @@ def test_a_store_that_was_named_is_private_itself(tmp_path: Path) -> None:
 def test_what_a_live_scheduler_keeps_is_private(tmp_path: Path) -> None:
     folder = state_folder(tmp_path / "state", "mini")
     token_of(folder)
-    write_endpoint(folder, cluster="mini", http=None, grpc=None)
+    write_endpoint(folder, cluster="mini", http=None)
     append_lines(folder / "log" / "decisions.jsonl", ["{}"])
     write_private(tmp_path / "state" / "run" / "stack.json", "{}")
     assert open_to_others(tmp_path / "state") == []

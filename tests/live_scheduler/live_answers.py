@@ -55,7 +55,7 @@ class Live:
 
     def __init__(self, folder: Path, client: ReleaseClient | None = None, mode: Mode = Mode.CONTROL) -> None:
         self.folder = folder
-        self.settings = LiveSettings("small", mode=mode, grpc_port=-1)
+        self.settings = LiveSettings("small", mode=mode)
         self.client = client or ReleaseClient(AWAY, "champion", folder / "releases", cluster="small")
         self.cluster = PushedCluster("small")
         self.daemon = Daemon(self.cluster, self.client, self.settings, folder, clock=lambda: NOW_S)

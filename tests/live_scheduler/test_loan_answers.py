@@ -1,4 +1,4 @@
-"""Loans and reclaims for any scheduler: a state in, what to do and why out, the same over HTTP and gRPC."""
+"""Loans and reclaims for any scheduler: a state in, what to do and why out."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from live_scheduler.client import ReleaseClient
@@ -15,14 +14,10 @@ from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.loans.usage import InferenceUsage
 from live_scheduler.mode import Mode
-from live_scheduler.service import scheduler_pb2 as pb
 from live_scheduler.service import schema
 from live_scheduler.service.loan_messages import MAX_SERVERS
-from live_scheduler.service.protobuf_messages import from_protobuf, to_protobuf
-from live_scheduler.service.rpc import RpcServer
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live, problem
 from tests.live_scheduler.loans.memory_loans import MemoryLoans, PlainLease
-from tests.live_scheduler.toy_scheduler import calls_of
 
 FIGURE_5 = {"s1": {"a": 8}, "s2": {"a": 8}, "s3": {"b": 8}, "s4": {"c": 8}, "s5": {"c": 2, "d": 2}}
 QUERY: dict[str, Any] = {
@@ -57,23 +52,6 @@ def test_a_state_is_answered_in_order_and_with_reasons(standing: Live) -> None:
     assert asked(standing, needed=0).lend == ()  # the only other one is busy
     free = [{"name": "i2", "gpus": 8}, {"name": "i10", "gpus": 8}]
     assert asked(standing, servers=free, usage=0.0, rules={"most_lent": 1, "headroom": 0.0}).lend == ("i2",)
-
-
-def test_both_ways_in_say_the_same(standing: Live) -> None:
-    server = RpcServer(standing.operations, "token", 0)
-    server.start()
-    try:
-        with grpc.insecure_channel(server.address) as channel:
-            query = to_protobuf(schema.LoanQuery.model_validate(QUERY))
-            metadata = (("authorization", "Bearer token"),)
-            told = calls_of(channel).PlanLoans(query, metadata=metadata)
-            assert from_protobuf(told, schema.LoanAnswer) == asked(standing)
-            twice = pb.LoanQuery(servers=[pb.LoanServer(name="a", gpus=8)] * 2, usage=0.5)
-            with pytest.raises(grpc.RpcError) as raised:
-                calls_of(channel).PlanLoans(twice, metadata=metadata)
-            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    finally:
-        server.stop()
 
 
 ONE = [{"name": "i1", "gpus": 8}]

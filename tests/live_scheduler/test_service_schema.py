@@ -1,34 +1,27 @@
-"""One schema: pydantic and protobuf say the same, and what protobuf's compiler makes is up to date."""
+"""The messages, what is said of them in the OpenAPI document, and what of them is refused."""
 
 import types
 import typing
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
-from google.protobuf.descriptor import FieldDescriptor
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from foundation.errors import BadInputError
 from live_scheduler.cluster_state import OTHER_FACTS
-from live_scheduler.service import live_messages, scheduler_pb2, schema
-from live_scheduler.service.protobuf_messages import from_protobuf, protobuf_class, to_protobuf
+from live_scheduler.service import live_messages, schema
+from live_scheduler.service.metrics import ServiceMetrics
+from live_scheduler.service.operations import Operations
+from live_scheduler.service.problems import invalid
+from live_scheduler.service.web import web_app
 from tests.live_scheduler.pushing import pushed_cluster
 
-ROOT = Path(__file__).parents[2]
 BASES = (schema.Message, schema.Pushed)
 MESSAGES = {
     name: kind
     for name, kind in vars(schema).items()
     if isinstance(kind, type) and issubclass(kind, schema.Message) and kind not in BASES
-}
-SCALARS = {
-    str: FieldDescriptor.TYPE_STRING,
-    int: FieldDescriptor.TYPE_INT64,
-    float: FieldDescriptor.TYPE_DOUBLE,
-    bool: FieldDescriptor.TYPE_BOOL,
 }
 ZEROS = ("", 0, False, (), {}, 0.0)
 
@@ -55,49 +48,43 @@ def described(annotation: object) -> tuple[str, object]:
     return "one", annotation
 
 
-def described_in_protobuf(field: typing.Any) -> tuple[str, object]:
-    """The same of a field of the protobuf message."""
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        assert field.message_type.fields_by_name["key"].type == FieldDescriptor.TYPE_STRING
-        return "map", described_in_protobuf(field.message_type.fields_by_name["value"])[1]
-    kind = (
-        field.message_type.name
-        if field.message_type is not None
-        else next(kind for kind, number in SCALARS.items() if number == field.type)
-    )
-    if field.is_repeated:
-        return "repeated", kind
-    # The word `optional` makes a group of its own of a field; messages know presence without it.
-    return ("one" if field.containing_oneof is None else "optional"), kind
+@pytest.fixture(scope="module")
+def document() -> dict[str, typing.Any]:
+    """The OpenAPI document that is served; it asks nothing of what it describes."""
+    app: typing.Any = web_app(typing.cast(Operations, None), typing.cast(ServiceMetrics, None), "token")
+    while not hasattr(app, "openapi"):
+        app = app._app
+    return app.openapi()
 
 
-def test_both_hold_the_same_messages() -> None:
-    assert set(scheduler_pb2.DESCRIPTOR.message_types_by_name) == set(MESSAGES)
+def test_every_message_is_in_the_openapi_document(document: dict[str, typing.Any]) -> None:
+    told = document["components"]["schemas"]
+    assert set(told) == set(MESSAGES) - {"Problem", "JobQuery", "QueueQuery"}
+    for name, described_there in told.items():
+        assert sorted(described_there["properties"]) == sorted(MESSAGES[name].model_fields), name
+    assert document["info"]["version"] == schema.VERSION
+
+
+def test_every_request_has_an_answer_a_problem_and_a_token(document: dict[str, typing.Any]) -> None:
+    for path, methods in document["paths"].items():
+        for request in methods.values():
+            assert request["responses"].keys() == {"200", "default"}, path
+            (content,) = request["responses"]["200"]["content"].values()
+            assert content["schema"].keys() & {"$ref", "type"}, path
+            problem = request["responses"]["default"]["content"]["application/problem+json"]["schema"]
+            assert problem["properties"].keys() == schema.Problem.model_fields.keys()
+            assert ("security" in request) == (path != "/healthz")
+            assert request["summary"]
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_a_message_has_the_same_fields_in_both(name: str) -> None:
-    fields = protobuf_class(name).DESCRIPTOR.fields_by_name
-    assert sorted(fields) == sorted(MESSAGES[name].model_fields)
+def test_a_field_that_may_be_missing_means_what_was_meant_before_it_was_added(name: str) -> None:
     for field, info in MESSAGES[name].model_fields.items():
-        how, kind = described(info.annotation)
-        kind = kind.__name__ if isinstance(kind, type) and issubclass(kind, BaseModel) else kind
-        assert described_in_protobuf(fields[field]) == (how, kind), field
+        how, _ = described(info.annotation)
         if how == "optional":
             assert info.default is None, field
         elif not info.is_required():
-            # What protobuf does not send is its zero value: the default must mean the same.
             assert info.get_default(call_default_factory=True) in ZEROS, field
-
-
-def test_the_generated_module_is_that_of_the_protobuf_file(tmp_path: Path) -> None:
-    protoc = pytest.importorskip(
-        "grpc_tools.protoc", reason="protobuf's compiler is not installed (make install-test-all)"
-    )
-    proto = "live_scheduler/service/scheduler.proto"
-    assert protoc.main(["protoc", f"--proto_path={ROOT}", f"--python_out={tmp_path}", proto]) == 0
-    made = "live_scheduler/service/scheduler_pb2.py"
-    assert (ROOT / made).read_text() == (tmp_path / made).read_text(), "stale: make protobuf"
 
 
 # Round trips
@@ -151,12 +138,8 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
-def test_any_message_survives_protobuf_and_json(name: str, data: st.DataObject) -> None:
+def test_any_message_survives_json(name: str, data: st.DataObject) -> None:
     message = data.draw(messages(MESSAGES[name]))
-    wire = to_protobuf(message).SerializeToString()
-    read = protobuf_class(name)()
-    read.ParseFromString(wire)
-    assert from_protobuf(read, MESSAGES[name]) == message
     assert MESSAGES[name].model_validate_json(message.model_dump_json()) == message
 
 
@@ -183,13 +166,14 @@ JOB = {"job_id": "1", "virtual_cluster": "vc1", "gpus": 1, "submit_time_s": 1e9}
         ({"jobs": [JOB, JOB]}, "job '1' is given 2 times"),
         ({"nodes": [{"name": "n", "gpus": 1, "gpus_used": 0, "available": True, "partitions": []}] * 2},
          "node 'n' is given 2 times"),
-        ({"nodes": [{"name": "n", "gpus": 1, "partitions": ["a", "a"]}]}, "partition 'a' is given 2 times"),
+        ({"nodes": [{"name": "n", "gpus": 1, "gpus_used": 0, "available": True, "partitions": ["a", "a"]}]},
+         "partition 'a' is given 2 times"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_named(change: Mapping[str, object], said: str) -> None:
-    made = scheduler_pb2.ClusterState(**({"at_s": 1e9} | change))
-    with pytest.raises(BadInputError, match=said.replace(".", r"\.")):
-        from_protobuf(made, schema.ClusterState)
+    with pytest.raises(ValidationError) as raised:
+        schema.ClusterState.model_validate({"at_s": 1e9} | change)
+    assert said in str(invalid("ClusterState", raised.value))
 
 
 def test_unknown_facts_are_refused_by_name() -> None:

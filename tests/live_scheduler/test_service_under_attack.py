@@ -1,4 +1,4 @@
-"""Who opens connections, or calls, and says nothing keeps nobody from being answered; with real sockets."""
+"""Who opens connections and says nothing keeps nobody from being answered; with real sockets."""
 
 import socket
 import threading
@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-import grpc
 import httpx
 import pytest
 
-from live_scheduler.service import connections, rpc, scheduler_pb2, web
+from live_scheduler.service import connections, web
 from live_scheduler.service.operations import Operations
-from live_scheduler.service.rpc import RpcServer
 from live_scheduler.service.serving import WebServer
 from tests.evidence import Evidence
 from tests.live_scheduler.live_answers import Live, problem
-from tests.live_scheduler.toy_scheduler import calls_of
 
 GENEROUS_S = 30.0
 
@@ -128,82 +125,3 @@ def test_more_requests_than_are_answered_at_once_are_told_so(
     assert "requests are being answered" in problem(answer).detail
     monkeypatch.undo()
     assert standing.get("/v1/status").status_code == 200
-
-
-# gRPC
-
-
-@pytest.fixture
-def called(standing: Live, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RpcServer, Any, Any]]:
-    """A gRPC service with short deadlines, its channel and its calls."""
-    monkeypatch.setattr(rpc, "CALL_WITHIN_S", 0.5)
-    monkeypatch.setattr(rpc, "STREAM_SILENT_S", 0.5)
-    server = RpcServer(standing.operations, standing.token, 0)
-    server.start()
-    with grpc.insecure_channel(server.address) as channel:
-        yield server, channel, calls_of(channel)
-    server.stop()
-
-
-def test_silent_streams_keep_no_call_waiting(
-    called: tuple[RpcServer, Any, Any], standing: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, _, calls = called
-    monkeypatch.setattr(rpc, "STREAM_SILENT_S", GENEROUS_S)
-    metadata = [("authorization", f"Bearer {standing.token}")]
-    hold = threading.Event()
-
-    def silent() -> Iterator[Any]:
-        hold.wait(GENEROUS_S)
-        yield from ()
-
-    streams = [calls.ScheduleStream(silent(), metadata=metadata) for _ in range(rpc._STREAMS_AT_ONCE)]
-    try:
-        status = calls.GetStatus(scheduler_pb2.StatusQuery(), metadata=metadata, timeout=GENEROUS_S)
-        assert status.cluster == "small"
-        one_more = calls.ScheduleStream(silent(), metadata=metadata, timeout=GENEROUS_S)
-        with pytest.raises(grpc.RpcError) as refused:
-            next(one_more)
-        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    finally:
-        hold.set()
-        for stream in streams:
-            stream.cancel()
-
-
-@pytest.mark.parametrize("token", ["", "right"])
-@pytest.mark.parametrize("method", ["ScheduleStream", "GetStatus"])
-def test_silent_calls_end(
-    called: tuple[RpcServer, Any, Any], standing: Live, token: str, method: str
-) -> None:
-    _, channel, calls = called
-    metadata = [("authorization", f"Bearer {standing.token}")] if token else []
-    hold = threading.Event()
-
-    def silent() -> Iterator[Any]:
-        hold.wait(GENEROUS_S)
-        yield from ()
-
-    # As a stream, so that the call is made and its message is not.
-    call = channel.stream_stream(f"/lucid.scheduler.v1.Scheduler/{method}")
-    silent_calls = [call(silent(), metadata=metadata) for _ in range(60 if not token else 8)]
-    expected = {grpc.StatusCode.UNAUTHENTICATED} if not token else {grpc.StatusCode.CANCELLED}
-    try:
-        assert {each.code() for each in silent_calls} == expected
-        right = [("authorization", f"Bearer {standing.token}")]
-        assert calls.GetStatus(scheduler_pb2.StatusQuery(), metadata=right, timeout=GENEROUS_S).cluster
-    finally:
-        hold.set()
-        for each in silent_calls:
-            each.cancel()
-
-
-@pytest.mark.slow
-def test_idle_connections_keep_no_new_caller_out(called: tuple[RpcServer, Any, Any], standing: Live) -> None:
-    server, _, _ = called
-    right = [("authorization", f"Bearer {standing.token}")]
-    with opened(server.port, 300), grpc.insecure_channel(server.address) as fresh:
-        status = calls_of(fresh).GetStatus(
-            scheduler_pb2.StatusQuery(), metadata=right, timeout=GENEROUS_S, wait_for_ready=True
-        )
-    assert status.cluster == "small"

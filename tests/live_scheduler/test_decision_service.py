@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,22 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 import httpx
 import pytest
 
+from foundation.errors import NotFoundError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.memory.journal import JobEvent, JobEventKind
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.service import live_messages, schema
-from live_scheduler.service import scheduler_pb2 as pb
-from live_scheduler.service.state_files import TOKEN_FILE, read_endpoint
+from live_scheduler.service.asking import ServiceCaller, open_caller
+from live_scheduler.service.state_files import ENDPOINT_FILE, TOKEN_FILE, read_endpoint
 from simulator.job import Job
 from simulator.job_view import JobView, RunState
 from simulator.placement import FreeGpus
 from simulator.policies.registry import load_policy
 from simulator.snapshot import NodePool, Snapshot
 from tests.live_scheduler import toy_scheduler
+from tests.live_scheduler.live_answers import problem
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.waiting import PATIENCE_S
 
@@ -45,17 +45,26 @@ class Served:
         return self.home / "live" / "small"
 
     @property
-    def token(self) -> str:
-        return (self.folder / TOKEN_FILE).read_text().strip()
+    def url(self) -> str:
+        url = read_endpoint(self.folder).http
+        assert url is not None
+        return url
 
-    @property
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("authorization", f"Bearer {self.token}"),)
+    def post(self, path: str, message: schema.Message | str, token: str | None = None) -> httpx.Response:
+        token = token or (self.folder / TOKEN_FILE).read_text().strip()
+        return httpx.post(
+            f"{self.url}/v1/{path}",
+            content=message if isinstance(message, str) else message.model_dump_json(),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=PATIENCE_S,
+            trust_env=False,
+        )
 
-    def stub(self) -> Any:
-        endpoint = read_endpoint(self.folder)
-        assert endpoint.grpc is not None
-        return toy_scheduler.calls_of(grpc.insecure_channel(endpoint.grpc))
+    def decided(self, path: str, state: schema.ClusterState) -> schema.Decision:
+        return schema.Decision.model_validate_json(self.post(path, state).raise_for_status().content)
+
+    def caller(self) -> ServiceCaller:
+        return open_caller(self.home / "live", cluster="small")
 
 
 def serve(home: Path, *options: str) -> Served:
@@ -98,17 +107,9 @@ def served(
         assert end(found) == 0
 
 
-def state_of(*jobs: schema.Job, at_s: float = 1.9e9) -> Any:
-    from live_scheduler.service.protobuf_messages import to_protobuf
-
+def state_of(*jobs: schema.Job, at_s: float = 1.9e9) -> schema.ClusterState:
     nodes = (schema.Node(name="n1", gpus=8, gpus_used=0, available=True, partitions=("vc",)),)
-    return to_protobuf(schema.ClusterState(at_s=at_s, jobs=jobs, nodes=nodes))
-
-
-def refused(call: Any, *given: Any, **named: Any) -> tuple[grpc.StatusCode, str]:
-    with pytest.raises(grpc.RpcError) as raised:
-        call(*given, timeout=PATIENCE_S, **named)
-    return raised.value.code(), raised.value.details()
+    return schema.ClusterState(at_s=at_s, jobs=jobs, nodes=nodes)
 
 
 # The order is the simulator's
@@ -118,10 +119,8 @@ def test_a_toy_scheduler_is_driven_as_the_simulators_policy_would(
     served: Served, tmp_path: Path, small_model_files: dict[str, list[Path]]
 ) -> None:
     out = tmp_path / "pushes.jsonl"
-    address = read_endpoint(served.folder).grpc
-    assert address is not None
     subprocess.run(
-        [sys.executable, toy_scheduler.__file__, address, str(served.folder / TOKEN_FILE), str(JOBS), "1",
+        [sys.executable, toy_scheduler.__file__, served.url, str(served.folder / TOKEN_FILE), str(JOBS), "1",
          str(out)],
         check=True, timeout=300, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
@@ -203,76 +202,53 @@ JOB = schema.Job(
 )
 
 
-def test_explain_status_and_queue_are_told_over_grpc_and_http_alike(served: Served) -> None:
-    stub = served.stub()
+def test_a_pushed_cluster_is_told_of_as_any_other(served: Served) -> None:
     other = JOB.model_copy(update={"job_id": "b", "gpus": 64})
-    stub.Schedule(state_of(JOB, other, at_s=2.1e9), metadata=served.metadata, timeout=PATIENCE_S)
-    told = stub.Explain(pb.JobQuery(job_id="b"), metadata=served.metadata)
-    assert (told.place, told.queue_length, told.pool) == (2, 2, "vc")
-    http = read_endpoint(served.folder).http
-    assert http is not None
-    headers = {"Authorization": f"Bearer {served.token}"}
-    same = httpx.get(f"{http}/v1/jobs/b/explain", headers=headers, trust_env=False).json()
-    assert list(told.sentences) == same["sentences"]
-    status = stub.GetStatus(pb.StatusQuery(), metadata=served.metadata)
-    assert (status.cluster, status.mode, status.release.version) == ("small", "control", 7)
-    assert not status.HasField("heartbeat_age_s")
-    (queue,) = stub.GetQueue(pb.QueueQuery(pool="vc"), metadata=served.metadata).queues
+    served.decided("schedule", state_of(JOB, other, at_s=2.1e9))
+    with served.caller() as caller:
+        told = caller.explain("b")
+        assert (told.place, told.queue_length, told.pool) == (2, 2, "vc")
+        status = caller.status()
+        assert (status.cluster, status.mode, status.release.version) == ("small", "control", 7)
+        assert status.heartbeat_age_s is None
+        (queue,) = caller.queue("vc").queues
     assert [job.job_id for job in queue.jobs] == ["a", "b"]
-    assert httpx.get(f"{http}/healthz", trust_env=False).text == "ok\n"
+    assert httpx.get(f"{served.url}/healthz", trust_env=False).text == "ok\n"
 
 
-def test_a_stream_of_states_gets_a_decision_each(served: Served) -> None:
+def test_every_pushed_state_gets_a_decision(served: Served) -> None:
     states = [state_of(JOB, at_s=2.2e9 + at) for at in range(5)]
-    decisions = list(served.stub().ScheduleStream(iter(states), metadata=served.metadata, timeout=PATIENCE_S))
+    decisions = [served.decided("schedule", state) for state in states]
     assert [decision.at_s for decision in decisions] == [state.at_s for state in states]
     assert all([place.job_id for place in decision.ranked] == ["a"] for decision in decisions)
 
 
 def test_decide_remembers_nothing(served: Served) -> None:
-    stub = served.stub()
-    stub.Schedule(state_of(JOB, at_s=2.3e9), metadata=served.metadata, timeout=PATIENCE_S)
+    served.decided("schedule", state_of(JOB, at_s=2.3e9))
     other = JOB.model_copy(update={"job_id": "other"})
-    decided = stub.Decide(state_of(other, at_s=2.3e9), metadata=served.metadata, timeout=PATIENCE_S)
+    decided = served.decided("decide", state_of(other, at_s=2.3e9))
     assert [place.job_id for place in decided.ranked] == ["other"]
-    (queue,) = stub.GetQueue(pb.QueueQuery(), metadata=served.metadata).queues
+    with served.caller() as caller:
+        (queue,) = caller.queue().queues
     assert [job.job_id for job in queue.jobs] == ["a"]
 
 
-@pytest.mark.parametrize("metadata", [(), (("authorization", "Bearer no"),), (("authorization", "x"),) * 2])
-def test_nothing_is_done_without_the_token(served: Served, metadata: Any) -> None:
-    stub = served.stub()
-    for call, message in ((stub.Schedule, state_of(JOB)), (stub.GetStatus, pb.StatusQuery())):
-        code, details = refused(call, message, metadata=metadata)
-        assert code is grpc.StatusCode.UNAUTHENTICATED
-        assert "token" in details
-    code, _ = refused(lambda *given, **named: list(stub.ScheduleStream(*given, **named)),
-                      iter([state_of(JOB)]), metadata=metadata)  # fmt: skip
-    assert code is grpc.StatusCode.UNAUTHENTICATED
+def test_nothing_is_done_without_the_token(served: Served) -> None:
+    for path, message in (("schedule", state_of(JOB)), ("ends", schema.EndedJobs())):
+        answer = served.post(path, message, token="x" * 40)
+        assert answer.status_code == 401
+        assert "token" in problem(answer).detail
 
 
 def test_errors_name_the_value_and_the_remedy(served: Served) -> None:
-    stub = served.stub()
-    bad = state_of(JOB)
-    bad.jobs[0].gpus = -3
-    code, details = refused(stub.Schedule, bad, metadata=served.metadata)
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert "ClusterState.jobs.0.gpus is -3" in details
-    stub.Schedule(state_of(JOB, at_s=2.4e9), metadata=served.metadata, timeout=PATIENCE_S)
-    code, details = refused(stub.Explain, pb.JobQuery(job_id="nobody"), metadata=served.metadata)
-    assert code is grpc.StatusCode.NOT_FOUND
-    assert "'nobody'" in details
-    code, _ = refused(stub.Explain, pb.JobQuery(), metadata=served.metadata)
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-
-
-def test_a_huge_message_is_refused_and_the_service_goes_on(served: Served) -> None:
-    stub = served.stub()
-    big = state_of(JOB)
-    big.jobs[0].waits_for = "x" * (65 * 1024 * 1024)
-    code, _ = refused(stub.Schedule, big, metadata=served.metadata)
-    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert stub.GetStatus(pb.StatusQuery(), metadata=served.metadata).cluster == "small"
+    bad = state_of(JOB).model_dump(mode="json")
+    bad["jobs"][0]["gpus"] = -3
+    answer = served.post("schedule", json.dumps(bad))
+    assert answer.status_code == 422
+    assert "body.jobs.0.gpus is -3" in problem(answer).detail
+    served.decided("schedule", state_of(JOB, at_s=2.4e9))
+    with served.caller() as caller, pytest.raises(NotFoundError, match="'nobody'"):
+        caller.explain("nobody")
 
 
 # The process
@@ -285,15 +261,14 @@ def test_a_second_service_of_the_same_cluster_is_refused(served: Served) -> None
 
 @pytest.mark.slow
 def test_it_starts_without_a_release_says_so_and_ends_in_order(tmp_path: Path) -> None:
-    found = serve(tmp_path, "--http-port", "-1")
+    found = serve(tmp_path)
     try:
-        decided = found.stub().Schedule(state_of(JOB), metadata=found.metadata, timeout=PATIENCE_S)
-        assert "No release" in decided.problem
+        decided = found.decided("schedule", state_of(JOB))
+        assert "No release" in str(decided.problem)
         assert not decided.ranked
-        code, details = refused(found.stub().Decide, state_of(JOB), metadata=found.metadata)
-        assert code is grpc.StatusCode.UNAVAILABLE
-        assert re.search("publish", details)
-        assert read_endpoint(found.folder).http is None
+        answer = found.post("decide", state_of(JOB))
+        assert answer.status_code == 503
+        assert "publish" in problem(answer).remedy + problem(answer).detail
     finally:
         assert end(found) == 0
-    assert not (found.folder / "endpoint.json").exists()
+    assert not (found.folder / ENDPOINT_FILE).exists()
