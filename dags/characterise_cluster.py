@@ -4,7 +4,7 @@ After each ingest that announces its tables, or by hand: the figures, tables and
 (section 3) measured on the cluster's job table, and more: weeks compared, GPU time in vain, GPUs that idle
 while jobs wait, whose jobs wait behind whose. What the log lacks is dropped by name, with a reason.
 
-The page (the button *Cluster* of the task, and *Clusters by their logs* in the menu) is light or dark, with
+The page (the button *Cluster* of the task, and on the page of the cluster) is light or dark, with
 CSV files and one JSON beside it; the numbers go to MLflow, too.
 """
 

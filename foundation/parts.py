@@ -57,6 +57,7 @@ class Part:
     - `commands`: what it adds to `lucid`.
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
+    - `pages`: what pages its runs leave in the state folder (`pipeline.kept_reports.PagesOfClusters`).
     """
 
     name: str
@@ -69,6 +70,7 @@ class Part:
     commands: tuple[Command, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
+    pages: str | None = None
 
 
 class KnownPart(NamedTuple):
@@ -87,6 +89,7 @@ KNOWN: Mapping[str, KnownPart] = {
             *("rules lucid-artifact", "rules helios-artifact", "rules pcs-artifact"),
         ),
     ),
+    "characterisation": KnownPart("parts/characterisation", ("lucid characterise",)),
     "kueue": KnownPart("parts/kueue", ("adapter kueue", "lucid live kueue")),
     "lending": KnownPart("parts/lending", ("model inference_load",)),
     "node_sleep": KnownPart("parts/node_sleep", ("model node_demand",)),

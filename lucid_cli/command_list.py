@@ -16,11 +16,6 @@ LISTED = (
         "Remove a cluster from the lake: its rows, profiles and studies. Other clusters are left alone.",
     ),
     Command(
-        "characterise",
-        "lucid_cli.characterise",
-        "Characterise a cluster by its log: the figures, tables and implications of Helios, and more.",
-    ),
-    Command(
         "explain",
         "lucid_cli.explain",
         "Say why a model answers as it does: the whole model, or single predictions of it.",

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from foundation.parts import installed_parts
+
 ADMIN, TRAIN, JUDGE, PUBLISH = "admin", "train", "judge", "publish"
 SCHEDULE, UPKEEP, READ = "schedule", "upkeep", "read"
 
@@ -63,8 +65,8 @@ ROLES: Mapping[str, Rights] = {
                 "lucid-pareto",
                 "lucid-policy-evaluation",
                 "lucid-capacity-plans",
-                "lucid-characterisation",
                 "lucid-inference-forecasts",
+                *(name for part in installed_parts() for name in part.mlflow_experiments),
             }
         ),
         models=frozenset({"lucid-*"}),

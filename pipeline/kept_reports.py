@@ -20,6 +20,23 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class PagesOfClusters:
+    """Pages that a part's runs leave, a folder `STATE/KIND/CLUSTER/STAMP/` each, with a JSON beside.
+
+    - `kind`: that folder's name, and the route below /lucid; `dag_id`: the DAG whose runs leave them.
+    - `report_file`: the JSON's name.
+    - `title`, `sentences`: the card of the newest on its cluster's page, and what it says by the JSON (None:
+      no card).
+    """
+
+    kind: str
+    dag_id: str
+    report_file: str
+    title: str = ""
+    sentences: Callable[[Document], Sequence[str]] | None = None
+
+
+@dataclass(frozen=True)
 class KeptReport(Generic[Report]):
     """A report with where it is kept. `page`: below the pages' folder; `mlflow_path`: below MLflow's
     address.

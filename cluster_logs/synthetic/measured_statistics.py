@@ -1,6 +1,6 @@
 """The figures that studies of GPU clusters publish, measured on a made log (Helios, section 3).
 
-What a log says is measured by `cluster_logs/characterisation`; here stand the generator's names for it. Only
+What a log says is measured by `cluster_logs/log_statistics`; here stand the generator's names for it. Only
 GPU jobs with a known run time count. Shares are fractions of 1, times are seconds.
 """
 
@@ -9,16 +9,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 
-from cluster_logs.characterisation import durations, sizes, states, submissions, users, waiting
-from cluster_logs.characterisation.capacity import Capacity, capacity_of
-from cluster_logs.characterisation.observed_log import (
+from cluster_logs.log_statistics import statistics
+from cluster_logs.log_statistics.capacity import Capacity, capacity_of
+from cluster_logs.log_statistics.observed_log import (
     DAY_S,
     ObservedLog,
     Window,
     as_columns,
     running_in,
 )
-from cluster_logs.characterisation.utilisation import occupancy
+from cluster_logs.log_statistics.occupancy import occupancy
 
 _FAMILY = r"\d+$"
 _UTC = ZoneInfo("UTC")
@@ -35,15 +35,15 @@ def measure_statistics(jobs: pd.DataFrame, nodes: pd.DataFrame, days: int) -> di
         gpu_jobs["user"].astype(str) + "/" + gpu_jobs["name"].astype(str).str.replace(_FAMILY, "", regex=True)
     )
     members = family.map(family.value_counts())
-    by_hour = submissions.submissions_by_hour(log)["gpu_jobs_per_h"].to_numpy()
+    by_hour = statistics.submissions_by_hour(log)["gpu_jobs_per_h"].to_numpy()
     hour = by_hour / by_hour.mean()
-    size, gpu_time = sizes.size_statistics(log), sizes.gpu_time_statistics(log)
+    size, gpu_time = statistics.size_statistics(log), statistics.gpu_time_statistics(log)
     run, ended, queued = (
-        durations.duration_statistics(log),
-        states.state_statistics(log),
-        waiting.waiting_statistics(log),
+        statistics.duration_statistics(log),
+        statistics.state_statistics(log),
+        statistics.waiting_statistics(log),
     )
-    held = users.user_statistics(log)
+    held = statistics.user_statistics(log)
     return {
         "gpu_jobs": float(len(gpu_jobs)),
         "gpu_jobs_per_day": len(gpu_jobs) / days,
@@ -62,7 +62,7 @@ def measure_statistics(jobs: pd.DataFrame, nodes: pd.DataFrame, days: int) -> di
         "under_1000_s_share": run["under_1000_s_pct"] / 100,
         "unsuccessful_share": ended["unsuccessful_pct"] / 100,
         "failed_share": ended["failed_pct"] / 100,
-        "failed_gpu_time_share": states.state_time_statistics(log)["failed_pct"] / 100,
+        "failed_gpu_time_share": statistics.state_time_statistics(log)["failed_pct"] / 100,
         "top_5_pct_users_gpu_time_share": held["top_5_pct_gpu_time_pct"] / 100,
         "recurring_job_share": float((members > 1).mean()),
         "night_rate": float(hour[3:7].mean()),

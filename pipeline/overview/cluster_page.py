@@ -12,11 +12,11 @@ from cluster_logs.node_table import owners_of_rows
 from cluster_logs.quarantine import REASONS
 from cluster_logs.removal import Holdings, holdings
 from foundation.errors import LucidError, NotFoundError
+from foundation.parts import hooks
 from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.publication_history import read_history
 from lucid_models.signing.installation import Signing
-from pipeline.characterisation.page import REPORT_FILE
-from pipeline.kept_reports import PAGE_FILE, newest_reports
+from pipeline.kept_reports import PAGE_FILE, PagesOfClusters, newest_reports
 from pipeline.overview.clusters import ClusterAtAGlance, cluster_at_a_glance
 from pipeline.overview.monitored import read_passes
 from pipeline.overview.publication_steps import PublicationStep, publication_steps
@@ -90,11 +90,16 @@ class OptionalTable:
 
 
 @dataclass(frozen=True)
-class NewestCharacterisation:
-    """The newest characterisation: its sentences, and its page below /lucid/characterisation."""
+class NewestPage:
+    """What a part's newest page of the cluster says, and where it is: `page`, below /lucid/KIND (None: there
+    is none yet; runs of `dag_id` leave them).
+    """
 
-    page: str
-    sentences: Sequence[str]
+    kind: str
+    title: str
+    dag_id: str
+    page: str | None = None
+    sentences: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,8 @@ class WentLive:
 class ClusterPage:
     """One cluster. `steps`: what a publication needs, in its order; `history`: what was live, the newest
     first, as it was signed (None: nothing is signed here); `held` what a removal would remove;
-    `docs`: the tables whose data docs were written, by their pages below /lucid/data-docs; `problem`: why its
-    tables could not be read.
+    `docs`: the tables whose data docs were written, by their pages below /lucid/data-docs; `part_pages`: what
+    parts say of it; `problem`: why its tables could not be read.
     """
 
     cluster: ClusterAtAGlance
@@ -130,7 +135,7 @@ class ClusterPage:
     quarantine: Sequence[QuarantinedRows]
     tables: Sequence[OptionalTable]
     docs: Mapping[str, str]
-    characterisation: NewestCharacterisation | None
+    part_pages: Sequence[NewestPage]
     held: Holdings | None
     held_in_words: str | None
     problem: str | None
@@ -171,7 +176,7 @@ def read_cluster_page(*, tracking_uri: str, lake_uri: str, state_dir: Path, clus
         quarantine=tables.quarantine,
         tables=tables.optional,
         docs=dict(_docs(state_dir / "data_docs", cluster)),
-        characterisation=_characterisation(state_dir / "characterisation", cluster),
+        part_pages=[_newest(pages, state_dir, cluster) for _, pages in hooks("pages") if pages.sentences],
         held=held,
         held_in_words=None if held is None else held.in_words(),
         problem=" ".join(dict.fromkeys(problems)) or None,
@@ -287,8 +292,8 @@ def _docs(folder: Path, cluster: str) -> Iterator[tuple[str, str]]:
         yield page.parent.name, f"{cluster}/{page.parent.name}/index.html"
 
 
-def _characterisation(folder: Path, cluster: str) -> NewestCharacterisation | None:
-    for _, stamp, report in newest_reports(folder, REPORT_FILE, 1, cluster):
-        sentences = [str(each["text"]) for each in report["summary"]]
-        return NewestCharacterisation(f"{cluster}/{stamp}/{PAGE_FILE}", sentences)
-    return None
+def _newest(pages: PagesOfClusters, state_dir: Path, cluster: str) -> NewestPage:
+    for _, stamp, report in newest_reports(state_dir / pages.kind, pages.report_file, 1, cluster):
+        said = () if pages.sentences is None else pages.sentences(report)
+        return NewestPage(pages.kind, pages.title, pages.dag_id, f"{cluster}/{stamp}/{PAGE_FILE}", said)
+    return NewestPage(pages.kind, pages.title, pages.dag_id)

@@ -6,8 +6,8 @@ from typing import Any
 from markupsafe import Markup
 
 from foundation.html_pages import render_page
+from foundation.human_times import human_duration
 from foundation.themed_pictures import DARK, LIGHT
-from pipeline.characterisation.cells import duration_text
 from pipeline.planning.plan_report import CapacityReport, shown_columns
 from simulator.wait_fidelity.tables import grade_parts
 
@@ -40,7 +40,7 @@ def plan_page(report: CapacityReport, pictures: Mapping[str, Markup]) -> str:
         light=LIGHT,
         dark=DARK,
         about={
-            "asked": f"{target.words} at most {duration_text(target.limit_s)} ({target.limit_s:,.0f} s)",
+            "asked": f"{target.words} at most {human_duration(target.limit_s)} ({target.limit_s:,.0f} s)",
             "policy": report.settings.run.policy,
             "jobs": f"{len(log.jobs):,} in {log.days:,.1f} days from {log.origin:%Y-%m-%d %H:%M} UTC",
             "at present": f"{sum(log.present.values()):,} nodes of {log.gpus_per_node} GPUs in "

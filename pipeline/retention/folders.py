@@ -8,16 +8,17 @@ from datetime import datetime
 from pathlib import Path
 
 from cluster_logs.expiry import Expired
+from foundation.parts import hooks
 from pipeline.kept_reports import MOST_LISTED
 
-# Below the state folder: KIND/CLUSTER/STAMP/, each a page with its pictures.
-PAGE_FOLDERS = ("monitoring", "plans", "fronts", "characterisation")
+# Below the state folder, beside those of parts: KIND/CLUSTER/STAMP/, each a page with its pictures.
+PAGE_FOLDERS = ("monitoring", "plans", "fronts")
 
 
 def expire_pages(state_dir: Path, *, before: datetime, dry_run: bool) -> Expired:
     """Remove the pages of a cluster that were last written before a moment; those of an index's list stay."""
     total = Expired()
-    for kind in PAGE_FOLDERS:
+    for kind in (*PAGE_FOLDERS, *(pages.kind for _, pages in hooks("pages"))):
         for cluster in _folders(state_dir / kind):
             newest_first = sorted(_folders(cluster), key=_written_s, reverse=True)
             listed, rest = newest_first[:MOST_LISTED], newest_first[MOST_LISTED:]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.characterisation.capacity import capacity_of
 from cluster_logs.lake import Lake
+from cluster_logs.log_statistics.capacity import capacity_of
 from cluster_logs.node_table import counted, nodes_of_each
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time

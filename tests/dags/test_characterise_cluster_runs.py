@@ -8,7 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
-from pipeline.characterisation.records import EXPERIMENT
+from parts.characterisation.part import EXPERIMENT
 from tests.dags.run_facts import silent_tasks
 from tests.fixtures import ReleaseShop, small_jobs
 

@@ -31,7 +31,7 @@ def test_nobody_reads_without_a_login(docs: Path) -> None:
     assert client.get("/data-docs/philly/jobs/index.html").status_code == 401
     assert client.get("/data-docs/nowhere").status_code == 401
     assert client.get("/monitoring/philly/index.html").status_code == 401
-    assert client.get("/characterisation/philly/index.html").status_code == 401
+    assert client.get("/plans/philly/index.html").status_code == 401
     assert client.get("/api/overview").status_code == 401
     assert client.get("/anything/else").status_code == 401
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from cluster_logs.characterisation.characterise import Characterisation, characterise
 from experiments.reproduction.helios.published import FOLDER, OTHER_PHILLY, HeliosRow, read_published
 from experiments.reproduction.helios.sleeping import Measured
 from foundation.progress import Progress, silent
-from pipeline.characterisation.inputs import LogFiles, View, read_log_files
+from parts.characterisation.characterise import Characterisation, characterise
+from parts.characterisation.inputs import LogFiles, View, read_log_files
 
 _KINDS = {"GPU": "gpu", "CPU": "cpu"}
 _STATES = ("complete", "cancel", "fail")

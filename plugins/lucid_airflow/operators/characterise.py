@@ -29,10 +29,10 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Measure and write; returns the page, which implications hold, and how much was dropped."""
-        from cluster_logs.characterisation.utilisation_rule import UtilisationRule
         from cluster_logs.lake import Lake
-        from pipeline.characterisation.inputs import View
-        from pipeline.characterisation.records import characterise_cluster
+        from cluster_logs.log_statistics.observed_log import UtilisationRule
+        from parts.characterisation.inputs import View
+        from parts.characterisation.records import characterise_cluster
         from pipeline.training.windows import read_time
 
         announced = announcements(context, JOB_TABLE)

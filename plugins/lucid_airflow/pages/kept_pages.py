@@ -1,17 +1,22 @@
-"""Pages that runs have left in the state folder: Data Docs, monitoring, fronts, characterisations, plans."""
+"""Pages that runs have left in the state folder: Data Docs, monitoring, fronts, plans, and those of parts."""
 
 from typing import Any
 
+from foundation.parts import hooks
 from lucid_airflow import settings
 
-# Route -> what makes a page that is not there.
-KEPT = {
+# Route -> what makes a page that is not there; beside those of parts.
+_KEPT = {
     "data-docs": "validate a table first",
     "monitoring": "run monitor_live first",
     "fronts": "run search_pareto_front first",
-    "characterisation": "run characterise_cluster first",
     "plans": "run plan_capacity first",
 }
+
+
+def kept_kinds() -> dict[str, str]:
+    """Return the routes, each with what makes a page that is not there."""
+    return {**_KEPT, **{pages.kind: f"run {pages.dag_id} first" for _, pages in hooks("pages")}}
 
 
 def router() -> Any:
@@ -23,14 +28,15 @@ def router() -> Any:
 
     @pages.get("/{kind}/{path:path}")
     def read_kept_page(kind: str, path: str) -> FileResponse:
-        if kind not in KEPT:
+        kept = kept_kinds()
+        if kind not in kept:
             raise HTTPException(404, "No such page.")
         root = settings.pages_dir(kind).resolve()
         file = (root / path).resolve()
         if file.is_dir():
             file = (file / "index.html").resolve()
         if not file.is_relative_to(root) or not file.is_file():
-            raise HTTPException(404, f"No such page; {KEPT[kind]}.")
+            raise HTTPException(404, f"No such page; {kept[kind]}.")
         return FileResponse(file)
 
     return pages

@@ -1,5 +1,6 @@
 """The page of a cluster, from a real lake and a real registry."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,12 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation import parts
 from foundation.errors import NotFoundError
+from foundation.parts import Part
 from lucid_models.releases.lifecycle import publish_release
-from pipeline.overview.cluster_page import SAMPLES, ClusterPage, read_cluster_page
+from pipeline.kept_reports import PagesOfClusters
+from pipeline.overview.cluster_page import SAMPLES, ClusterPage, NewestPage, read_cluster_page
 from pipeline.overview.clusters import ClusterAtAGlance, DataAtAGlance
 from pipeline.overview.publication_steps import StepState, publication_steps
 from pipeline.profiling.profile_store import write_profile_set
@@ -73,6 +77,25 @@ def test_a_cluster_in_one_page(lake: Lake, tmp_path: Path, local_shop: Any, smal
     assert states["Nodes known"] == states["Judged"] == states["Approved"] == states["Live"] == StepState.DONE
     assert states["Log recent enough"] == states["Profiles measured"] == StepState.ATTENTION
     assert states["Days to learn from"] == states["Monitored"] == StepState.MISSING
+
+
+PAGES = PagesOfClusters("poems", "write_poem", "poem.json", "A poem", lambda poem: poem["lines"])
+
+
+def test_a_part_says_what_its_newest_page_of_the_cluster_says(
+    lake: Lake, tmp_path: Path, local_shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = Part("poems", "Poems", pages="poems:PAGES")
+    monkeypatch.setattr(parts, "installed_parts", lambda: (part,))
+    monkeypatch.setattr(parts, "at_place", lambda place: PAGES)
+    assert look(tmp_path, local_shop.uri).part_pages == [NewestPage("poems", "A poem", "write_poem")]
+    for day in ("2026-01-01", "2026-01-02"):
+        folder = tmp_path / "poems" / "small" / day
+        folder.mkdir(parents=True)
+        (folder / "poem.json").write_text(json.dumps({"lines": [day]}))
+    assert look(tmp_path, local_shop.uri).part_pages == [
+        NewestPage("poems", "A poem", "write_poem", "small/2026-01-02/index.html", ["2026-01-02"])
+    ]
 
 
 def test_a_cluster_of_which_there_is_nothing_is_said(lake: Lake, tmp_path: Path, local_shop: Any) -> None:

@@ -139,7 +139,7 @@ const Shown = ({ title, when, missing, children }) => h(Card, { title }, when ? 
 export function ClusterPage({ parts: [name] }) {
   const { value, problem } = useReading(`clusters/${encodeURIComponent(name)}`);
   if (!value) return problem ? h(Problem, null, problem) : h(Waiting);
-  const { cluster, characterisation: described, may } = value;
+  const { cluster, may } = value;
   const docs = Object.entries(value.docs);
   const { data } = cluster;
   return h(
@@ -176,18 +176,24 @@ export function ClusterPage({ parts: [name] }) {
       { title: "Quarantine", when: value.quarantine.length, missing: "No row was refused." },
       h(Quarantine, { reasons: value.quarantine }),
     ),
-    h(
-      Card,
-      { title: "What its log says" },
-      described
-        ? [
-            described.sentences.map((sentence, i) => h(Text, { key: i }, sentence)),
-            h(Out, { key: "page", href: keptPage("characterisation", described.page) }, "Figures and tables"),
-          ]
-        : h(HStack, null, muted("It was not characterised."), h(Form, { dagId: "characterise_cluster" }, "Open characterise_cluster")),
-      docs.length > 0 &&
-        h(Line, { label: "Data docs" }, h(HStack, { wrap: "wrap", gap: 4 }, docs.map(([table, page]) => h(Out, { key: table, href: keptPage("data-docs", page) }, table.replaceAll("_", " "))))),
+    value.part_pages.map(({ kind, title, dag_id: dagId, page, sentences }) =>
+      h(
+        Card,
+        { key: kind, title },
+        page
+          ? [
+              sentences.map((sentence, i) => h(Text, { key: i }, sentence)),
+              h(Out, { key: "page", href: keptPage(kind, page) }, "Figures and tables"),
+            ]
+          : h(HStack, null, muted("There is none yet."), h(Form, { dagId }, `Open ${dagId}`)),
+      ),
     ),
+    docs.length > 0 &&
+      h(
+        Card,
+        { title: "Data docs" },
+        h(HStack, { wrap: "wrap", gap: 4 }, docs.map(([table, page]) => h(Out, { key: table, href: keptPage("data-docs", page) }, table.replaceAll("_", " ")))),
+      ),
     h(Card, { title: "Other tables" }, h(Tables, value)),
     h(Card, { title: "Ingests" }, h(Ingests, { cluster: name })),
     value.held_in_words && h(Card, { title: "Remove it" }, h(Removal, { cluster: name, held: value.held_in_words, live: cluster.live, may: may.remove })),

@@ -1,0 +1,19 @@
+"""What this part adds."""
+
+from foundation.parts import Command, Part
+
+EXPERIMENT = "lucid-characterisation"
+
+PART = Part(
+    "characterisation",
+    "The report of a cluster's log (Helios, section 3)",
+    commands=(
+        Command(
+            "characterise",
+            "parts.characterisation.command",
+            "Characterise a cluster by its log: the figures, tables and implications of Helios, and more.",
+        ),
+    ),
+    mlflow_experiments=(EXPERIMENT,),
+    pages="parts.characterisation.kept:PAGES",
+)

@@ -1,0 +1,93 @@
+"""What stays of a characterisation: a folder with its page, pictures, CSV files and JSON; a run of MLflow.
+
+DIR/index.html, report.json, fig1a.csv, fig1a.svg, fig1a-dark.svg, ... by_user.csv, ...
+STATE/characterisation/index.html                          all clusters
+STATE/characterisation/CLUSTER/2020-04-01-to-2020-09-28/   such a folder
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cluster_logs.cluster_names import check_cluster_name
+from foundation.csv_files import csv_text
+from foundation.progress import Progress, silent
+from lucid_models.registry import Registry
+from parts.characterisation.catalogue import FIGURES
+from parts.characterisation.inputs import View, grade_of_cluster, read_lake_log
+from parts.characterisation.kept import REPORT_FILE
+from parts.characterisation.page import characterisation_page, index_page
+from parts.characterisation.part import EXPERIMENT
+from parts.characterisation.pictures import draw
+from parts.characterisation.report import ClusterReport, report_on
+from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index, write_report_files
+
+
+def characterise_cluster(
+    *,
+    lake_uri: str,
+    cluster: str,
+    pages_dir: Path,
+    tracking_uri: str,
+    view: View | None = None,
+    progress: Progress = silent,
+) -> KeptReport[ClusterReport]:
+    """Characterise a cluster of the lake, write its page and keep a run of MLflow.
+
+    Raises NotFoundError when the lake has no jobs of it, ServiceUnavailableError when MLflow does not
+    answer.
+    """
+    name = check_cluster_name(cluster)
+    log = read_lake_log(lake_uri, name, view or View(), progress)
+    report = report_on(log, progress, grade_of_cluster(lake_uri, name, log, progress))
+    folder = pages_dir / name / f"{report.start:%Y-%m-%d}-to-{report.end:%Y-%m-%d}"
+    write_report(report, folder)
+    write_index(pages_dir, REPORT_FILE, _line_of, index_page)
+    path = log_report(report, folder, tracking_uri)
+    return KeptReport(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
+
+
+def write_report(report: ClusterReport, folder: Path) -> Path:
+    """Write page, pictures, CSV files and JSON; returns the page. The same report gives the same bytes."""
+    measured = report.measured
+    frames = measured.figures | measured.tables
+    tables = {f"{key}.csv": csv_text(frame.reset_index()) for key, frame in frames.items()}
+    pictures = {
+        item.key: draw(item.key, item.title, measured.figures[item.key])
+        for item in FIGURES
+        if item.key in measured.figures
+    }
+    text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
+    page = characterisation_page(report, pictures)
+    return write_report_files(folder, {**tables, REPORT_FILE: text}, pictures, page)
+
+
+def log_report(report: ClusterReport, folder: Path, tracking_uri: str) -> str:
+    """Keep a report in MLflow: its numbers, which implications hold (1 or 0), its files; returns the run's
+    place below MLflow's address.
+    """
+    holding = {
+        f"implications.{each.number}": float(each.holds)
+        for each in report.measured.implications
+        if each.holds is not None
+    }
+    finite = {key: value for key, value in report.measured.numbers.items() if math.isfinite(value)}
+    tags = {"cluster": report.cluster, "from": report.start.isoformat(), "until": report.end.isoformat()}
+    name = f"{report.cluster} {report.start:%Y-%m-%d} to {report.end:%Y-%m-%d}"
+    with Registry(tracking_uri).run(EXPERIMENT, name, tags) as run:
+        run.log_params({"utilisation": report.rule, "time_zone": report.time_zone, "days": report.days})
+        run.log_metrics(finite | holding)
+        run.log_folder(folder)
+        return run.ui_path()
+
+
+def _line_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the index shows of a report."""
+    jobs = document["numbers"].get("submissions.gpu_jobs")
+    return {
+        "start": document["window"]["start"][:10],
+        "end": document["window"]["end"][:10],
+        "gpu_jobs": "–" if jobs is None else f"{jobs:,.0f}",
+    }
