@@ -58,6 +58,9 @@ class Part:
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
     - `pages`: what pages its runs leave in the state folder (`pipeline.kept_reports.PagesOfClusters`).
+    - `gate_check`: what the gate asks of a release for it (`pipeline.validation.part_checks.GateCheck`).
+    - `monitor_check`: how monitoring judges it (`pipeline.monitoring.part_health.MonitorCheck`).
+    - `release_settings`: what of it a release pins (`pipeline.release.part_settings.PartOfRelease`).
     """
 
     name: str
@@ -71,6 +74,9 @@ class Part:
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
     pages: str | None = None
+    gate_check: str | None = None
+    monitor_check: str | None = None
+    release_settings: str | None = None
 
 
 class KnownPart(NamedTuple):

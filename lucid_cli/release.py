@@ -131,17 +131,13 @@ def build(
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.lifecycle import build_release
     from lucid_models.releases.optional_parts import PartSettings
+    from pipeline.loaning.release_settings import check_inference_load, pinned_loaning
+    from pipeline.node_sleep.release_settings import pinned_node_sleep
     from pipeline.release.order_only import decide_sharing
-    from pipeline.release.release_settings import (
-        allowing_simulated,
-        check_inference_load,
-        pinned_loaning,
-        pinned_node_sleep,
-        pinned_settings,
-        pinned_waits,
-    )
+    from pipeline.release.release_settings import allowing_simulated, pinned_settings
     from pipeline.training.windows import read_as_of, training_window_end
     from pipeline.validation.held_out_days import record_held_out
+    from pipeline.waits.release_settings import pinned_waits
 
     pinned = {
         "packing": packing,

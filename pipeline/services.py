@@ -96,7 +96,7 @@ SERVICES: Mapping[str, LearningService] = {
             trained_by=("lucid_models.inference_load.training:train_inference_load",),
             learning_judged_by=("lucid_models.evaluation.inference_load:evaluate_inference_load",),
             decides_by="simulator.loaning.orchestrator:servers_to_lend",
-            deciding_judged_by="simulator.gate.loaned_servers:loaned_servers",
+            deciding_judged_by="simulator.loaning.gate_limits:loaned_servers",
             acts_by="live_scheduler.loans.lender:NodeLender",
         ),
         LearningService(

@@ -6,4 +6,7 @@ PART = Part(
     "node_sleep",
     "Sleeping nodes: which idle nodes may sleep (Helios, Cluster Energy Saving)",
     models={"node_demand": "lucid_models.node_demand.kind:ENTRY"},
+    gate_check="pipeline.node_sleep.gate_check:GATE_CHECK",
+    monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",
+    release_settings="pipeline.node_sleep.release_settings:RELEASE_SETTINGS",
 )

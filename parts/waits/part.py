@@ -6,4 +6,7 @@ PART = Part(
     "waits",
     "Answers about waits: how long a job would wait, by a model of the cluster's own queue",
     models={"waits": "lucid_models.waits.kind:ENTRY"},
+    gate_check="pipeline.waits.gate_check:GATE_CHECK",
+    monitor_check="pipeline.waits.monitor_check:MONITOR_CHECK",
+    release_settings="pipeline.waits.release_settings:RELEASE_SETTINGS",
 )

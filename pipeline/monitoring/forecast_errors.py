@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.html_pages import dashed
 from pipeline.monitoring.data import DAY_S
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from simulator.gate.bootstrap import Interval, paired_mean_change
@@ -73,6 +74,22 @@ class ForecastErrors:
             against_naive=change_over_days(error, naive_error, days, settings) if enough else None,
             note="" if enough else f"too few to decide: {distinct_days} days",
         )
+
+    def shown(self, unit: str, places: int) -> dict[str, str]:
+        """The errors by name, as the page shows them."""
+        return {
+            "bins with a forecast": f"{self.bins:,}",
+            f"mean error, {unit}": dashed(self.mae, places),
+            "of the last value": dashed(self.naive_mae, places),
+            "at validation": dashed(self.validation_mae, places),
+        }
+
+
+def shown_coverage(what: str, coverage: Mapping[float, float]) -> dict[str, str]:
+    """Return the share of bins that held within each quantile, as the page shows it."""
+    return {
+        f"{what} within quantile {quantile:g}": f"{share:.1%} of bins" for quantile, share in coverage.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from foundation.errors import BadInputError
+from foundation.parts import hooks
 from foundation.progress import Progress, silent
-from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND
 from pipeline.monitoring.data import (
     check_data,
     data_findings,
@@ -27,14 +27,12 @@ from pipeline.monitoring.errors import (
 )
 from pipeline.monitoring.findings import duration_findings, packing_findings, throughput_findings
 from pipeline.monitoring.habits import habit_findings
-from pipeline.monitoring.inference import load_findings, load_health
 from pipeline.monitoring.limits import limit_savings
 from pipeline.monitoring.live import NO_RECORDS, LiveRecords, live_findings, live_health
 from pipeline.monitoring.live_predictions import gate_prediction_errors, prediction_findings
-from pipeline.monitoring.nodes import node_findings, node_health
+from pipeline.monitoring.part_health import MonitoredRelease
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, by_urgency, decide
-from pipeline.monitoring.waits import wait_findings, wait_health
 from pipeline.profiling.profile_store import stored_profile_set
 from pipeline.validation.held_out_days import UnjudgedDays, unjudged_days
 
@@ -142,15 +140,12 @@ def monitor_release(
         release.packing_digest,
         release.validation["packing"],
     )
-    nodes = node_health(
-        release.models, lake_uri, cluster, window, release.validation.get(NODE_KIND, {}), monitor_settings
+    monitored = MonitoredRelease(
+        release.models, release.validation, lake_uri, cluster, window, monitor_settings
     )
-    inference = load_health(
-        release.models, lake_uri, cluster, window, release.validation.get(LOAD_KIND, {}), monitor_settings
-    )
-    waits = wait_health(release.models, lake_uri, cluster, window, monitor_settings)
-    if inference is not None and inference.drift is not None:
-        drifts = (*drifts, inference.drift)
+    parts = {check.field: check.measure(monitored) for _, check in hooks("monitor_check")}
+    present = [health for health in parts.values() if health is not None]
+    drifts = (*drifts, *(drift for health in present for drift in health.drifts()))
     source = live.of(cluster)
     lived = None
     if source is not None:
@@ -172,9 +167,7 @@ def monitor_release(
             *duration_findings(duration, monitor_settings),
             *throughput_findings(throughput, monitor_settings),
             *packing_findings(packing, monitor_settings),
-            *node_findings(nodes, monitor_settings),
-            *load_findings(inference, monitor_settings),
-            *wait_findings(waits),
+            *(finding for health in present for finding in health.findings(monitor_settings)),
             *live_findings(lived, monitor_settings),
             *prediction_findings(None if lived is None else lived.predictions, monitor_settings),
         ]
@@ -194,8 +187,6 @@ def monitor_release(
         packing,
         monitor_settings,
         lived,
-        nodes,
-        inference,
         limit_savings(tables),
-        waits,
+        parts,
     )

@@ -12,15 +12,12 @@ from live_scheduler.hindsight.replayed_window import Regret
 from pipeline.monitoring import charts
 from pipeline.monitoring.drift import largest_move
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
-from pipeline.monitoring.forecast_errors import Change, ForecastErrors
-from pipeline.monitoring.inference import LoadHealth
+from pipeline.monitoring.forecast_errors import Change
 from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.live import LiveHealth, window_of
 from pipeline.monitoring.live_predictions import PredictionHealth
-from pipeline.monitoring.nodes import NodeHealth
 from pipeline.monitoring.report import MonitorReport
 from pipeline.monitoring.rules import Urgency
-from pipeline.monitoring.waits import WaitErrors
 
 DECISIONS: Mapping[Urgency, str] = {
     Urgency.OK: "Nothing to do: the release still fits the cluster.",
@@ -46,9 +43,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
         duration=_duration(report.duration),
         throughput=_throughput(report.throughput),
         packing=_packing(report.packing),
-        nodes=None if report.nodes is None else _nodes(report.nodes),
-        inference=None if report.inference is None else _inference(report.inference),
-        waits=None if report.waits is None else [_waits(week) for week in report.waits.weeks],
+        parts=[health.section() for health in report.parts.values() if health is not None],
         limits=[_limits(savings) for savings in report.limits],
         live=None if report.live is None else _live(report.live),
         history=[
@@ -161,49 +156,6 @@ def _throughput(series: Sequence[SeriesHealth]) -> dict[str, Any]:
         if len(health.days) > 1
     ]
     return {"rows": rows, "charts": drawn}
-
-
-def _nodes(health: NodeHealth) -> dict[str, str]:
-    return {
-        **_forecast(health, "nodes", 2),
-        "wake-ups a day, by a replay of the counts": dashed(health.wake_ups_per_day, 2),
-        "node-minutes that demand lacked": "-" if health.short_pct is None else f"{health.short_pct:.3f} %",
-        **_coverage("highest bin", health.coverage),
-    }
-
-
-def _inference(health: LoadHealth) -> dict[str, str]:
-    lacked = "-" if health.short_pct is None else f"{health.short_pct:.2f} %"
-    return {
-        **_forecast(health, "share of the servers", 4),
-        "steps in which inference lacked servers, at most": lacked,
-        **_coverage("usage", health.coverage or {}),
-    }
-
-
-def _forecast(errors: ForecastErrors, unit: str, places: int) -> dict[str, str]:
-    return {
-        "bins with a forecast": f"{errors.bins:,}",
-        f"mean error, {unit}": dashed(errors.mae, places),
-        "of the last value": dashed(errors.naive_mae, places),
-        "at validation": dashed(errors.validation_mae, places),
-    }
-
-
-def _coverage(what: str, coverage: Mapping[float, float]) -> dict[str, str]:
-    return {
-        f"{what} within quantile {quantile:g}": f"{share:.1%} of bins" for quantile, share in coverage.items()
-    }
-
-
-def _waits(week: WaitErrors) -> tuple[str, ...]:
-    return (
-        week.begins,
-        f"{week.waits:,}",
-        "-" if week.error is None else f"{10**week.error:.2f}",
-        "-" if week.naive_error is None else f"{10**week.naive_error:.2f}",
-        "-" if week.coverage_p90 is None else f"{week.coverage_p90:.1%}",
-    )
 
 
 def _limits(savings: LimitSavings) -> tuple[str, ...]:

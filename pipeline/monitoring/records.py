@@ -150,39 +150,9 @@ def metrics_of(report: MonitorReport) -> Iterator[tuple[str, float]]:
         place = f"throughput/{series.series}"
         yield from _known({f"{place}/mae": series.mae, f"{place}/naive_mae": series.naive_mae})
     yield from _known({"packing/accuracy": report.packing.accuracy})
-    if report.nodes is not None:
-        nodes = report.nodes
-        yield from _known(
-            {
-                "nodes/near_mean_mae": nodes.mae,
-                "nodes/naive_near_mean_mae": nodes.naive_mae,
-                "nodes/wake_ups_per_day": nodes.wake_ups_per_day,
-                "nodes/short_pct": nodes.short_pct,
-                **{f"nodes/coverage_p{100 * each:g}": share for each, share in nodes.coverage.items()},
-            }
-        )
-    if report.inference is not None:
-        load = report.inference
-        yield from _known(
-            {
-                "inference/mae": load.mae,
-                "inference/naive_mae": load.naive_mae,
-                "inference/short_pct": load.short_pct,
-                **{
-                    f"inference/coverage_p{100 * each:g}": share
-                    for each, share in (load.coverage or {}).items()
-                },
-            }
-        )
-    if report.waits is not None:
-        waits = report.waits
-        yield from _known(
-            {
-                "waits/mae_log10": waits.error,
-                "waits/naive_mae_log10": waits.naive_error,
-                "waits/coverage_p90": waits.coverage_p90,
-            }
-        )
+    for part in report.parts.values():
+        if part is not None:
+            yield from _known(part.figures())
     yield from _live_metrics(report.live)
     data = report.data
     yield "data/jobs", float(data.jobs)

@@ -1,23 +1,22 @@
 """What a monitoring pass returns."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.jsonable import to_jsonable
 from lucid_models.drift import Drift
 from pipeline.monitoring.data import DataHealth, MonitoredWindow
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
-from pipeline.monitoring.inference import LoadHealth
 from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.live import LiveHealth
-from pipeline.monitoring.nodes import NodeHealth
+from pipeline.monitoring.part_health import PartHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
-from pipeline.monitoring.waits import WaitHealth
 
 
 @dataclass(frozen=True)
 class MonitorReport:
-    """One pass; `to_jsonable(report)` is report.json."""
+    """One pass; `to_dict()` is report.json. `parts` are by their fields there; None: the release lacks it."""
 
     cluster: str
     release_version: int
@@ -32,10 +31,8 @@ class MonitorReport:
     packing: PackingHealth
     settings: MonitorSettings
     live: LiveHealth | None = None
-    nodes: NodeHealth | None = None
-    inference: LoadHealth | None = None
     limits: tuple[LimitSavings, ...] = ()
-    waits: WaitHealth | None = None
+    parts: Mapping[str, PartHealth | None] = field(default_factory=dict)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -45,4 +42,5 @@ class MonitorReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON can say it."""
         document: dict[str, Any] = to_jsonable(self)
-        return {**document, "reasons": list(self.reasons)}
+        parts = document.pop("parts")
+        return {**document, **parts, "reasons": list(self.reasons)}

@@ -109,8 +109,8 @@ def monitor_settings(values: Mapping[str, Any]) -> MonitorSettings:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a person should know: `area` is data, drift, duration, throughput, packing, nodes,
-    inference or live.
+    """One thing that a person should know: `area` is data, drift, duration, throughput, packing, live, or a
+    part's own.
     """
 
     level: Urgency

@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast, get_args
 
-from cluster_logs.lake import Lake
-from foundation.errors import BadInputError, NotFoundError, check_names
-from live_scheduler.waits.settings import WaitAnswerSettings
+from foundation.errors import BadInputError, check_names
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.replay.warm_up import WARM_UP_DAYS, check_warm_up_days
 from pipeline.validation.replay_inputs import JobTypes
 from simulator.gate.installed_rules import installed_rules
 from simulator.gate.rules import GateRules
-from simulator.loaning.released_loans import ReleasedLoans
-from simulator.node_sleep.settings import SleepSettings
 from simulator.policies.registry import load_policy, policy_class
 
 PREFERRED = ("objective", "jct_price_pct")  # what a release's choice says of the gate's rules
@@ -67,47 +63,6 @@ def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAU
             remedy="Choose a policy that goes by estimates.",
         )
     return loaded.pinned_settings() | allowed
-
-
-def pinned_node_sleep(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings of the control of sleeping nodes, the chosen ones in place of their defaults.
-
-    Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value and for the
-    control that only replays series.
-    """
-    settings = SleepSettings.from_data(chosen)
-    if settings.control == "helios-artifact":
-        raise BadInputError(
-            "A release cannot run the control 'helios-artifact': it reads the future.",
-            remedy="Use 'forecast' or 'buffer'.",
-        )
-    return settings.to_data()
-
-
-def pinned_loaning(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings of servers on loan, the chosen ones in place of their defaults.
-
-    Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value.
-    """
-    return ReleasedLoans.from_data(chosen).to_data()
-
-
-def pinned_waits(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings of answers about waits, the chosen ones in place of their defaults.
-
-    Raises UnknownNameError for a setting that does not exist, BadInputError for a bad value.
-    """
-    return WaitAnswerSettings.from_data(chosen).to_data()
-
-
-def check_inference_load(lake_uri: str, cluster: str) -> None:
-    """Raise NotFoundError where the lake has no inference load of a cluster: nothing can be lent there."""
-    if not Lake(lake_uri).dates(cluster, "inference_load"):
-        raise NotFoundError(
-            f"The lake {lake_uri} has no inference load of cluster {cluster!r}: there is nothing to lend.",
-            remedy="Ingest it (`lucid ingest --format inference-load`, or the form of ingest_logs), or build "
-            "the release without --loaning.",
-        )
 
 
 def allowing_simulated(settings: Mapping[str, Any], *, allow: bool) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from lucid_models.qssf import rolling
 from lucid_models.releases.lifecycle import ReleaseModels
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
-from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
 from simulator.colocation import BelievedPairs
 from simulator.forecast import ThroughputForecast
 from simulator.gate.rules import SITE_ORDER
 from simulator.job import JobProfile
+from simulator.policy import Policy
 from simulator.prediction import PredictBy
 from simulator.recorder import Recorder
 from simulator.replay import simulate
@@ -38,17 +38,16 @@ Floats = NDArray[np.float64]
 class ReplayContender:
     """A policy with its beliefs, None where it has none; arrays hold one a row of `ReplayInputs.replayed`.
 
-    `lending`: what it borrows from inference, None: nothing.
+    A policy that is already made has no `settings` beside its own.
     """
 
     name: str
-    policy: str
+    policy: str | Policy
     estimated_duration_s: Floats | None = None
     sharing_scores: Floats | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     forecast: ThroughputForecast | None = None
     believed_pairs: BelievedPairs | None = None
-    lending: Lending | None = None
 
 
 def rival_contenders(inputs: ReplayInputs) -> list[ReplayContender]:
@@ -155,13 +154,10 @@ def replay_contender(
 
     `predict`: the ids of the jobs whose ends are predicted at their submission.
     """
-    lending = contender.lending
     result = simulate(
         scenario_of(contender, inputs),
-        contender.policy
-        if lending is None
-        else lending.policy(contender.policy, contender.settings, in_workers=inputs.in_workers),
-        settings=contender.settings if lending is None else None,
+        contender.policy,
+        settings=contender.settings,
         predict=predict,
         predict_by=predict_by,
         recorder=recorder,
@@ -190,7 +186,6 @@ def scenario_of(contender: ReplayContender, inputs: ReplayInputs) -> Scenario:
         workload=workload,
         forecast=contender.forecast,
         believed_pairs=contender.believed_pairs,
-        inference=None if contender.lending is None else contender.lending.service(inputs),
     )
 
 

@@ -33,18 +33,14 @@ from pipeline.validation.contest import Candidate, Candidates, Contest, make_con
 from pipeline.validation.decision_latency import decision_latency_ms
 from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow, held_out_window, read_held_out
 from pipeline.validation.held_out_days import USUAL_DAYS, HeldOutDays
-from pipeline.validation.loaned_servers import loan_replays
 from pipeline.validation.model_checks import check_models, check_profiles
+from pipeline.validation.part_checks import JudgedRelease, part_findings
 from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
-from pipeline.validation.sleeping_nodes import counted_nodes, sleep_evidence
 from pipeline.validation.verdict_facts import assumptions_about, digests_of, how_predicted, subject_of
-from pipeline.validation.wait_checks import check_waits
 from simulator.gate.judge import ReleaseChecks, judge, refuse
-from simulator.gate.loaned_servers import loaned_servers
 from simulator.gate.metrics import MeasuredWindow
 from simulator.gate.report import write_report
 from simulator.gate.rules import SITE_ORDER, GateRules
-from simulator.gate.sleeping_nodes import sleeping_nodes
 from simulator.gate.verdict import Constraint, Verdict
 from simulator.result import SimulationResult
 from simulator.wait_fidelity.grade import WaitGrade
@@ -180,23 +176,13 @@ def prove(
         check_profiles(challenger.models.manifest, challenger.version),
         *check_models(challenger.models, inputs, contest.beliefs(), forecasts.get("challenger"), rules),
     ]
-    held_out_days = (inputs.window.start, inputs.window.end)
-    waits = challenger.models.waits
-    models += check_waits(waits, challenger.models.manifest, lake_uri, held_out_days, rules)
     results = replay_all(contest, inputs, rules, progress)
     contenders = len(contest.contenders)
-    progress(contenders, contenders, "letting nodes sleep")
-    models += _sleeping(challenger, contest, results, inputs, lake_uri, rules)
-    progress(contenders, contenders, "lending servers")
-    loans = loan_replays(
-        candidates.loaded,
-        contest,
-        results.get("challenger"),
-        inputs,
-        lake_uri,
-        group_min_jobs=rules.fairness_min_jobs,
-    )
-    models += [] if loans is None else loaned_servers(loans.evidence, rules)
+    judged = JudgedRelease(candidates, contest, results, inputs, lake_uri, rules)
+    beside: dict[str, SimulationResult] = {}
+    for found in part_findings(judged, progress):
+        models += found.constraints
+        beside |= found.replays
     progress(contenders, contenders, "timing decisions")
     latency = None
     if contest.estimates.usable:
@@ -212,7 +198,7 @@ def prove(
             models,
             latency,
             grade=_grade(inputs, results),
-            beside={} if loans is None else loans.results,
+            beside=beside,
         ),
         assumptions=_assumptions(candidates, inputs, contest, data, rules),
         window=measured,
@@ -242,24 +228,6 @@ def _grade(inputs: ReplayInputs, results: Mapping[str, SimulationResult]) -> Wai
         earlier=inputs.earlier,
         counted=inputs.judged if rows is None else inputs.judged[rows],
     )
-
-
-def _sleeping(
-    challenger: Candidate,
-    contest: Contest,
-    results: Mapping[str, SimulationResult],
-    inputs: ReplayInputs,
-    lake_uri: str,
-    rules: GateRules,
-) -> list[Constraint]:
-    """What its sleeping nodes may not cost; nothing of a release that says nothing of them."""
-    manifest = challenger.models.manifest
-    if manifest.node_sleep is None:
-        return []
-    counts = counted_nodes(lake_uri, manifest.cluster, inputs.window.end)
-    contender = next((contender for contender in contest.contenders if contender.name == "challenger"), None)
-    evidence = sleep_evidence(challenger.models, inputs, counts, contender, results.get("challenger"))
-    return sleeping_nodes(evidence, rules)
 
 
 def _window(

@@ -21,7 +21,7 @@ from simulator.scenario import Scenario
 from simulator.site_order import SiteOrder, site_order
 from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
-from simulator.workload_columns import objects_in, objects_or_none
+from simulator.workload_columns import objects_or_none
 
 JobTypes = Literal["drawn", "log"]
 
@@ -49,12 +49,6 @@ class ReplayInputs:
     def judged(self) -> NDArray[np.bool_]:
         """Which rows of `replayed` count: of the window, and with a run of their own to judge by."""
         return self.in_window & ~self.withdrawn
-
-    @property
-    def in_workers(self) -> bool:
-        """Whether the jobs are replayed in the workers that the log says they run in."""
-        workload = self.scenario.workload
-        return sum(1 for _ in objects_in(workload.columns.workers)) == len(workload)
 
     @property
     def origin(self) -> pd.Timestamp:

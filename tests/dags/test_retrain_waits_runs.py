@@ -17,8 +17,8 @@ from lucid_models.releases.lifecycle import build_release, publish_release, reco
 from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.waits import training
 from lucid_models.waits.job_queue import read_job_queue
-from pipeline.release.release_settings import pinned_waits
 from pipeline.training import model_training
+from pipeline.waits.release_settings import pinned_waits
 from tests.dags.run_facts import note_of, silent_tasks, states_of
 from tests.fixtures import ReleaseShop
 from tests.lucid_models.job_queues import make_queue_jobs

@@ -22,8 +22,8 @@ from lucid_models.releases.lifecycle import build_release, publish_release, reco
 from lucid_models.releases.manifest import MANIFEST_FILE
 from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.releases.store import read_release
+from pipeline.node_sleep.release_settings import pinned_node_sleep
 from pipeline.release.current_release import kept_policy
-from pipeline.release.release_settings import pinned_node_sleep
 from tests.fixtures import ReleaseShop
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from lucid_models.waits.job_queue import read_job_queue
 from lucid_models.waits.training import train_waits
 from pipeline.overview.release_contents import release_parts
 from pipeline.release.current_release import kept_policy
-from pipeline.release.release_settings import pinned_waits
+from pipeline.waits.release_settings import pinned_waits
 from tests.fixtures import LocalRegistry, ReleaseShop
 from tests.lucid_models.job_queues import FIRST_DAY, make_queue_jobs
 from tests.lucid_models.queue_logs import FAST_WAITS

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.gate.loaned_servers import GroupQueuing, LoanEvidence, loaned_servers
 from simulator.gate.rules import GateRules
+from simulator.loaning.gate_limits import GroupQueuing, LoanEvidence, loaned_servers
 
 RULES = GateRules()
 GOOD = LoanEvidence(

@@ -3,7 +3,7 @@
 import pytest
 
 from simulator.gate.rules import GateRules
-from simulator.gate.sleeping_nodes import SleepEvidence, sleeping_nodes
+from simulator.node_sleep.gate_limits import SleepEvidence, sleeping_nodes
 
 RULES = GateRules()
 GOOD = SleepEvidence(0.7, 0.002, {0.5: 0.55, 0.9: 0.88}, 4.0)

@@ -16,9 +16,10 @@ from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_rel
 from lucid_models.releases.optional_parts import NO_PARTS
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
+from pipeline.loaning.release_settings import pinned_loaning
 from pipeline.profiling.profile_store import read_profile_set
 from pipeline.release.current_release import find_current_release
-from pipeline.release.release_settings import pinned_loaning, pinned_settings
+from pipeline.release.release_settings import pinned_settings
 from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.proposal import Proposal
 from pipeline.search.tuning.space import (

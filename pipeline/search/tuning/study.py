@@ -17,6 +17,7 @@ from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
+from pipeline.loaning.jobs_of_workers import tells_workers
 from pipeline.release.release_settings import gate_settings, pinned_settings
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import Experiment
@@ -26,7 +27,6 @@ from pipeline.search.tuning.space import LUCID, SearchSpace, Value, search_space
 from pipeline.search.tuning.trials import trial_id
 from pipeline.search.tuning.windows import TuningWindows, tuning_windows
 from pipeline.training.windows import submission_span, training_window_end
-from pipeline.validation.jobs_of_workers import tells_workers
 from pipeline.validation.replay_inputs import JobTypes
 from simulator.gate.rules import OBJECTIVES
 

@@ -12,6 +12,8 @@ from foundation.errors import LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
+from pipeline.loaning.jobs_of_workers import replayed_in_workers
+from pipeline.loaning.lending import Lending
 from pipeline.loaning.lending_replay import KnownLoad
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import FAILED, OK
@@ -30,8 +32,6 @@ from pipeline.search.tuning.space import (
 )
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.contenders import ReplayContender, replay_contender, sharing_scores
-from pipeline.validation.jobs_of_workers import replayed_in_workers
-from pipeline.validation.lending import Lending
 from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
@@ -125,10 +125,12 @@ class TrialReplayer:
         """Replay a block (or the validation window) under a trial's values, as the gate replays a release."""
         inputs = self._block(block)
         queue = ProfilingQueue(inputs.start_s)
-        contender = self._contender(values, block)
-        result = replay_contender(contender, inputs, recorder=queue)
-        lending = contender.lending
-        short_pct = None if lending is None else lending.short_pct(result.servers_on_loan, inputs)
+        contender, lending = self._contender(values, block), self._lending(values, block)
+        if lending is None:
+            result, short_pct = replay_contender(contender, inputs, recorder=queue), None
+        else:
+            result = lending.replay(contender, inputs, recorder=queue)
+            short_pct = lending.short_pct(result.servers_on_loan, inputs)
         return WindowReplay(result, tuple(queue.waits_s), inputs, short_pct)
 
     def _contender(self, values: Values, block: str) -> ReplayContender:
@@ -137,7 +139,6 @@ class TrialReplayer:
             self.base.policy,
             self.base.policy,
             settings={**self.base.settings, **policy_part(values)},
-            lending=self._lending(values, block),
         )
         if self.base.policy != LUCID:  # only Lucid shares GPUs
             return contender

@@ -51,8 +51,8 @@ class BuildReleaseOperator(LucidOperator):
         from pipeline.release.current_release import kept_policy
         from pipeline.release.order_only import decide_sharing
         from pipeline.release.release_settings import allowing_simulated
-        from pipeline.release.wait_answers import WaitAnswersAsked, decide_wait_answers
         from pipeline.validation.held_out_days import record_held_out
+        from pipeline.waits.wait_answers import WaitAnswersAsked, decide_wait_answers
 
         kept_of = kept_policy(settings.tracking_uri(), self.cluster)
         if kept_of.choice is not None:

@@ -11,10 +11,11 @@ import pytest
 from cluster_logs.inference_series import read_inference_series
 from cluster_logs.lake import Lake
 from lucid_models.inference_load.model import InferenceLoadModel
+from pipeline.loaning.monitor_check import LoadHealth, load_health
+from pipeline.loaning.release_settings import pinned_loaning
 from pipeline.monitoring.data import MonitoredWindow
-from pipeline.monitoring.inference import LoadHealth, load_findings, load_health
+from pipeline.monitoring.part_health import MonitoredRelease
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
-from pipeline.release.release_settings import pinned_loaning
 from tests.pipeline.loaning.inference_days import FAST, START, inference_days
 
 pytestmark = pytest.mark.slow
@@ -37,8 +38,9 @@ def looked(
     if load is not None:
         Lake(str(lake)).write_inference_load("small", load)
     window = MonitoredWindow(FIRST, UNTIL, UNTIL, END)
-    health = load_health(models, str(lake), "small", window, {"mae": 0.01}, SETTINGS)
-    return health, list(load_findings(health, SETTINGS))
+    validation = {"inference_load": {"mae": 0.01}}
+    health = load_health(MonitoredRelease(models, validation, str(lake), "small", window, SETTINGS))
+    return health, [] if health is None else list(health.findings(SETTINGS))
 
 
 def test_a_load_that_goes_on_is_forecast_and_asks_for_nothing(
@@ -70,10 +72,10 @@ def test_a_load_that_changed_is_said_to_have_drifted(models: SimpleNamespace, tm
 
 
 def test_shortages_beyond_the_gates_limit_are_for_a_person_to_see() -> None:
-    (finding,) = load_findings(LoadHealth(short_pct=3.5), SETTINGS)
+    (finding,) = LoadHealth(short_pct=3.5).findings(SETTINGS)
     assert (finding.level, finding.subject) == (Urgency.WATCH, "shortages")
     assert "up to 3.5 % of five-minute steps; the gate allows 2 %" in finding.sentence
-    assert list(load_findings(LoadHealth(short_pct=1.9), SETTINGS)) == []
+    assert list(LoadHealth(short_pct=1.9).findings(SETTINGS)) == []
 
 
 def test_without_load_it_says_so_and_a_release_without_the_part_is_not_asked(
@@ -93,6 +95,6 @@ def test_worse_than_the_last_value_asks_for_a_new_forecast() -> None:
     health = LoadHealth(
         bins=999, mae=0.03, naive_mae=0.02, against_naive=Change(0.01, 0.005, 0.02, 5), coverage={0.9: 0.91}
     )
-    (finding,) = load_findings(health, SETTINGS)
+    (finding,) = health.findings(SETTINGS)
     assert (finding.level, finding.subject) == (Urgency.RETRAIN, "worse than naive")
     assert "off by 2.00 against 3.00 % of the servers" in finding.sentence

@@ -13,9 +13,10 @@ from cluster_logs.node_series import NodeSeries
 from lucid_models.boosting import BoostingSettings
 from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
 from pipeline.monitoring.data import MonitoredWindow
-from pipeline.monitoring.nodes import node_findings, node_health
+from pipeline.monitoring.part_health import MonitoredRelease
 from pipeline.monitoring.rules import MonitorSettings, Urgency
-from pipeline.release.release_settings import pinned_node_sleep
+from pipeline.node_sleep.monitor_check import node_health
+from pipeline.node_sleep.release_settings import pinned_node_sleep
 
 pytestmark = pytest.mark.slow
 
@@ -50,8 +51,8 @@ def looked(models: SimpleNamespace, lake: Path, busy: np.ndarray | None) -> tupl
         Lake(uri).write_node_states("small", counts.assign(origin="derived"))
     settings = MonitorSettings()
     window = MonitoredWindow(START, UNTIL, UNTIL, END)
-    health = node_health(models, uri, "small", window, {}, settings)
-    return health, list(node_findings(health, settings))
+    health = node_health(MonitoredRelease(models, {}, uri, "small", window, settings))
+    return health, [] if health is None else list(health.findings(settings))
 
 
 def test_a_pattern_that_goes_on_is_forecast_and_asks_for_nothing(

@@ -1,6 +1,7 @@
 """What stays of a pass: pages, a run of MLflow, and at most one request to retrain in a while."""
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,10 +9,14 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation import parts
 from foundation.errors import BadInputError, NotFoundError
+from foundation.parts import Part
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
+from pipeline.monitoring.part_health import MonitorCheck, PartHealth, Section
 from pipeline.monitoring.records import EXPERIMENT, MonitoringPass, PassRequest, make_pass
+from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from tests.fixtures import ReleaseShop, forget_monitoring, small_jobs, small_throughput
 
 TRAINED_UNTIL = datetime(2020, 4, 10, tzinfo=UTC)
@@ -115,3 +120,42 @@ def test_the_command_prints_one_document(champion: ReleaseShop, tmp_path: Path, 
     refused = lucid(*words, "--setting", "psi_mayor=1")
     assert refused.code == 1
     assert "psi_mayor" in refused.err
+
+
+@dataclass(frozen=True)
+class ToyHealth(PartHealth):
+    """Of a part that is never content."""
+
+    broken: int = 3
+
+    def findings(self, settings: MonitorSettings) -> list[Finding]:
+        """One that a person should see."""
+        return [Finding(Urgency.WATCH, "toys", "broken", f"{self.broken} toys are broken.")]
+
+    def figures(self) -> dict[str, float | None]:
+        """How many, and what was not measured."""
+        return {"toys/broken": float(self.broken), "toys/lost": None}
+
+    def section(self) -> Section:
+        """The same for people."""
+        return Section("Toys", facts={"broken": "3 of them"}, note="none was lost")
+
+
+TOYS = MonitorCheck("toys", lambda _: ToyHealth())
+NO_BALLS = MonitorCheck("balls", lambda _: None)
+
+
+def test_installed_parts_are_judged_too(
+    champion: ReleaseShop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toys = (Part(name, name, monitor_check=f"{__name__}:{name.upper()}") for name in ("toys", "no_balls"))
+    monkeypatch.setattr(parts, "installed_parts", lambda installed=tuple(toys): installed)
+    done = one_pass(champion, tmp_path, 9, pass_id="toys")
+    document = json.loads((done.folder / "report.json").read_text())
+    assert (document["toys"], document["balls"]) == ({"broken": 3}, None)
+    assert not {"nodes", "inference", "waits", "parts"} & set(document)
+    assert "3 toys are broken." in [finding["sentence"] for finding in document["findings"]]
+    page = (done.folder / "index.html").read_text()
+    assert page.index("<h2>Toys</h2>") < page.index("3 of them") < page.index("none was lost")
+    (run,) = Registry(champion.uri).find_runs(EXPERIMENT, {"pass_id": "toys"})
+    assert (run.metrics["toys/broken"], "toys/lost" in run.metrics) == (3.0, False)

@@ -15,11 +15,12 @@ from lucid_models.waits.model import WaitModel
 from lucid_models.waits.scorer import WaitScorer
 from lucid_models.waits.wait_table import WaitTable
 from pipeline.monitoring.data import MonitoredWindow
+from pipeline.monitoring.part_health import MonitoredRelease
 from pipeline.monitoring.rules import MonitorSettings, Urgency
-from pipeline.monitoring.waits import WaitHealth, wait_findings, wait_health
-from pipeline.release.release_settings import pinned_waits
-from pipeline.validation.wait_checks import check_waits
+from pipeline.waits.gate_check import check_waits
 from pipeline.waits.judged_waits import judge_waits
+from pipeline.waits.monitor_check import WaitHealth, wait_health
+from pipeline.waits.release_settings import pinned_waits
 from simulator.gate.rules import GateRules
 from tests.lucid_models.job_queues import FIRST_DAY, make_queue_jobs
 from tests.lucid_models.queue_logs import FAST_WAITS
@@ -55,7 +56,7 @@ def off_by(scorer: WaitScorer, factor: float) -> WaitScorer:
 
 
 def test_a_queue_that_goes_on_is_forecast_week_by_week(lake: str, scorer: WaitScorer) -> None:
-    health = wait_health(of(scorer), lake, "small", WINDOW, SETTINGS)
+    health = wait_health(MonitoredRelease(of(scorer), {}, lake, "small", WINDOW, SETTINGS))
     assert health is not None
     assert health.error is not None
     assert health.naive_error is not None
@@ -68,7 +69,9 @@ def test_a_queue_that_goes_on_is_forecast_week_by_week(lake: str, scorer: WaitSc
 
 def test_a_model_that_is_off_by_far_asks_for_a_new_one_and_is_refused(lake: str, scorer: WaitScorer) -> None:
     wrong = off_by(scorer, 0.01)
-    findings = list(wait_findings(wait_health(of(wrong), lake, "small", WINDOW, SETTINGS)))
+    off = wait_health(MonitoredRelease(of(wrong), {}, lake, "small", WINDOW, SETTINGS))
+    assert off is not None
+    findings = list(off.findings(SETTINGS))
     assert [(one.level, one.area, one.subject) for one in findings] == [
         (Urgency.RETRAIN, "waits", "worse than naive"),
         (Urgency.RETRAIN, "waits", "coverage"),
@@ -85,16 +88,16 @@ def test_a_model_that_is_off_by_far_asks_for_a_new_one_and_is_refused(lake: str,
 def test_nothing_is_asked_of_a_release_without_one_or_where_nobody_waits(
     scorer: WaitScorer, tmp_path: Path
 ) -> None:
-    assert wait_health(of(None), "nowhere", "small", WINDOW, SETTINGS) is None
+    assert wait_health(MonitoredRelease(of(None), {}, "nowhere", "small", WINDOW, SETTINGS)) is None
     assert check_waits(None, of(None).manifest, "nowhere", (UNTIL, END), GateRules()) == []
     jobs = make_queue_jobs(24)
     jobs["start_time"], jobs["queuing_delay_s"] = jobs["submit_time"], 0.0
     jobs["end_time"] = jobs["submit_time"] + pd.to_timedelta(jobs["duration_s"], unit="s")
     Lake(str(tmp_path)).write_jobs("small", jobs)
-    health = wait_health(of(scorer), str(tmp_path), "small", WINDOW, SETTINGS)
+    health = wait_health(MonitoredRelease(of(scorer), {}, str(tmp_path), "small", WINDOW, SETTINGS))
     assert isinstance(health, WaitHealth)
     assert health.note.startswith("not measured")
-    assert list(wait_findings(health)) == []
+    assert list(health.findings(SETTINGS)) == []
     (unmeasured,) = check_waits(scorer, of(scorer).manifest, str(tmp_path), (UNTIL, END), GateRules())
     assert unmeasured.passed is None
 

@@ -6,12 +6,8 @@ import re
 import pytest
 
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from pipeline.release.release_settings import (
-    check_inference_load,
-    gate_settings,
-    pinned_loaning,
-    pinned_settings,
-)
+from pipeline.loaning.release_settings import check_inference_load, pinned_loaning
+from pipeline.release.release_settings import gate_settings, pinned_settings
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.loaning.settings import LoanSettings
 from simulator.policies.lucid import LucidSettings

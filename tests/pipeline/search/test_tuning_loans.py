@@ -10,7 +10,8 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.packing.tree import PackingSettings
-from pipeline.release.release_settings import pinned_loaning, pinned_settings
+from pipeline.loaning.release_settings import pinned_loaning
+from pipeline.release.release_settings import pinned_settings
 from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.local import run_study
 from pipeline.search.tuning.proposal import propose

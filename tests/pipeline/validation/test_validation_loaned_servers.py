@@ -10,7 +10,8 @@ import pytest
 from cluster_logs.inference_series import read_inference_series
 from cluster_logs.lake import Lake
 from lucid_models.inference_load.model import InferenceLoadModel
-from pipeline.release.release_settings import pinned_loaning, pinned_settings
+from pipeline.loaning.release_settings import pinned_loaning
+from pipeline.release.release_settings import pinned_settings
 from tests.pipeline.loaning.inference_days import FAST, inference_days
 from tests.small_cluster import CLUSTER, World, validate
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from pipeline.release.release_settings import pinned_node_sleep
+from pipeline.node_sleep.release_settings import pinned_node_sleep
 from tests.small_cluster import CLUSTER, World, validate
 
 pytestmark = pytest.mark.slow

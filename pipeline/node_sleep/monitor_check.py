@@ -2,20 +2,27 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from cluster_logs.node_series import NodeSeries
+from foundation.html_pages import dashed
 from lucid_models.evaluation.node_demand import naive_demand
 from lucid_models.node_demand.model import demand_outcomes
 from lucid_models.node_demand.scorer import NodeDemandScorer
+from lucid_models.releases.optional_parts import NODE_KIND
 from pipeline.monitoring.data import MonitoredWindow
-from pipeline.monitoring.forecast_errors import ErrorSentences, ForecastErrors, error_findings
+from pipeline.monitoring.forecast_errors import (
+    ErrorSentences,
+    ForecastErrors,
+    error_findings,
+    shown_coverage,
+)
+from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PartHealth, Section
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
-from pipeline.validation.sleeping_nodes import counted_nodes, evidence_of_counts
+from pipeline.node_sleep.gate_check import counted_nodes, evidence_of_counts
 from simulator.gate.rules import GateRules
-from simulator.gate.sleeping_nodes import SleepEvidence, sleeping_nodes
+from simulator.node_sleep.gate_limits import SleepEvidence, sleeping_nodes
 from simulator.node_sleep.settings import SleepSettings
 
 NAIVE_DEMAND = "last_value"
@@ -31,7 +38,7 @@ SENTENCES = ErrorSentences(
 
 
 @dataclass(frozen=True)
-class NodeHealth(ForecastErrors):
+class NodeHealth(ForecastErrors, PartHealth):
     """What nodes did in the window; errors are over bins, in nodes, of the next hours' mean.
 
     `coverage`: by quantile, the share of bins whose highest of the next hours did not exceed it.
@@ -43,23 +50,49 @@ class NodeHealth(ForecastErrors):
     wake_ups_per_day: float | None
     short_pct: float | None
 
+    def findings(self, settings: MonitorSettings) -> Iterator[Finding]:
+        """What errors ask for; what sleeping nodes cost beyond the gate's limits is for a person to see."""
+        yield from error_findings(self, SENTENCES, settings)
+        evidence = SleepEvidence(self.wake_ups_per_day, self.short_pct, self.coverage)
+        for one in sleeping_nodes(evidence, GateRules()):
+            if one.passed is False:
+                worse = one.name.endswith("coverage") and self.against_naive
+                level = Urgency.RETRAIN if worse else Urgency.WATCH
+                yield Finding(
+                    level, AREA, one.name.replace("_", " "), one.sentence, one.challenger, one.limit
+                )
 
-def node_health(
-    models: Any,
-    lake_uri: str,
-    cluster: str,
-    window: MonitoredWindow,
-    validation: Mapping[str, float],
-    settings: MonitorSettings,
-) -> NodeHealth | None:
+    def figures(self) -> dict[str, float | None]:
+        """Errors, coverage by quantile, and what boots cost."""
+        return {
+            "nodes/near_mean_mae": self.mae,
+            "nodes/naive_near_mean_mae": self.naive_mae,
+            "nodes/wake_ups_per_day": self.wake_ups_per_day,
+            "nodes/short_pct": self.short_pct,
+            **{f"nodes/coverage_p{100 * each:g}": share for each, share in self.coverage.items()},
+        }
+
+    def section(self) -> Section:
+        """The same for people."""
+        facts = {
+            **self.shown("nodes", 2),
+            "wake-ups a day, by a replay of the counts": dashed(self.wake_ups_per_day, 2),
+            "node-minutes that demand lacked": "-" if self.short_pct is None else f"{self.short_pct:.3f} %",
+            **shown_coverage("highest bin", self.coverage),
+        }
+        return Section("Sleeping nodes", facts=facts, note=self.note)
+
+
+def node_health(release: MonitoredRelease) -> NodeHealth | None:
     """Judge a release's part of sleeping nodes on the window; None for one without it."""
+    models, window, settings = release.models, release.window, release.settings
     if models.manifest.node_sleep is None:
         return None
-    counts = counted_nodes(lake_uri, cluster, window.end)
+    counts = counted_nodes(release.lake_uri, release.cluster, window.end)
     control = SleepSettings.from_data(models.manifest.node_sleep)
     evidence = evidence_of_counts(control, models.node_demand, counts, window.start, window.end)
     health = NodeHealth(evidence.coverage, evidence.wake_ups_per_day, evidence.short_pct)
-    health = health.validated(validation, "near_mean_mae", NAIVE_DEMAND)
+    health = health.validated(release.validation.get(NODE_KIND, {}), "near_mean_mae", NAIVE_DEMAND)
     if isinstance(counts, str) or evidence.unmeasured:
         return replace(health, note=f"not measured: {evidence.unmeasured}")
     if models.node_demand is None:
@@ -85,15 +118,4 @@ def _with_errors(
     return health.judged(error, naive_error, bins.times_s[inside], settings)
 
 
-def node_findings(health: NodeHealth | None, settings: MonitorSettings) -> Iterator[Finding]:
-    """What errors ask for; what sleeping nodes cost beyond the gate's limits is for a person to see."""
-    if health is None:
-        return
-    yield from error_findings(health, SENTENCES, settings)
-    evidence = SleepEvidence(health.wake_ups_per_day, health.short_pct, health.coverage)
-    for one in sleeping_nodes(evidence, GateRules()):
-        if one.passed is False:
-            level = (
-                Urgency.RETRAIN if one.name.endswith("coverage") and health.against_naive else Urgency.WATCH
-            )
-            yield Finding(level, AREA, one.name.replace("_", " "), one.sentence, one.challenger, one.limit)
+MONITOR_CHECK = MonitorCheck("nodes", node_health)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.drift import Drift, number_drift, window_numbers
+from lucid_models.releases.optional_parts import LOAD_KIND
 from pipeline.loaning.lending_replay import KnownLoad, known_load, lent_servers, load_of
 from pipeline.monitoring.data import DAY_S, MonitoredWindow
 from pipeline.monitoring.forecast_errors import (
@@ -17,7 +17,9 @@ from pipeline.monitoring.forecast_errors import (
     ForecastErrors,
     coverage_findings,
     error_findings,
+    shown_coverage,
 )
+from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PartHealth, Section
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from simulator.gate.rules import GateRules
 from simulator.loaning.released_loans import ReleasedLoans
@@ -36,7 +38,7 @@ SENTENCES = ErrorSentences(
 
 
 @dataclass(frozen=True)
-class LoadHealth(ForecastErrors):
+class LoadHealth(ForecastErrors, PartHealth):
     """What inference did in the window; errors are over five-minute bins, in shares of the servers.
 
     `coverage`: by quantile, the share of bins in which usage did not exceed it. `short_pct`: bins in which
@@ -48,21 +50,52 @@ class LoadHealth(ForecastErrors):
     short_pct: float | None = None
     drift: Drift | None = None
 
+    def findings(self, settings: MonitorSettings) -> Iterator[Finding]:
+        """What errors and quantiles ask for; shortages beyond the gate's limit are for a person to see."""
+        limit = GateRules().inference_short_limit_pct
+        if self.short_pct is not None and self.short_pct > limit:
+            sentence = (
+                f"By the release's settings inference lacks servers in up to {self.short_pct:.1f} % of "
+                f"five-minute steps; the gate allows {limit:g} %."
+            )
+            yield Finding(Urgency.WATCH, AREA, "shortages", sentence, self.short_pct, limit)
+        yield from error_findings(self, SENTENCES, settings)
+        if self.against_naive is not None and self.coverage:
+            yield from coverage_findings(AREA, self.coverage, "the usage in the next five minutes")
 
-def load_health(
-    models: Any,
-    lake_uri: str,
-    cluster: str,
-    window: MonitoredWindow,
-    validation: Mapping[str, float],
-    settings: MonitorSettings,
-) -> LoadHealth | None:
+    def figures(self) -> dict[str, float | None]:
+        """Errors, coverage by quantile, and shortages."""
+        return {
+            "inference/mae": self.mae,
+            "inference/naive_mae": self.naive_mae,
+            "inference/short_pct": self.short_pct,
+            **{f"inference/coverage_p{100 * each:g}": share for each, share in (self.coverage or {}).items()},
+        }
+
+    def section(self) -> Section:
+        """The same for people."""
+        facts = {
+            **self.shown("share of the servers", 4),
+            "steps in which inference lacked servers, at most": "-"
+            if self.short_pct is None
+            else f"{self.short_pct:.2f} %",
+            **shown_coverage("usage", self.coverage or {}),
+        }
+        return Section("Servers on loan", facts=facts, note=self.note)
+
+    def drifts(self) -> tuple[Drift, ...]:
+        """Of the usage."""
+        return () if self.drift is None else (self.drift,)
+
+
+def load_health(release: MonitoredRelease) -> LoadHealth | None:
     """Judge a release's part of servers on loan on the window; None for one without it."""
+    models, window, settings = release.models, release.window, release.settings
     if models.manifest.loaning is None:
         return None
     released = ReleasedLoans.from_data(models.manifest.loaning)
     scorer = models.inference_load if released.usage == "forecast" else None
-    series = load_of(lake_uri, cluster, window.end)
+    series = load_of(release.lake_uri, release.cluster, window.end)
     if isinstance(series, str):
         return LoadHealth(note=f"not measured: {series}")
     try:
@@ -72,7 +105,7 @@ def load_health(
     health = LoadHealth(
         short_pct=window_load.short_pct(lent_servers(window_load, released.loans)),
         drift=_drift(series, window, settings),
-    ).validated(validation, "mae", NAIVE_LOAD)
+    ).validated(release.validation.get(LOAD_KIND, {}), "mae", NAIVE_LOAD)
     if scorer is None:
         return replace(health, note="no forecast is asked")
     mean = scorer.predict_series(series.usage, round(series.start_s))
@@ -109,17 +142,4 @@ def _drift(series: InferenceSeries, window: MonitoredWindow, settings: MonitorSe
     return number_drift("inference_usage", usage[learned], usage[live], windows)
 
 
-def load_findings(health: LoadHealth | None, settings: MonitorSettings) -> Iterator[Finding]:
-    """What errors and quantiles ask for; shortages beyond the gate's limit are for a person to see."""
-    if health is None:
-        return
-    limit = GateRules().inference_short_limit_pct
-    if health.short_pct is not None and health.short_pct > limit:
-        sentence = (
-            f"By the release's settings inference lacks servers in up to {health.short_pct:.1f} % of "
-            f"five-minute steps; the gate allows {limit:g} %."
-        )
-        yield Finding(Urgency.WATCH, AREA, "shortages", sentence, health.short_pct, limit)
-    yield from error_findings(health, SENTENCES, settings)
-    if health.against_naive is not None and health.coverage:
-        yield from coverage_findings(AREA, health.coverage, "the usage in the next five minutes")
+MONITOR_CHECK = MonitorCheck("inference", load_health)

@@ -3,16 +3,24 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
-from pipeline.monitoring.data import DAY_S, MonitoredWindow
+from pipeline.monitoring.data import DAY_S
 from pipeline.monitoring.forecast_errors import Change, change_over_days, clearly_above, coverage_findings
+from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PartHealth, Section
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from pipeline.waits.judged_waits import JudgedWaits, judge_waits
 
 AREA = "waits"
+ABOUT = (
+    "Forecasts of the wait model since the release learned, every 17 hours of all that waits, beside the "
+    "median wait of the partition."
+)
+HEAD = (
+    *("week from", "waits that are over", "typically off by a factor of", "the partition's median"),
+    "within P90 (right: 90 %)",
+)
 _WEEK_DAYS = 7
 
 
@@ -30,7 +38,7 @@ class WaitErrors:
 
 
 @dataclass(frozen=True)
-class WaitHealth:
+class WaitHealth(PartHealth):
     """What the wait model was worth since the release learned; `weeks` tell of the same."""
 
     waits: int = 0
@@ -41,14 +49,40 @@ class WaitHealth:
     weeks: tuple[WaitErrors, ...] = ()
     note: str = ""
 
+    def findings(self, settings: MonitorSettings) -> Iterator[Finding]:
+        """A model that is clearly worse than the partition's median, or whose P90 holds too seldom, asks for
+        a new one.
+        """
+        if self.error is None or self.naive_error is None or self.against_naive is None:
+            return
+        if clearly_above(self.against_naive):
+            sentence = (
+                f"The median wait of the partition forecasts waits better: off by a factor of "
+                f"{10**self.naive_error:.2g} against {10**self.error:.2g}."
+            )
+            yield Finding(Urgency.RETRAIN, AREA, "worse than naive", sentence, self.error, self.naive_error)
+        if self.coverage_p90 is not None:
+            yield from coverage_findings(AREA, {0.9: self.coverage_p90}, "how long jobs wait", of="waits")
 
-def wait_health(
-    models: Any, lake_uri: str, cluster: str, window: MonitoredWindow, settings: MonitorSettings
-) -> WaitHealth | None:
+    def figures(self) -> dict[str, float | None]:
+        """Errors beside the median's, and the share of waits within P90."""
+        return {
+            "waits/mae_log10": self.error,
+            "waits/naive_mae_log10": self.naive_error,
+            "waits/coverage_p90": self.coverage_p90,
+        }
+
+    def section(self) -> Section:
+        """The weeks for people."""
+        return Section("Waits", ABOUT, head=HEAD, rows=[_row(week) for week in self.weeks], note=self.note)
+
+
+def wait_health(release: MonitoredRelease) -> WaitHealth | None:
     """Judge a release's wait model from the end of its training on; None for a release without one."""
+    models, window, settings = release.models, release.window, release.settings
     if models.manifest.waits is None:
         return None
-    judged = judge_waits(models.waits, lake_uri, cluster, window.trained_until, window.end)
+    judged = judge_waits(models.waits, release.lake_uri, release.cluster, window.trained_until, window.end)
     if not judged.errors.size:
         return WaitHealth(note="not measured: no wait that was forecast is over")
     errors, naive_errors = judged.errors, judged.naive_errors
@@ -83,17 +117,14 @@ def _weeks(judged: JudgedWaits, since_s: float) -> Iterator[WaitErrors]:
         )
 
 
-def wait_findings(health: WaitHealth | None) -> Iterator[Finding]:
-    """A model that is clearly worse than the partition's median, or whose P90 holds too seldom, asks for a
-    new one.
-    """
-    if health is None or health.error is None or health.naive_error is None or health.against_naive is None:
-        return
-    if clearly_above(health.against_naive):
-        sentence = (
-            f"The median wait of the partition forecasts waits better: off by a factor of "
-            f"{10**health.naive_error:.2g} against {10**health.error:.2g}."
-        )
-        yield Finding(Urgency.RETRAIN, AREA, "worse than naive", sentence, health.error, health.naive_error)
-    if health.coverage_p90 is not None:
-        yield from coverage_findings(AREA, {0.9: health.coverage_p90}, "how long jobs wait", of="waits")
+def _row(week: WaitErrors) -> tuple[str, ...]:
+    return (
+        week.begins,
+        f"{week.waits:,}",
+        "-" if week.error is None else f"{10**week.error:.2f}",
+        "-" if week.naive_error is None else f"{10**week.naive_error:.2f}",
+        "-" if week.coverage_p90 is None else f"{week.coverage_p90:.1%}",
+    )
+
+
+MONITOR_CHECK = MonitorCheck("waits", wait_health)

@@ -1,19 +1,18 @@
 """What a release's loans do on the held-out window: its jobs once more, with servers of inference."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
 from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.releases.lifecycle import ReleaseModels
+from pipeline.loaning.lending import Lending
 from pipeline.loaning.lending_replay import known_load, load_of
-from pipeline.validation.contenders import replay_contender
-from pipeline.validation.contest import Contest
-from pipeline.validation.lending import Lending
+from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.gate.loaned_servers import GroupQueuing, LoanEvidence
+from simulator.loaning.gate_limits import GroupQueuing, LoanEvidence, loaned_servers
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.result import SimulationResult
 
@@ -21,51 +20,48 @@ DAY_S = 86_400.0
 LENDS, CHAMPION_LENDS = "challenger, with loans", "champion, with loans"
 
 
-@dataclass(frozen=True)
-class LoanReplays:
-    """What was seen with servers on loan, and the schedules by name, for the table of policies."""
+class LoanedServersCheck(GateCheck):
+    """What servers on loan may not cost: the jobs once more, of the champion with its own loans."""
 
-    evidence: LoanEvidence
-    results: Mapping[str, SimulationResult]
+    step = "lending servers"
+
+    def check(self, judged: JudgedRelease) -> PartFindings:
+        """Judge a replay of the release with servers on loan, beside that without."""
+        if judged.models.manifest.loaning is None:
+            return PartFindings()
+        evidence, replays = _loan_replays(judged)
+        return PartFindings(loaned_servers(evidence, judged.rules), replays)
 
 
-def loan_replays(
-    releases: Mapping[str, ReleaseModels],
-    contest: Contest,
-    without: SimulationResult | None,
-    inputs: ReplayInputs,
-    lake_uri: str,
-    group_min_jobs: int,
-) -> LoanReplays | None:
-    """Replay the challenger with its loans, and the champion with its own.
+GATE_CHECK = LoanedServersCheck()
 
-    None for a challenger that says nothing of servers on loan. `releases` are by the names of contenders, and
-    a release that could not be replayed has none; `without` is the challenger's schedule without loans.
-    Virtual clusters with fewer than `group_min_jobs` jobs in the window are no group.
+
+def _loan_replays(judged: JudgedRelease) -> tuple[LoanEvidence, dict[str, SimulationResult]]:
+    """What was seen with servers on loan, and the schedules by name.
+
+    Virtual clusters with fewer than `fairness_min_jobs` jobs in the window are no group.
     """
-    challenger = releases["challenger"]
-    if challenger.manifest.loaning is None:
-        return None
-    series = load_of(lake_uri, challenger.manifest.cluster, inputs.window.end)
+    inputs, release = judged.inputs, judged.models
+    series = load_of(judged.lake_uri, release.manifest.cluster, inputs.window.end)
     if isinstance(series, str):
-        return LoanReplays(LoanEvidence(unmeasured=series), {})
+        return LoanEvidence(unmeasured=series), {}
     try:
-        lending = lending_of(challenger, series, inputs)
+        lending = lending_of(release, series, inputs)
     except BadInputError as error:
-        return LoanReplays(LoanEvidence(unmeasured=str(error)), {})
-    by_name = {contender.name: contender for contender in contest.contenders}
-    if "challenger" not in by_name or without is None:
-        return LoanReplays(LoanEvidence(unmeasured="the release could not be replayed."), {})
-    results = {LENDS: replay_contender(replace(by_name["challenger"], lending=lending), inputs)}
-    champion = releases.get("champion")
-    if champion is not None and champion.manifest.loaning is not None and "champion" in by_name:
-        lent = lending_of(champion, series, inputs)
-        results[CHAMPION_LENDS] = replay_contender(replace(by_name["champion"], lending=lent), inputs)
+        return LoanEvidence(unmeasured=str(error)), {}
+    challenger, champion = judged.contender("challenger"), judged.contender("champion")
+    without = judged.results.get("challenger")
+    if challenger is None or without is None:
+        return LoanEvidence(unmeasured="the release could not be replayed."), {}
+    results = {LENDS: lending.replay(challenger, inputs)}
+    live = judged.candidates.loaded.get("champion")
+    if live is not None and live.manifest.loaning is not None and champion is not None:
+        results[CHAMPION_LENDS] = lending_of(live, series, inputs).replay(champion, inputs)
     short_pct = lending.short_pct(results[LENDS].servers_on_loan, inputs)
     if short_pct is None:
-        return LoanReplays(LoanEvidence(unmeasured="no five-minute step of the window was measured."), {})
+        return LoanEvidence(unmeasured="no five-minute step of the window was measured."), {}
     evidence = LoanEvidence(short_pct=short_pct, coverage=_coverage(lending, inputs))
-    return LoanReplays(_with_jobs(evidence, results, without, inputs, group_min_jobs), results)
+    return _with_jobs(evidence, results, without, inputs, judged.rules.fairness_min_jobs), results
 
 
 def lending_of(release: ReleaseModels, series: InferenceSeries, inputs: ReplayInputs) -> Lending:

@@ -8,7 +8,7 @@ from foundation.errors import UnknownNameError
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_versions
 from lucid_models.releases.optional_parts import WAITS_KIND, PartSettings
-from pipeline.release.release_settings import pinned_waits
+from pipeline.waits.release_settings import pinned_waits
 
 WAIT_CHOICES = ("yes", "no")
 

@@ -1,19 +1,23 @@
 """What a replayed release lends: the load that it knows of, its settings, and the policy that borrows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pipeline.loaning.lending_replay import KnownLoad, on_loan_at
+from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.loaning_policy import LoaningPolicy
 from simulator.loaning.settings import LoanSettings
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
+from simulator.recorder import Recorder
+from simulator.result import SimulationResult
 from simulator.worker_scaling.worker_policy import WorkerPolicy
+from simulator.workload_columns import objects_in
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,19 @@ class Lending:
 
     load: KnownLoad
     loans: LoanSettings
+
+    def replay(
+        self, contender: ReplayContender, inputs: ReplayInputs, *, recorder: Recorder | None = None
+    ) -> SimulationResult:
+        """Replay a contender that names its policy once more, with servers on loan; `recorder` watches."""
+        assert isinstance(contender.policy, str)  # noqa: S101 - as releases and trials do
+        policy = self.policy(contender.policy, contender.settings, in_workers=_in_workers(inputs))
+        scenario = replace(inputs.scenario, inference=self.service(inputs))
+        return replay_contender(
+            replace(contender, policy=policy, settings={}),
+            replace(inputs, scenario=scenario),
+            recorder=recorder,
+        )
 
     def policy(self, name: str, settings: Mapping[str, Any], *, in_workers: bool = False) -> Policy:
         """Return a policy of the registry with servers on loan.
@@ -52,3 +69,9 @@ class Lending:
             return None
         short = self.load.short(on_loan_at(steps, times_s))
         return 100.0 * float(np.mean(short[inside]))
+
+
+def _in_workers(inputs: ReplayInputs) -> bool:
+    """Whether the jobs are replayed in the workers that the log says they run in."""
+    workload = inputs.scenario.workload
+    return sum(1 for _ in objects_in(workload.columns.workers)) == len(workload)

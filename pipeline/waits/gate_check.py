@@ -4,12 +4,29 @@ from datetime import datetime
 
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.waits.scorer import WaitScorer
+from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from pipeline.waits.judged_waits import NAIVE, judge_waits
 from simulator.gate.bootstrap import block_numbers
 from simulator.gate.forecast_coverage import forecast_coverage
 from simulator.gate.model_errors import ModelErrors, not_worse_than_naive
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
+
+
+class WaitsCheck(GateCheck):
+    """What a wait model's forecasts must be worth."""
+
+    step = "judging forecasts of waits"
+
+    def check(self, judged: JudgedRelease) -> PartFindings:
+        """Judge the forecasts of the held-out days; nothing is replayed."""
+        window, release = judged.inputs.window, judged.models
+        days = (window.start, window.end)
+        found = check_waits(release.waits, release.manifest, judged.lake_uri, days, judged.rules)
+        return PartFindings(found)
+
+
+GATE_CHECK = WaitsCheck()
 
 
 def check_waits(

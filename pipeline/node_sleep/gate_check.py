@@ -12,16 +12,41 @@ from lucid_models.node_demand.model import demand_outcomes
 from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.releases.lifecycle import ReleaseModels
 from pipeline.validation.contenders import ReplayContender, replay_contender
+from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.gate.sleeping_nodes import SleepEvidence
 from simulator.node_sleep.added_queuing import added_queuing
 from simulator.node_sleep.demand_window import demand_window
+from simulator.node_sleep.gate_limits import SleepEvidence, sleeping_nodes
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.node_sleep.series_forecast import RememberingForecaster
 from simulator.node_sleep.series_replay import replay_minutes
 from simulator.node_sleep.settings import SleepSettings
 from simulator.node_sleep.timeline import figures_of
 from simulator.result import SimulationResult
+
+
+class SleepingNodesCheck(GateCheck):
+    """What sleeping nodes may not cost."""
+
+    step = "letting nodes sleep"
+
+    def check(self, judged: JudgedRelease) -> PartFindings:
+        """Judge the counts of nodes and a replay of the release with sleeping nodes."""
+        manifest = judged.models.manifest
+        if manifest.node_sleep is None:
+            return PartFindings()
+        counts = counted_nodes(judged.lake_uri, manifest.cluster, judged.inputs.window.end)
+        evidence = sleep_evidence(
+            judged.models,
+            judged.inputs,
+            counts,
+            judged.contender("challenger"),
+            judged.results.get("challenger"),
+        )
+        return PartFindings(sleeping_nodes(evidence, judged.rules))
+
+
+GATE_CHECK = SleepingNodesCheck()
 
 
 def sleep_evidence(
