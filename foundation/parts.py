@@ -61,6 +61,7 @@ class Part:
     - `gate_check`: what the gate asks of a release for it (`pipeline.validation.part_checks.GateCheck`).
     - `monitor_check`: how monitoring judges it (`pipeline.monitoring.part_health.MonitorCheck`).
     - `release_settings`: what of it a release pins (`pipeline.release.part_settings.PartOfRelease`).
+    - `tuned`: what of it is tuned (`pipeline.search.tuning.tuned_part.TunedPart`).
     """
 
     name: str
@@ -77,6 +78,7 @@ class Part:
     gate_check: str | None = None
     monitor_check: str | None = None
     release_settings: str | None = None
+    tuned: str | None = None
 
 
 class KnownPart(NamedTuple):

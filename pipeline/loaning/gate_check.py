@@ -10,6 +10,7 @@ from foundation.errors import BadInputError
 from lucid_models.releases.lifecycle import ReleaseModels
 from pipeline.loaning.lending import Lending
 from pipeline.loaning.lending_replay import known_load, load_of
+from pipeline.validation.contenders import replay_contender
 from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.loaning.gate_limits import GroupQueuing, LoanEvidence, loaned_servers
@@ -53,10 +54,11 @@ def _loan_replays(judged: JudgedRelease) -> tuple[LoanEvidence, dict[str, Simula
     without = judged.results.get("challenger")
     if challenger is None or without is None:
         return LoanEvidence(unmeasured="the release could not be replayed."), {}
-    results = {LENDS: lending.replay(challenger, inputs)}
+    results = {LENDS: replay_contender(*lending.beside(challenger, inputs))}
     live = judged.candidates.loaded.get("champion")
     if live is not None and live.manifest.loaning is not None and champion is not None:
-        results[CHAMPION_LENDS] = lending_of(live, series, inputs).replay(champion, inputs)
+        lent = lending_of(live, series, inputs).beside(champion, inputs)
+        results[CHAMPION_LENDS] = replay_contender(*lent)
     short_pct = lending.short_pct(results[LENDS].servers_on_loan, inputs)
     if short_pct is None:
         return LoanEvidence(unmeasured="no five-minute step of the window was measured."), {}

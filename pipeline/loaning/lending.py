@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from pipeline.loaning.lending_replay import KnownLoad, on_loan_at
-from pipeline.validation.contenders import ReplayContender, replay_contender
+from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.loaning_policy import LoaningPolicy
 from simulator.loaning.settings import LoanSettings
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
-from simulator.recorder import Recorder
-from simulator.result import SimulationResult
 from simulator.worker_scaling.worker_policy import WorkerPolicy
 from simulator.workload_columns import objects_in
 
@@ -27,18 +25,14 @@ class Lending:
     load: KnownLoad
     loans: LoanSettings
 
-    def replay(
-        self, contender: ReplayContender, inputs: ReplayInputs, *, recorder: Recorder | None = None
-    ) -> SimulationResult:
-        """Replay a contender that names its policy once more, with servers on loan; `recorder` watches."""
+    def beside(
+        self, contender: ReplayContender, inputs: ReplayInputs
+    ) -> tuple[ReplayContender, ReplayInputs]:
+        """Return a contender that names its policy, and its inputs, with servers on loan."""
         assert isinstance(contender.policy, str)  # noqa: S101 - as releases and trials do
         policy = self.policy(contender.policy, contender.settings, in_workers=_in_workers(inputs))
         scenario = replace(inputs.scenario, inference=self.service(inputs))
-        return replay_contender(
-            replace(contender, policy=policy, settings={}),
-            replace(inputs, scenario=scenario),
-            recorder=recorder,
-        )
+        return replace(contender, policy=policy, settings={}), replace(inputs, scenario=scenario)
 
     def policy(self, name: str, settings: Mapping[str, Any], *, in_workers: bool = False) -> Policy:
         """Return a policy of the registry with servers on loan.

@@ -19,7 +19,7 @@ from pipeline.monitoring.forecast_errors import (
     error_findings,
     shown_coverage,
 )
-from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PartHealth, Section
+from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PageSection, PartHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from simulator.gate.rules import GateRules
 from simulator.loaning.released_loans import ReleasedLoans
@@ -72,7 +72,7 @@ class LoadHealth(ForecastErrors, PartHealth):
             **{f"inference/coverage_p{100 * each:g}": share for each, share in (self.coverage or {}).items()},
         }
 
-    def section(self) -> Section:
+    def section(self) -> PageSection:
         """The same for people."""
         facts = {
             **self.shown("share of the servers", 4),
@@ -81,7 +81,7 @@ class LoadHealth(ForecastErrors, PartHealth):
             else f"{self.short_pct:.2f} %",
             **shown_coverage("usage", self.coverage or {}),
         }
-        return Section("Servers on loan", facts=facts, note=self.note)
+        return PageSection("Servers on loan", facts=facts, note=self.note)
 
     def drifts(self) -> tuple[Drift, ...]:
         """Of the usage."""

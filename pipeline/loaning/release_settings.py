@@ -27,4 +27,6 @@ def check_inference_load(lake_uri: str, cluster: str) -> None:
         )
 
 
-RELEASE_SETTINGS = PartOfRelease("loaning", pinned_loaning, check_inference_load)
+RELEASE_SETTINGS = PartOfRelease(
+    "loaning", "Servers on loan from inference", "servers on loan", pinned_loaning, check_inference_load
+)

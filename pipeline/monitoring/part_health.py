@@ -23,7 +23,7 @@ class MonitoredRelease:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A section of the page: a sentence about it, facts by name or rows below a head, and a note."""
 
     title: str
@@ -46,7 +46,7 @@ class PartHealth(ABC):
         """Return what is worth following over time, by the metrics' names; None: not measured."""
 
     @abstractmethod
-    def section(self) -> Section:
+    def section(self) -> PageSection:
         """Return what the page shows."""
 
     def drifts(self) -> tuple[Drift, ...]:

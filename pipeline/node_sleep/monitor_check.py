@@ -18,7 +18,7 @@ from pipeline.monitoring.forecast_errors import (
     error_findings,
     shown_coverage,
 )
-from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PartHealth, Section
+from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PageSection, PartHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from pipeline.node_sleep.gate_check import counted_nodes, evidence_of_counts
 from simulator.gate.rules import GateRules
@@ -72,7 +72,7 @@ class NodeHealth(ForecastErrors, PartHealth):
             **{f"nodes/coverage_p{100 * each:g}": share for each, share in self.coverage.items()},
         }
 
-    def section(self) -> Section:
+    def section(self) -> PageSection:
         """The same for people."""
         facts = {
             **self.shown("nodes", 2),
@@ -80,7 +80,7 @@ class NodeHealth(ForecastErrors, PartHealth):
             "node-minutes that demand lacked": "-" if self.short_pct is None else f"{self.short_pct:.3f} %",
             **shown_coverage("highest bin", self.coverage),
         }
-        return Section("Sleeping nodes", facts=facts, note=self.note)
+        return PageSection("Sleeping nodes", facts=facts, note=self.note)
 
 
 def node_health(release: MonitoredRelease) -> NodeHealth | None:

@@ -23,4 +23,4 @@ def pinned_node_sleep(chosen: Mapping[str, Any]) -> dict[str, Any]:
     return settings.to_data()
 
 
-RELEASE_SETTINGS = PartOfRelease("node_sleep", pinned_node_sleep)
+RELEASE_SETTINGS = PartOfRelease("node_sleep", "Sleeping nodes", "sleeping nodes", pinned_node_sleep)

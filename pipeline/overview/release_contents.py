@@ -6,6 +6,7 @@ from typing import Any
 
 from foundation.errors import UnknownNameError
 from foundation.jsonable import to_jsonable
+from foundation.parts import hooks
 from lucid_models.releases.store import ReleaseInfo
 from simulator.policies.registry import policy_class
 
@@ -72,25 +73,10 @@ def not_defaults(policy: str, pinned: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in pinned.items() if name not in defaults or value != defaults[name]}
 
 
-def says_when_jobs_start(release: ReleaseInfo) -> str:
-    """Return what answers when waiting jobs start, where a scheduler follows the release."""
-    if release.waits is None:
-        return (
-            "When a waiting job starts is said by playing the queue forward alone: the release carries no "
-            "wait model. The form of retrain_models asks for one (A wait model says when jobs start)."
-        )
-    version = release.models["waits"]["version"]
-    return (
-        f"When a waiting job starts is said by the wait model (version {version}) or by playing the "
-        "queue forward, whichever was off by less on jobs that started lately."
-    )
-
-
 def _optional_parts(release: ReleaseInfo) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield each part that a release may do without: its title, its name, its settings (maybe none)."""
-    yield "Sleeping nodes", "sleeping nodes", release.node_sleep or {}
-    yield "Servers on loan from inference", "servers on loan", release.loaning or {}
-    yield "Answers about waits", "answers about waits", release.waits or {}
+    for _, part in hooks("release_settings"):
+        yield part.title, part.noun, getattr(release, part.field) or {}
     yield "Chosen from a Pareto front", "chosen from a front", release.choice or {}
 
 

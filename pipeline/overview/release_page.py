@@ -8,6 +8,7 @@ from typing import Any
 
 from foundation.csv_files import as_text
 from foundation.errors import LucidError, NotFoundError
+from foundation.parts import hooks
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION, PREVIOUS
 from lucid_models.releases.clusters import open_registry
@@ -21,7 +22,6 @@ from pipeline.overview.release_contents import (
     ReleasePart,
     release_differences,
     release_parts,
-    says_when_jobs_start,
 )
 from pipeline.release.beside_the_live import beside_the_live
 from simulator.gate.report import QUEUING_FILE
@@ -33,7 +33,8 @@ class ReleasePage:
     older one), its parts and models, what stands against publishing it, and what its numbers rest on.
 
     `champion`: the live version; `beside_the_live`: how this one is beside it, in words; `previous`: the one
-    that a rollback from this release would go back to, None unless it is live. `queuing`: rows
+    that a rollback from this release would go back to, None unless it is live. `said_by_parts`: sentences of
+    installed parts about it. `queuing`: rows
     {virtual_cluster, jobs, POLICY: mean queuing delay (s), ...}, or None where the verdict was kept without.
     """
 
@@ -46,7 +47,7 @@ class ReleasePage:
     before: int | None
     differences: Sequence[Difference]
     parts: Sequence[ReleasePart]
-    says_when_jobs_start: str
+    said_by_parts: Sequence[str]
     models: Sequence[PinnedModel]
     obstacles: Sequence[str]
     warnings: Sequence[str]
@@ -78,7 +79,7 @@ def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> Relea
         before=before,
         differences=_differences(registry, stored, before, release),
         parts=release_parts(release),
-        says_when_jobs_start=says_when_jobs_start(release),
+        said_by_parts=[said for _, part in hooks("release_settings") if (said := part.says(release))],
         models=read_pinned_models(registry, release.models),
         obstacles=[str(obstacle) for obstacle in obstacles],
         warnings=_warnings(release, stored[version]),

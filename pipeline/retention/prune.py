@@ -30,7 +30,6 @@ from lucid_models.releases.expiry import expire_registry
 from lucid_models.releases.lifecycle import VALIDATION_EXPERIMENT
 from lucid_models.releases.studies import STUDY_EXPERIMENT
 from lucid_models.training_log import TRAINING_EXPERIMENT
-from pipeline.loaning.forecast_hours import EXPERIMENT as INFERENCE_FORECASTS
 from pipeline.monitoring.records import EXPERIMENT as MONITORING
 from pipeline.planning.records import EXPERIMENT as PLANS
 from pipeline.retention.folders import expire_pages, expire_task_logs
@@ -40,7 +39,7 @@ from pipeline.search.tuning.report import EXPERIMENT as TUNING
 
 _OWN_EXPERIMENTS = (
     *(TRAINING_EXPERIMENT, RELEASE_EXPERIMENT, VALIDATION_EXPERIMENT, STUDY_EXPERIMENT),
-    *(INFERENCE_FORECASTS, MONITORING, PLANS, PARETO, EVALUATIONS, TUNING),
+    *(MONITORING, PLANS, PARETO, EVALUATIONS, TUNING),
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.monitoring.data import DAY_S
 from pipeline.monitoring.forecast_errors import Change, change_over_days, clearly_above, coverage_findings
-from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PartHealth, Section
+from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PageSection, PartHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from pipeline.waits.judged_waits import JudgedWaits, judge_waits
 
@@ -72,9 +72,11 @@ class WaitHealth(PartHealth):
             "waits/coverage_p90": self.coverage_p90,
         }
 
-    def section(self) -> Section:
+    def section(self) -> PageSection:
         """The weeks for people."""
-        return Section("Waits", ABOUT, head=HEAD, rows=[_row(week) for week in self.weeks], note=self.note)
+        return PageSection(
+            "Waits", ABOUT, head=HEAD, rows=[_row(week) for week in self.weeks], note=self.note
+        )
 
 
 def wait_health(release: MonitoredRelease) -> WaitHealth | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from live_scheduler.waits.settings import WaitAnswerSettings
+from lucid_models.releases.store import ReleaseInfo
 from pipeline.release.part_settings import PartOfRelease
 
 
@@ -15,4 +16,20 @@ def pinned_waits(chosen: Mapping[str, Any]) -> dict[str, Any]:
     return WaitAnswerSettings.from_data(chosen).to_data()
 
 
-RELEASE_SETTINGS = PartOfRelease("waits", pinned_waits)
+def says_when_jobs_start(release: ReleaseInfo) -> str:
+    """Return what answers when waiting jobs start, where a scheduler follows the release."""
+    if release.waits is None:
+        return (
+            "When a waiting job starts is said by playing the queue forward alone: the release carries no "
+            "wait model. The form of retrain_models asks for one (A wait model says when jobs start)."
+        )
+    version = release.models["waits"]["version"]
+    return (
+        f"When a waiting job starts is said by the wait model (version {version}) or by playing the "
+        "queue forward, whichever was off by less on jobs that started lately."
+    )
+
+
+RELEASE_SETTINGS = PartOfRelease(
+    "waits", "Answers about waits", "answers about waits", pinned_waits, says=says_when_jobs_start
+)

@@ -11,13 +11,13 @@ from pipeline.search.tuning.space import LUCID
 
 @dataclass(frozen=True)
 class TuningBase:
-    """What holds now: the policy and its settings, those of the packing model and of servers on loan (None:
-    none), the release that they are of, and until when its models have learned.
+    """What holds now: the policy and its settings, those of the packing model and of parts by their fields,
+    the release that they are of, and until when its models have learned.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     packing: PackingSettings = field(default_factory=PackingSettings)
     release: int | None = None
-    loaning: Mapping[str, Any] | None = None
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     policy: str = LUCID
     learned_until: datetime | None = None

@@ -16,20 +16,19 @@ from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_rel
 from lucid_models.releases.optional_parts import NO_PARTS
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
-from pipeline.loaning.release_settings import pinned_loaning
 from pipeline.profiling.profile_store import read_profile_set
 from pipeline.release.current_release import find_current_release
 from pipeline.release.release_settings import pinned_settings
 from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.proposal import Proposal
 from pipeline.search.tuning.space import (
-    TUNED_POLICIES,
-    loans_part,
+    LUCID,
     policy_part,
     thresholds_of,
     with_thresholds,
 )
 from pipeline.search.tuning.study import TuningSpec, TuningStudy, plan_study
+from pipeline.search.tuning.tuned_part import tuned_parts, tuned_policies
 from pipeline.training.windows import training_window_end
 from pipeline.validation.contenders import learned_until
 from pipeline.validation.held_out_days import record_held_out
@@ -40,14 +39,17 @@ SETTINGS_DATASET = "settings"  # in a manifest's training.datasets: the study th
 def current_release(tracking_uri: str, cluster: str) -> TuningBase:
     """Return what the release to tune pins: the cluster's champion, else its newest.
 
-    Raises NotFoundError when the cluster has none, BadInputError when it runs neither Lucid nor Lyra.
+    Raises NotFoundError when the cluster has none, BadInputError when it runs no policy that is tuned.
     """
     release = find_current_release(tracking_uri, cluster, purpose="to tune")
-    if release.policy not in TUNED_POLICIES:
+    tuned = (LUCID, *tuned_policies())
+    if release.policy not in tuned:
+        names = [name.title() for name in tuned]
+        either = " or ".join(names)
         raise BadInputError(
-            f"Release {release.version} of cluster {cluster!r} runs {release.policy}, neither Lucid nor "
-            "Lyra: there is nothing of theirs to tune.",
-            remedy="Search its own front (`lucid pareto`), or publish a release that runs Lucid or Lyra.",
+            f"Release {release.version} of cluster {cluster!r} runs {release.policy}, neither "
+            f"{' nor '.join(names)}: there is nothing of theirs to tune.",
+            remedy=f"Search its own front (`lucid pareto`), or publish a release that runs {either}.",
         )
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
     models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
@@ -55,7 +57,11 @@ def current_release(tracking_uri: str, cluster: str) -> TuningBase:
         settings,
         models.packing.settings,
         release.version,
-        release.loaning,
+        {
+            part.field: settings
+            for part in tuned_parts()
+            if (settings := getattr(release, part.field)) is not None
+        },
         release.policy,
         learned_until(models.manifest),
     )
@@ -111,8 +117,11 @@ def build_challenger(
         base = show_release(tracking_uri=tracking_uri, cluster=study.cluster, version=study.base_release)
         versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
         pinned, parts = base.settings, base.parts
-    if parts.loaning is not None:
-        parts = replace(parts, loaning=pinned_loaning({**parts.loaning, **loans_part(proposal.values)}))
+    for part in tuned_parts():
+        settings = getattr(parts, part.field)
+        if settings is not None:
+            pinned_part = part.pinned({**settings, **part.of(proposal.values)})
+            parts = replace(parts, **{part.field: pinned_part})
     if proposal.changes_packing:
         versions["packing"] = _train_packing(study, proposal, tracking_uri)
     release = build_release(

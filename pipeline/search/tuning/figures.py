@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pipeline.search.tuning.rounds import Trial
-from pipeline.search.tuning.space import SYMBOLS, SearchSpace, shown
+from pipeline.search.tuning.space import SearchSpace, shown, symbol_of
 
 
 def course(trials: Sequence[Trial], best: Trial | None) -> Figure:
@@ -65,7 +65,7 @@ def importance(weights: Mapping[str, float]) -> Figure:
     ordered = sorted(weights.items(), key=lambda item: item[1])
     figure = Figure(figsize=(6, 0.8 + 0.3 * max(1, len(ordered))), layout="constrained")
     axes = figure.subplots()
-    axes.barh([SYMBOLS[name] for name, _ in ordered], [100 * share for _, share in ordered])
+    axes.barh([symbol_of(name) for name, _ in ordered], [100 * share for _, share in ordered])
     axes.set_title("Which settings matter", fontsize="medium")
     axes.set_xlabel("share of the trials' variance (%), fANOVA")
     axes.grid(visible=True, axis="x", alpha=0.3)

@@ -2,8 +2,9 @@
 
     STUDY/inputs/                   a lake of its own: jobs with their estimates, nodes, profiles
     STUDY/inputs/forecast.parquet   throughput bins and their forecasts, if the lake has throughput
-    STUDY/inputs/inference_load.json  a forecast of inference, of a release with servers on loan
     STUDY/inputs/inputs.json        written last; what the log did not say
+
+What parts of the release go by lies there, too (`TunedPart.freeze`).
 
 A trial reads nothing else, so it sees neither the held-out window nor what happened to the lake since. The
 estimates and forecasts are those of models that learned until the first block begins, each with what was
@@ -11,7 +12,8 @@ known when it was needed: as the gate replays a release that learned until its w
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
@@ -36,7 +38,7 @@ from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
 from pipeline.replay.warm_up import there_at
 from pipeline.search.experiment_store.documents import read_json, write_json
-from pipeline.search.tuning.frozen_load import read_known_load_rows, store_load
+from pipeline.search.tuning.tuned_part import tuned_parts
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
 from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
@@ -63,7 +65,7 @@ class KnownLake:
     throughput: pd.DataFrame | None
     remarks: tuple[str, ...]
     metrics: pd.DataFrame  # of running jobs, day by day; maybe empty
-    load: pd.DataFrame | None = None  # of inference servers; None: none are lent
+    of_parts: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # what they go by, by their fields
 
     @property
     def node_count(self) -> int:
@@ -81,16 +83,18 @@ class KnownLake:
             self.profiles.pairs,
             *([] if self.throughput is None else [self.throughput]),
             *([] if self.metrics.empty else [self.metrics]),
-            *([] if self.load is None else [self.load]),
+            *self.of_parts.values(),
         ]
         digests = [frame_sha256(frame) for frame in frames]
         return hashlib.sha256("\n".join([str(INPUTS_VERSION), *digests]).encode()).hexdigest()
 
 
-def read_known_lake(lake_uri: str, cluster: str, until: datetime, *, lends: bool = False) -> KnownLake:
-    """Read what was known of a cluster at `until`; with `lends` the load of inference, too.
+def read_known_lake(
+    lake_uri: str, cluster: str, until: datetime, *, parts: Collection[str] = ()
+) -> KnownLake:
+    """Read what was known of a cluster at `until`, with what the parts of these fields go by.
 
-    Raises NotFoundError without jobs or nodes, and without a load that is needed.
+    Raises NotFoundError without jobs or nodes, and without what a part needs.
     """
     lake = Lake(lake_uri)
     jobs = as_known_at(lake.read_jobs(cluster, None, until), until)
@@ -105,7 +109,7 @@ def read_known_lake(lake_uri: str, cluster: str, until: datetime, *, lends: bool
         _known_throughput(lake, cluster, until),
         tuple(remarks),
         lake.read_job_metrics(cluster, until),
-        read_known_load_rows(lake_uri, cluster, until) if lends else None,
+        {part.field: part.known(lake_uri, cluster, until) for part in tuned_parts() if part.field in parts},
     )
 
 
@@ -162,8 +166,10 @@ def freeze(
     write_profile_set(folder_uri, snapshot.cluster, snapshot.profiles)
     lake.write_job_metrics(snapshot.cluster, snapshot.metrics.drop(columns="cluster"))
     remarks = [*snapshot.remarks, *estimate_remarks, *_store_forecast(snapshot, windows, folder_uri)]
-    if snapshot.load is not None:
-        remarks += store_load(snapshot.load, snapshot.cluster, folder_uri, windows.start)
+    for part in tuned_parts():
+        if part.field in snapshot.of_parts:
+            rows = snapshot.of_parts[part.field]
+            remarks += part.freeze(rows, snapshot.cluster, folder_uri, windows.start)
     write_json(marker, {"remarks": remarks})
     return tuple(remarks)
 

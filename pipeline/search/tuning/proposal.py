@@ -19,9 +19,10 @@ from foundation.progress import Progress, silent
 from pipeline.release.release_settings import gate_settings
 from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.tuning.rounds import Trial, best_trial, replayer_of, trials_of
-from pipeline.search.tuning.space import SYMBOLS, THRESHOLDS, Value, shown
+from pipeline.search.tuning.space import THRESHOLDS, shown, symbol_of
 from pipeline.search.tuning.study import TuningStudy
 from pipeline.search.tuning.trials import WindowReplay
+from pipeline.search.tuning.tuned_part import Value
 from pipeline.search.tuning.windows import VALIDATION
 from simulator.gate.judge import judge
 from simulator.gate.limits import number
@@ -173,6 +174,6 @@ def _passes(validation: Mapping[str, Any]) -> tuple[bool, str]:
 
 def _changes_text(changes: Mapping[str, Mapping[str, Value]]) -> str:
     return ", ".join(
-        f"{SYMBOLS[name]} {shown(name, change['from'])} -> {shown(name, change['to'])}"
+        f"{symbol_of(name)} {shown(name, change['from'])} -> {shown(name, change['to'])}"
         for name, change in changes.items()
     )

@@ -8,12 +8,12 @@ from foundation.errors import LucidError
 from foundation.progress import Progress, silent
 from pipeline.search.experiment_store.experiment import OK, Record
 from pipeline.search.tuning.search import next_trials
-from pipeline.search.tuning.space import Value
 from pipeline.search.tuning.study import TuningStudy, load_study
-from pipeline.search.tuning.trials import SHORT, TrialReplayer
+from pipeline.search.tuning.trials import TrialReplayer
+from pipeline.search.tuning.tuned_part import Value
 
 SHORTEST_S = 1.0  # an objective below a second counts as one: per cent of nothing mean nothing
-SHORTAGE_PRICE = 10.0  # per cent of the objective for a point of shortage: no gain of a loan is worth one
+LIMIT_PRICE = 10.0  # per cent of the objective for a point beyond a limit: no gain is worth one
 SCORE_DIGITS = 6  # of per cent; what differs by less is the same
 
 
@@ -23,7 +23,7 @@ class Trial:
 
     `change_pct` is the mean over the search blocks of the objective's change against trial 0, so that a busy
     block counts no more than a calm one. None: the trial failed, or was not run yet. `over_limit_points`: by
-    how much more often than it may inference lacked servers that were lent.
+    how much figures of the release's parts are above what they may be.
     """
 
     number: int
@@ -36,8 +36,8 @@ class Trial:
 
     @property
     def score(self) -> float | None:
-        """What the optimiser makes small: the change, and a price on shortages beyond the limit."""
-        return None if self.change_pct is None else self.change_pct + SHORTAGE_PRICE * self.over_limit_points
+        """What the optimiser makes small: the change, and a price on what is beyond a limit."""
+        return None if self.change_pct is None else self.change_pct + LIMIT_PRICE * self.over_limit_points
 
     def mean_figure(self, name: str) -> float | None:
         """A figure's mean over the search blocks."""
@@ -139,17 +139,20 @@ def _change_pct(study: TuningStudy, record: Record | None, current: Record | Non
 
 
 def _over_limit_points(study: TuningStudy, record: Record | None) -> float:
-    """By how much the share of steps in which inference lacked servers is above the limit, over blocks."""
-    if study.short_limit_pct is None or record is None or record["status"] != OK:
+    """By how much the means over blocks of limited figures are above their limits."""
+    if record is None or record["status"] != OK:
         return 0.0
-    shares = [float(figures[SHORT]) for figures in record["blocks"].values()]
-    return max(0.0, sum(shares) / len(shares) - study.short_limit_pct)
+    blocks = record["blocks"].values()
+    means = {
+        limit: sum(float(figures[limit.figure]) for figures in blocks) / len(blocks) for limit in study.limits
+    }
+    return sum(max(0.0, mean - limit.limit) for limit, mean in means.items())
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial | None:
     """The trial with the lowest score; of equal ones, the one with the fewest changes, then the earliest.
 
-    One in which inference lacked servers more often than it may comes after all others. None when trial 0 has
+    One beyond a limit comes after all others. None when trial 0 has
     no figures.
     """
     if not trials or trials[0].change_pct is None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.search.experiment_store.optimiser import Parameters, ask, optimiser
-from pipeline.search.tuning.space import SearchSpace, Value, Values, thresholds_rise
+from pipeline.search.tuning.space import SearchSpace, thresholds_rise
+from pipeline.search.tuning.tuned_part import Value, Values
 
 _TREES_SEED = 0
 

@@ -2,61 +2,51 @@
 
 Every parameter is a position in its list, so the optimiser sees steps and a trial is plain data. T_prof,
 N_prof, C_prof and G_SS are settings of the Lucid policy; the two thresholds are settings of the Packing
-Analyze Model, whose tree is trained anew for them. Of a release that runs Lyra what saved time is worth is
-tuned, where the log says in which workers jobs run. Of a release with servers on loan the orchestrator's
-settings are tuned as well, whichever of the two it runs.
+Analyze Model, whose tree is trained anew for them. Parts add settings of their policies, and of what a
+release has of them (`pipeline.search.tuning.tuned_part`).
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from foundation.errors import BadInputError, check_names
 from lucid_models.packing.tree import PackingSettings
 from lucid_models.releases.manifest import orders_only
-from simulator.loaning.released_loans import ReleasedLoans
-from simulator.loaning.settings import LEND
+from pipeline.search.tuning.tuned_part import Tried, TunedPart, Value, Values, tuned_parts, tuned_policies
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 from simulator.stages.strategy import SHARING_CAPACITY
 
-Value = int | float | str
-Values = Mapping[str, Value]
 Thresholds = tuple[float, float]
 
-LOANS = ("headroom", "hysteresis_servers", "lend")
 SHARING = ("none", "apathetic", "default")  # by G_SS: nobody, 1, 2
+NO_PARTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 THRESHOLDS = ("medium_from", "tiny_above")
-LUCID, LYRA = TUNED_POLICIES = ("lucid", "lyra")
-OF_WORKERS = ("value_exponent",)
-_TRIED: Mapping[str, tuple[Value, ...]] = {
-    "profiling_limit_s": (60.0, 100.0, 150.0, 200.0, 300.0, 450.0, 600.0),
-    "profiling_max_gpus": (1, 2, 4, 8, 16),
-    "profiling_nodes": (0, 1, 2, 3, 4, 6, 8),
-    "borrowed_nodes_max": (0, 2, 4, 8),
-    "sharing": SHARING,
-    "medium_from": (0.75, 0.80, 0.85, 0.88),
-    "tiny_above": (0.90, 0.93, 0.95, 0.97),
-    "value_exponent": (0.0, 0.5, 1.0, 1.5, 2.0),
-    "headroom": (0.0, 0.01, 0.02, 0.05, 0.10),
-    "hysteresis_servers": (0, 1, 2, 4),
-    "lend": LEND,
+LUCID = "lucid"
+_OF_LUCID: Mapping[str, Tried] = {
+    "profiling_limit_s": Tried("T_prof (s)", (60.0, 100.0, 150.0, 200.0, 300.0, 450.0, 600.0)),
+    "profiling_max_gpus": Tried("N_prof (GPUs)", (1, 2, 4, 8, 16)),
+    "profiling_nodes": Tried("C_prof (nodes)", (0, 1, 2, 3, 4, 6, 8)),
+    "borrowed_nodes_max": Tried("C_prof, borrowed (nodes)", (0, 2, 4, 8)),
+    "sharing": Tried("G_SS", SHARING),
+    "medium_from": Tried("Medium from", (0.75, 0.80, 0.85, 0.88)),
+    "tiny_above": Tried("Tiny above", (0.90, 0.93, 0.95, 0.97)),
 }
-_WORDS: Mapping[str, tuple[str, ...]] = {"sharing": SHARING, "lend": LEND}  # from the least to the most
-SYMBOLS: Mapping[str, str] = {
-    "profiling_limit_s": "T_prof (s)",
-    "profiling_max_gpus": "N_prof (GPUs)",
-    "profiling_nodes": "C_prof (nodes)",
-    "borrowed_nodes_max": "C_prof, borrowed (nodes)",
-    "sharing": "G_SS",
-    "medium_from": "Medium from",
-    "tiny_above": "Tiny above",
-    "value_exponent": "value of saved time (exponent)",
-    "headroom": "headroom of inference",
-    "hysteresis_servers": "hysteresis (servers)",
-    "lend": "lend",
-}
+
+
+def tried_settings() -> dict[str, Tried]:
+    """Return every setting that can be tuned: Lucid's, those of parts' policies, and of the parts."""
+    policies = [policy.settings for policy in tuned_policies().values()]
+    parts = [part.settings for part in tuned_parts()]
+    return {name: tried for each in (_OF_LUCID, *policies, *parts) for name, tried in each.items()}
+
+
+def symbol_of(name: str) -> str:
+    """Return what people call a setting: the paper's name of it."""
+    return tried_settings()[name].symbol
 
 
 @dataclass(frozen=True)
@@ -74,7 +64,7 @@ class Parameter:
     @property
     def symbol(self) -> str:
         """The paper's name of it."""
-        return SYMBOLS[self.name]
+        return symbol_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -89,9 +79,10 @@ class SearchSpace:
         return {parameter.name: parameter.current for parameter in self.parameters}
 
     @property
-    def lends(self) -> bool:
-        """Whether settings of servers on loan are among them."""
-        return any(parameter.name in LOANS for parameter in self.parameters)
+    def parts(self) -> tuple[TunedPart, ...]:
+        """The parts of the release whose settings are among them."""
+        names = {parameter.name for parameter in self.parameters}
+        return tuple(part for part in tuned_parts() if names & part.settings.keys())
 
     @property
     def free(self) -> tuple[Parameter, ...]:
@@ -124,14 +115,14 @@ def search_space(
     *,
     nodes: int,
     chosen: Mapping[str, Sequence[Value]] | None = None,
-    loaning: Mapping[str, Any] | None = None,
+    parts: Mapping[str, Mapping[str, Any]] = NO_PARTS,
     policy: str = LUCID,
-    in_workers: bool = False,
+    told: bool = False,
 ) -> SearchSpace:
     """The space around a release's settings and thresholds, on a cluster of so many nodes.
 
-    `loaning`: its settings of servers on loan, None: it lends none, and they are not tuned. `policy`: what it
-    runs. `in_workers`: whether the log says in which workers jobs run; elsewhere none is elastic.
+    `parts`: its settings of parts, by their fields; of one that it does without nothing is tuned. `policy`:
+    what it runs. `told`: whether the log says what the settings of a part's policy act on.
 
     `chosen` replaces the values of a parameter; one value alone fixes it. A profiler larger than
     `profiling_share_max` of the cluster is not tried: the policy would cut it back. Raises UnknownNameError
@@ -139,78 +130,75 @@ def search_space(
     nothing of the release can be tuned.
     """
     replaced = dict(chosen or {})
-    tuned = _tuned(policy, lends=loaning is not None, in_workers=in_workers)
+    its_parts = [part for part in tuned_parts() if part.field in parts]
+    tuned = _tuned(policy, its_parts, told=told)
     check_names("setting that is tuned", replaced, list(tuned))
     of_policy = _settings_of(policy, settings)
     current: dict[str, Any] = {**asdict(of_policy), "medium_from": packing.medium_from}
     current["tiny_above"] = packing.tiny_above
-    current |= {} if loaning is None else ReleasedLoans.from_data(loaning).to_data()
+    for part in its_parts:
+        current |= part.pinned(parts[part.field])
     most_nodes = int(of_policy.profiling_share_max * nodes) if isinstance(of_policy, LucidSettings) else 0
     parameters = []
     for name, tried in tuned.items():
+        of_name = tried.values
         if name == "sharing" and orders_only(settings):
-            tried = (current[name],)  # whether jobs share GPUs a person decides, not a replay
-        values = {_like(current[name], name, value) for value in replaced.get(name) or tried}
+            of_name = (current[name],)  # whether jobs share GPUs a person decides, not a replay
+        values = {_like(current[name], name, value, tried) for value in replaced.get(name) or of_name}
         if name == "profiling_nodes":
             values = {value for value in values if int(value) <= most_nodes} or {
                 min(current[name], most_nodes)
             }
             current[name] = min(current[name], most_nodes)
         values.add(current[name])
-        parameters.append(Parameter(name, tuple(sorted(values, key=_rank(name))), current[name]))
+        parameters.append(Parameter(name, tuple(sorted(values, key=_rank(tried))), current[name]))
     space = SearchSpace(tuple(parameters))
     for trial in space.one_at_a_time():
         _settings_of(policy, {**settings, **policy_part(trial)})
-        ReleasedLoans.from_data({**(loaning or {}), **loans_part(trial)})
+        for part in its_parts:
+            part.pinned({**parts[part.field], **part.of(trial)})
     if not all(0 < float(value) < 2 for name in THRESHOLDS for value in replaced.get(name, ())):
         raise BadInputError("A packing threshold lies outside of (0, 2).", remedy="Use for example 0.85.")
     return space
 
 
-def _tuned(policy: str, *, lends: bool, in_workers: bool) -> dict[str, tuple[Value, ...]]:
+def _tuned(policy: str, parts: Sequence[TunedPart], *, told: bool) -> dict[str, Tried]:
     """Return what is tuned of a release, and the values to try."""
-    names = [name for name in _TRIED if name not in (*LOANS, *OF_WORKERS)] if policy == LUCID else []
-    names += OF_WORKERS if policy == LYRA and in_workers else ()
-    names += LOANS if lends else ()
-    if not names:
-        raise BadInputError(
-            f"There is nothing to tune of a release that runs {policy} and lends no server: the log does not "
-            "say in which workers jobs run, so that none of them scales.",
-            remedy="Build it with servers on loan (lucid release build --loaning ...).",
-        )
-    return {name: tried for name, tried in _TRIED.items() if name in names}
+    own = None if policy == LUCID else tuned_policies()[policy]
+    tuned = dict(_OF_LUCID) if own is None else dict(own.settings) if told else {}
+    for part in parts:
+        tuned |= part.settings
+    if own is not None and not tuned:
+        raise BadInputError(own.nothing, remedy=own.remedy)
+    return tuned
 
 
 def _settings_of(policy: str, settings: Mapping[str, Any]) -> Any:
     return load_policy(policy, settings).settings  # type: ignore[attr-defined]
 
 
-def _like(current: Any, name: str, value: Value) -> Value:
+def _like(current: Any, name: str, value: Value, tried: Tried) -> Value:
     """A value as the setting's own kind of number: 60 and 60.0 are the same trial."""
-    if name in _WORDS and value in _WORDS[name]:
+    if value in tried.words:
         return value
     try:
         converted: Value = type(current)(value)
     except (TypeError, ValueError):
         converted = math.nan
-    if name in _WORDS or converted != value:
-        choices = f"one of {', '.join(_WORDS[name])}" if name in _WORDS else type(current).__name__
+    if tried.words or converted != value:
+        choices = f"one of {', '.join(tried.words)}" if tried.words else type(current).__name__
         raise BadInputError(f"{name} is to be tried as {value!r}.", remedy=f"Use {choices}.")
     return converted
 
 
-def _rank(name: str) -> Any:
-    return _WORDS[name].index if name in _WORDS else float
+def _rank(tried: Tried) -> Any:
+    return tried.words.index if tried.words else float
 
 
 def policy_part(values: Values) -> dict[str, Value]:
     """A trial's settings of the policy."""
-    return {name: value for name, value in values.items() if name not in (*THRESHOLDS, *LOANS)}
-
-
-def loans_part(values: Values) -> dict[str, Value]:
-    """A trial's settings of servers on loan; none of a release that lends none."""
-    return {name: value for name, value in values.items() if name in LOANS}
+    others = {*THRESHOLDS, *(name for part in tuned_parts() for name in part.settings)}
+    return {name: value for name, value in values.items() if name not in others}
 
 
 def thresholds_of(values: Values) -> Thresholds:

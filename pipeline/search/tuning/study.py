@@ -17,14 +17,14 @@ from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
-from pipeline.loaning.jobs_of_workers import tells_workers
-from pipeline.release.release_settings import gate_settings, pinned_settings
+from pipeline.release.release_settings import pinned_settings
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import Experiment
 from pipeline.search.tuning.base import TuningBase
 from pipeline.search.tuning.inputs import freeze, read_known_lake
-from pipeline.search.tuning.space import LUCID, SearchSpace, Value, search_space
+from pipeline.search.tuning.space import LUCID, SearchSpace, search_space
 from pipeline.search.tuning.trials import trial_id
+from pipeline.search.tuning.tuned_part import FigureLimit, Value, tuned_parts, tuned_policies
 from pipeline.search.tuning.windows import TuningWindows, tuning_windows
 from pipeline.training.windows import submission_span, training_window_end
 from pipeline.validation.replay_inputs import JobTypes
@@ -65,9 +65,8 @@ class TuningSpec:
 class TuningStudy(Experiment):
     """A planned study. `sha256` names what its trials depend on and how they are chosen.
 
-    `loaning` are the settings of servers on loan (None: none are), `short_limit_pct` is in how many
-    five-minute steps inference may lack servers (the gate's rule when it was planned). `policy` is what the
-    release runs.
+    `parts` are the settings of the release's parts, by their fields; `limits` how much their figures may be
+    (the gate's rules when it was planned). `policy` is what the release runs.
     """
 
     kind = "study"
@@ -91,8 +90,8 @@ class TuningStudy(Experiment):
     as_of: str | None
     base_release: int | None
     remarks: tuple[str, ...]
-    loaning: Mapping[str, Any] | None = None
-    short_limit_pct: float | None = None
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    limits: tuple[FigureLimit, ...] = ()
     policy: str = LUCID
 
     @property
@@ -103,7 +102,7 @@ class TuningStudy(Experiment):
     @property
     def base(self) -> TuningBase:
         """What held when it was planned."""
-        return TuningBase(self.settings, self.packing, self.base_release, self.loaning, self.policy)
+        return TuningBase(self.settings, self.packing, self.base_release, self.parts, self.policy)
 
     def identity(self, values: Mapping[str, Value]) -> str:
         """A trial's identity."""
@@ -144,16 +143,17 @@ def plan_study(
         warm_up_days=tuning_spec.warm_up_days,
     )
     progress(0, None, "reading the log")
-    lends = base.loaning is not None
-    snapshot = read_known_lake(lake_uri, cluster, until, lends=lends)
+    snapshot = read_known_lake(lake_uri, cluster, until, parts=base.parts)
+    parts = [part for part in tuned_parts() if part.field in base.parts]
+    policy = tuned_policies().get(base.policy)
     space = search_space(
         pinned,
         tree,
         nodes=snapshot.node_count,
         chosen=tuning_spec.search,
-        loaning=base.loaning,
+        parts=base.parts,
         policy=base.policy,
-        in_workers=tells_workers(snapshot.jobs),
+        told=policy is not None and policy.tells(snapshot.jobs),
     )
     shared = {
         "known": snapshot.sha256(),
@@ -163,7 +163,7 @@ def plan_study(
         "duration": asdict(duration or DurationSettings()),
         "job_types": tuning_spec.job_types,
         "seed": tuning_spec.seed,
-        **({"loaning": dict(base.loaning)} if base.loaning is not None else {}),
+        **{part.field: dict(base.parts[part.field]) for part in parts},
         **({"policy": base.policy} if base.policy != LUCID else {}),
     }
     plan = {
@@ -173,7 +173,7 @@ def plan_study(
         "space": space.to_data(),
         "objective": tuning_spec.objective,
         "round_size": tuning_spec.round_size,
-        **({"short_limit_pct": gate_settings({}).rules.inference_short_limit_pct} if lends else {}),
+        **{limit.field: limit.limit for limit in (part.limit() for part in parts)},
     }
     folder_uri = f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}"
     uri, sha256 = TuningStudy.place(plan, out_uri=out_uri, folder_uri=folder_uri)
@@ -200,5 +200,11 @@ def load_study(uri: str) -> TuningStudy:
             "windows": TuningWindows.from_data(plan["windows"]),
             "space": SearchSpace.from_data(plan["space"]),
             "packing": PackingSettings(**plan["packing"]),
+            "parts": {part.field: plan[part.field] for part in tuned_parts() if part.field in plan},
+            "limits": tuple(
+                limit._replace(limit=plan[limit.field])
+                for limit in (part.limit() for part in tuned_parts())
+                if limit.field in plan
+            ),
         },
     )

@@ -1,6 +1,6 @@
 """What people read of a study: the sensitivity tables (Lucid's Table 6, for every setting), all trials."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -8,9 +8,9 @@ import pandas as pd
 from foundation.markdown import NO_VALUE, markdown_frame, number
 from pipeline.search.tuning.proposal import CURRENT, TUNED, Proposal
 from pipeline.search.tuning.rounds import Trial
-from pipeline.search.tuning.space import SYMBOLS, SearchSpace, shown
+from pipeline.search.tuning.space import SearchSpace, shown, symbol_of
 from pipeline.search.tuning.study import TuningStudy
-from pipeline.search.tuning.trials import SHORT
+from pipeline.search.tuning.tuned_part import tuned_parts
 
 FIGURES = (
     "mean_jct_s",
@@ -21,8 +21,7 @@ FIGURES = (
     "ended_in_profiling_pct",
     "colocated_pct",
 )
-LOAN_FIGURES = (SHORT, "preemptions")  # of a release with servers on loan
-_SHOWN = {  # what people call a figure, and how many digits count
+_SHOWN: Mapping[str, tuple[str, int]] = {  # what people call a figure, and how many digits count
     "jobs": ("jobs", 0),
     "mean_jct_s": ("mean JCT, s", 0),
     "mean_queuing_delay_s": ("mean queuing delay, s", 0),
@@ -31,8 +30,6 @@ _SHOWN = {  # what people call a figure, and how many digits count
     "profiling_queue_s": ("queue before profiling, s", 1),
     "ended_in_profiling_pct": ("jobs that end in profiling, %", 1),
     "colocated_pct": ("jobs that shared GPUs, %", 1),
-    SHORT: ("steps in which inference lacked servers, %", 2),
-    "preemptions": ("preemptions", 0),
 }
 SAME_FILTERING = 0.95
 WORTH_CUTTING_S = 1.0
@@ -56,7 +53,12 @@ def trials_table(study: TuningStudy, trials: Sequence[Trial]) -> pd.DataFrame:
 
 
 def _figures_of(space: SearchSpace) -> tuple[str, ...]:
-    return (*FIGURES, *LOAN_FIGURES) if space.lends else FIGURES
+    return (*FIGURES, *(name for part in space.parts for name in part.figures))
+
+
+def _shown() -> dict[str, tuple[str, int]]:
+    """What people call every figure, and how many digits count."""
+    return {**_SHOWN, **{name: figure for part in tuned_parts() for name, figure in part.figures.items()}}
 
 
 def sensitivity_table(space: SearchSpace, trials: Sequence[Trial]) -> pd.DataFrame:
@@ -94,11 +96,11 @@ def sensitivity_markdown(space: SearchSpace, table: pd.DataFrame) -> str:
             "queue before profiling, s": number(row["profiling_queue_s"], 1),
             "end in profiling, %": number(row["ended_in_profiling_pct"], 1),
             "shared GPUs, %": number(row["colocated_pct"], 1),
-            **(
-                {_SHOWN[name][0]: number(row[name], _SHOWN[name][1]) for name in LOAN_FIGURES}
-                if space.lends
-                else {}
-            ),
+            **{
+                figure.title: number(row[name], figure.digits)
+                for part in space.parts
+                for name, figure in part.figures.items()
+            },
         }
         for parameter in space.free
         for row in table[table["parameter"] == parameter.name].to_dict(orient="records")
@@ -130,7 +132,7 @@ def profiling_markdown(trials: Sequence[Trial]) -> str:
     figures = ("profiling_queue_s", "profiling_runs", "ended_in_profiling_pct", "mean_jct_s")
     table = _before_after_table(figures, current.mean_figure, best.mean_figure, "search blocks", "tuned")
     changes = [
-        f"{SYMBOLS[name]} {shown(name, value)}"
+        f"{symbol_of(name)} {shown(name, value)}"
         for name, value in best.values.items()
         if value != current.values[name]
     ]
@@ -143,7 +145,7 @@ def validation_markdown(proposal: Proposal) -> str:
     if proposal.validation is None:
         return ""
     before, after = (proposal.validation["figures"][name] for name in (CURRENT, TUNED))
-    shown_figures = tuple(name for name in _SHOWN if name in before)
+    shown_figures = tuple(name for name in _shown() if name in before)
     return _before_after_table(shown_figures, before.get, after.get, "validation window", "best trial")
 
 
@@ -155,10 +157,10 @@ def _before_after_table(
     what: str,
 ) -> str:
     """Figures by name, before and after: one row a figure, with their ratio."""
-    rows = []
+    rows, shown_by_name = [], _shown()
     for name in names:
         old, new = before(name), after(name)
-        title, digits = _SHOWN[name]
+        title, digits = shown_by_name[name]
         ratio = number(old / new) + "×" if old and new and old != new else NO_VALUE
         rows.append({where: title, "current": number(old, digits), what: number(new, digits), "ratio": ratio})
     return markdown_frame(pd.DataFrame(rows))

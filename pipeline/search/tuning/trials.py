@@ -1,6 +1,7 @@
 """One trial: settings and thresholds, replayed on the blocks, as a record that any worker may write."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,30 +13,18 @@ from foundation.errors import LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
-from pipeline.loaning.jobs_of_workers import replayed_in_workers
-from pipeline.loaning.lending import Lending
-from pipeline.loaning.lending_replay import KnownLoad
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import FAILED, OK
 from pipeline.search.sweeps.runs import RESULTS_VERSION
 from pipeline.search.tuning.base import TuningBase
-from pipeline.search.tuning.frozen_load import read_frozen_load
 from pipeline.search.tuning.inputs import read_block
-from pipeline.search.tuning.space import (
-    LUCID,
-    Thresholds,
-    Values,
-    loans_part,
-    policy_part,
-    thresholds_of,
-    with_thresholds,
-)
+from pipeline.search.tuning.space import LUCID, Thresholds, policy_part, thresholds_of, with_thresholds
+from pipeline.search.tuning.tuned_part import Values, tuned_parts, tuned_policies
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.contenders import ReplayContender, replay_contender, sharing_scores
 from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
-from simulator.loaning.released_loans import ReleasedLoans
 from simulator.metrics import mean
 from simulator.recorder import Recorder
 from simulator.result import SimulationResult
@@ -43,7 +32,6 @@ from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
 
 Floats = NDArray[np.float64]
-SHORT = "inference_short_pct"
 
 
 class ProfilingQueue(Recorder):
@@ -66,12 +54,11 @@ class WindowReplay:
     result: SimulationResult
     profiling_waits_s: tuple[float, ...]
     inputs: ReplayInputs
-    short_pct: float | None = None  # of the steps in which inference lacked servers; None: none are lent
+    of_parts: Mapping[str, float] = field(default_factory=dict)  # figures of the release's parts
 
     def figures(self) -> dict[str, float]:
         """The figures of the jobs submitted in the window; the warm-up is not counted."""
-        table = self.result.counted
-        jobs = table[table["submit_time_s"] >= self.inputs.start_s]
+        jobs = window_jobs(self.result, self.inputs)
         waits = jobs["queuing_delay_s"].to_numpy(np.float64)
         return {
             "jobs": len(jobs),
@@ -83,14 +70,14 @@ class WindowReplay:
             "profiling_queue_s": mean(np.asarray(self.profiling_waits_s)),
             "ended_in_profiling_pct": 100 * float(jobs["ended_in_profiling"].mean()),
             "colocated_pct": 100 * float(jobs["colocated"].mean()),
-            **self._loans(jobs),
+            **self.of_parts,
         }
 
-    def _loans(self, jobs: pd.DataFrame) -> dict[str, float]:
-        """Of servers on loan: how often inference lacked some, and the jobs that giving back preempted."""
-        if self.short_pct is None:
-            return {}
-        return {SHORT: self.short_pct, "preemptions": int(jobs["preemptions"].sum())}
+
+def window_jobs(result: SimulationResult, inputs: ReplayInputs) -> pd.DataFrame:
+    """Return the rows of the jobs that were submitted in the window."""
+    table = result.counted
+    return table[table["submit_time_s"] >= inputs.start_s]
 
 
 def trial_id(values: Values, inputs_sha256: str) -> str:
@@ -114,8 +101,9 @@ class TrialReplayer:
     ) -> None:
         self.windows = windows
         self.base = base
-        self._read_load = partial(read_frozen_load, inputs_uri, cluster)
-        self._loads: dict[str, KnownLoad] = {}
+        self._parts = [
+            (part, part.replays(inputs_uri, cluster)) for part in tuned_parts() if part.field in base.parts
+        ]
         self._read = partial(read_block, inputs_uri, cluster, job_types=job_types, seed=seed)
         self._blocks: dict[str, ReplayInputs] = {}
         self._scores: dict[tuple[str, float, float], Floats] = {}
@@ -125,13 +113,17 @@ class TrialReplayer:
         """Replay a block (or the validation window) under a trial's values, as the gate replays a release."""
         inputs = self._block(block)
         queue = ProfilingQueue(inputs.start_s)
-        contender, lending = self._contender(values, block), self._lending(values, block)
-        if lending is None:
-            result, short_pct = replay_contender(contender, inputs, recorder=queue), None
-        else:
-            result = lending.replay(contender, inputs, recorder=queue)
-            short_pct = lending.short_pct(result.servers_on_loan, inputs)
-        return WindowReplay(result, tuple(queue.waits_s), inputs, short_pct)
+        contender, replayed, figures_of = self._contender(values, block), inputs, []
+        for part, replays in self._parts:
+            settings = {**self.base.parts[part.field], **part.of(values)}
+            contender, replayed, figures = replays.beside(
+                contender, replayed, self.windows.window(block), settings
+            )
+            figures_of.append(figures)
+        result = replay_contender(contender, replayed, recorder=queue)
+        jobs = window_jobs(result, inputs)
+        of_parts = {name: value for figures in figures_of for name, value in figures(result, jobs).items()}
+        return WindowReplay(result, tuple(queue.waits_s), inputs, of_parts)
 
     def _contender(self, values: Values, block: str) -> ReplayContender:
         """What a trial runs, with what it believes."""
@@ -149,15 +141,6 @@ class TrialReplayer:
             forecast=self._block(block).scenario.forecast,
             believed_pairs=believed_pairs(model),
         )
-
-    def _lending(self, values: Values, block: str) -> Lending | None:
-        """What a trial lends in a block; what was known of the load is read once."""
-        if self.base.loaning is None:
-            return None
-        released = ReleasedLoans.from_data({**self.base.loaning, **loans_part(values)})
-        if block not in self._loads:
-            self._loads[block] = self._read_load(self.windows.window(block), released)
-        return Lending(self._loads[block], released.loans)
 
     def run(self, identity: str, values: Values) -> dict[str, Any]:
         """Replay every search block and return the record; an error becomes a record that says so.
@@ -185,7 +168,7 @@ class TrialReplayer:
         if inputs is None:
             inputs = self._read(self.windows.window(name))
             if self.base.policy != LUCID:
-                inputs = replayed_in_workers(inputs)
+                inputs = tuned_policies()[self.base.policy].replayed(inputs)
             self._blocks[name] = inputs
         return inputs
 

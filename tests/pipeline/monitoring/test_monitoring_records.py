@@ -14,7 +14,7 @@ from foundation.errors import BadInputError, NotFoundError
 from foundation.parts import Part
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
-from pipeline.monitoring.part_health import MonitorCheck, PartHealth, Section
+from pipeline.monitoring.part_health import MonitorCheck, PageSection, PartHealth
 from pipeline.monitoring.records import EXPERIMENT, MonitoringPass, PassRequest, make_pass
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from tests.fixtures import ReleaseShop, forget_monitoring, small_jobs, small_throughput
@@ -136,9 +136,9 @@ class ToyHealth(PartHealth):
         """How many, and what was not measured."""
         return {"toys/broken": float(self.broken), "toys/lost": None}
 
-    def section(self) -> Section:
+    def section(self) -> PageSection:
         """The same for people."""
-        return Section("Toys", facts={"broken": "3 of them"}, note="none was lost")
+        return PageSection("Toys", facts={"broken": "3 of them"}, note="none was lost")
 
 
 TOYS = MonitorCheck("toys", lambda _: ToyHealth())
@@ -156,6 +156,6 @@ def test_installed_parts_are_judged_too(
     assert not {"nodes", "inference", "waits", "parts"} & set(document)
     assert "3 toys are broken." in [finding["sentence"] for finding in document["findings"]]
     page = (done.folder / "index.html").read_text()
-    assert page.index("<h2>Toys</h2>") < page.index("3 of them") < page.index("none was lost")
+    assert page.index("<h2>Toys</h2>") < page.index("3 of them") < page.index("one was lost")
     (run,) = Registry(champion.uri).find_runs(EXPERIMENT, {"pass_id": "toys"})
     assert (run.metrics["toys/broken"], "toys/lost" in run.metrics) == (3.0, False)

@@ -10,9 +10,9 @@ from lucid_models.releases.store import ReleaseInfo
 from pipeline.overview.release_contents import (
     release_differences,
     release_parts,
-    says_when_jobs_start,
     setting_in_words,
 )
+from pipeline.waits.release_settings import says_when_jobs_start
 from simulator.policies.registry import policy_class
 
 RELEASE = ReleaseInfo(

@@ -38,35 +38,35 @@ SPEC = TuningSpec(
 
 def test_loans_are_tuned_of_a_release_that_lends_alone() -> None:
     plain = search_space({}, PackingSettings(), nodes=100)
-    assert not plain.lends
-    lends = search_space({}, PackingSettings(), nodes=100, loaning=LOANING)
+    assert plain.parts == ()
+    lends = search_space({}, PackingSettings(), nodes=100, parts={"loaning": LOANING})
     values = {parameter.name: parameter.values for parameter in lends.parameters}
-    assert lends.lends
+    assert [part.field for part in lends.parts] == ["loaning"]
     assert lends.current["headroom"] == 0.05
     assert values["lend"] == ("capacity", "demand")
     with pytest.raises(UnknownNameError, match="headroom"):
         search_space({}, PackingSettings(), nodes=100, chosen={"headroom": [0.1]})
     with pytest.raises(BadInputError, match="capacity, demand"):
-        search_space({}, PackingSettings(), nodes=100, chosen={"lend": ["all"]}, loaning=LOANING)
+        search_space({}, PackingSettings(), nodes=100, chosen={"lend": ["all"]}, parts={"loaning": LOANING})
     with pytest.raises(BadInputError, match="headroom"):
-        search_space({}, PackingSettings(), nodes=100, chosen={"headroom": [-1]}, loaning=LOANING)
+        search_space({}, PackingSettings(), nodes=100, chosen={"headroom": [-1]}, parts={"loaning": LOANING})
 
 
 def test_of_lyra_its_loans_are_tuned_and_the_value_of_saved_time_where_jobs_scale() -> None:
     lyra = pinned_settings({"value_exponent": 0.25}, "lyra")
     around = partial(search_space, lyra, PackingSettings(), nodes=100, policy="lyra")
-    loans = around(loaning=LOANING)
+    loans = around(parts={"loaning": LOANING})
     assert [parameter.name for parameter in loans.parameters] == ["headroom", "hysteresis_servers", "lend"]
-    whole = around(loaning=LOANING, in_workers=True, chosen={"value_exponent": [2]})
+    whole = around(parts={"loaning": LOANING}, told=True, chosen={"value_exponent": [2]})
     assert whole.parameters[0].values == (0.25, 2.0)
     assert all(thresholds_rise(values) for values in whole.one_at_a_time())
-    assert around(in_workers=True).current == {"value_exponent": 0.25}
+    assert around(told=True).current == {"value_exponent": 0.25}
     with pytest.raises(BadInputError, match="nothing to tune"):
         around()
     with pytest.raises(BadInputError, match="value_exponent"):
-        around(in_workers=True, chosen={"value_exponent": [-1]})
+        around(told=True, chosen={"value_exponent": [-1]})
     with pytest.raises(UnknownNameError, match="profiling_limit_s"):
-        around(loaning=LOANING, chosen={"profiling_limit_s": [60]})
+        around(parts={"loaning": LOANING}, chosen={"profiling_limit_s": [60]})
 
 
 def test_a_trial_that_leaves_inference_short_is_not_the_best() -> None:
@@ -81,7 +81,7 @@ def test_a_trial_that_leaves_inference_short_is_not_the_best() -> None:
 @pytest.mark.slow
 def test_trials_replay_the_load_and_shortages_count(tmp_path: Path) -> None:
     lake = lake_at(tmp_path / "lake")
-    base = TuningBase(loaning=LOANING)
+    base = TuningBase(parts={"loaning": LOANING})
     asked = {"lake_uri": lake, "cluster": CLUSTER, "spec": SPEC, "base": base}
     with pytest.raises(NotFoundError, match="inference"):
         plan_study(**asked, out_uri=str(tmp_path / "none"))  # type: ignore[arg-type]
@@ -90,7 +90,7 @@ def test_trials_replay_the_load_and_shortages_count(tmp_path: Path) -> None:
     load = inference_days(days, start=pd.Timestamp(first).floor("D")).assign(origin="published")
     Lake(lake).write_inference_load(CLUSTER, load)
     study = plan_study(**asked, out_uri=str(tmp_path / "study"))  # type: ignore[arg-type]
-    assert study.short_limit_pct == 2.0
+    assert [(each.field, each.limit) for each in study.limits] == [("short_limit_pct", 2.0)]
     run_study(study, trials=0, workers=1)
     current, *others = trials_of(study)
     (other,) = [trial for trial in others if trial.values["headroom"] == 0.0]
@@ -128,7 +128,7 @@ def test_trials_of_lyra_scale_jobs_and_lend_them_servers(tmp_path: Path) -> None
     lake = lake_of_jobs_in_workers(tmp_path / "lake")
     values = {"value_exponent": [0.0, 2.0], "headroom": [0.05, 0.9], "hysteresis_servers": [0]}
     spec = replace(SPEC, search={**values, "lend": ["capacity"]})
-    base = TuningBase(pinned_settings({}, "lyra"), loaning=LOANING, policy="lyra")
+    base = TuningBase(pinned_settings({}, "lyra"), parts={"loaning": LOANING}, policy="lyra")
     study = plan_study(lake_uri=lake, cluster=CLUSTER, spec=spec, base=base, out_uri=str(tmp_path / "study"))
     assert study.policy == "lyra"
     run_study(study, trials=0, workers=1)

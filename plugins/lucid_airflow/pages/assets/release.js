@@ -220,7 +220,7 @@ export function ReleasePage({ parts: [cluster, version] }) {
       { title: "Models" },
       h(Models, { models: value.models, mlflow }),
       muted(`They learned from jobs until ${release.training.until.slice(0, 10)}.`),
-      muted(value.says_when_jobs_start),
+      ...value.said_by_parts.map((said) => muted(said)),
     ),
     value.parts.map((part) =>
       h(Card, { key: part.title, title: part.title }, h(Rows, { columns: ["Setting", "Value"], rows: part.settings.map((each) => [each.what, plain(each.value)]) })),
