@@ -9,6 +9,7 @@ from time import process_time
 import pandas as pd
 
 from cluster_logs.ingest import ingest_log
+from cluster_logs.log_span import submission_span
 from foundation.csv_files import write_csv
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
@@ -17,7 +18,7 @@ from lucid_models.waits.fitting import TooFewWaitsError, WaitSettings
 from lucid_models.waits.job_queue import read_job_queue
 from lucid_models.waits.model import WaitModel
 from lucid_models.waits.wait_table import WaitTable
-from pipeline.training.windows import submission_span, training_window_end
+from pipeline.training.windows import training_window_end
 from pipeline.waits.judged_waits import judge_waits
 
 _CLUSTER = "judged"

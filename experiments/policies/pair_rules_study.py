@@ -22,7 +22,7 @@ from foundation.markdown import markdown_table
 from live_scheduler.deciding.sharing_beliefs import PredictedPairs, believed_pairs
 from lucid_models.evaluation.baselines import UTILISATION_SUM_PCT
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, feature_matrix
-from pipeline.validation.replay_inputs import profiles_by_type
+from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.cluster import ClusterSpec
 from simulator.colocation import (

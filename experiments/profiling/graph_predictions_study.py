@@ -22,7 +22,7 @@ from experiments.policies.philly_slices import PhillySlices
 from foundation.run_manifest import commit_text, machine_text
 from lucid_models.utilisation.model import UtilisationModel
 from lucid_models.utilisation.profiled_graphs import join_graphs
-from pipeline.validation.replay_inputs import profiles_by_type
+from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.job import Job, JobProfile

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
-from pipeline.validation.replay_inputs import profiles_by_type
+from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.job import JobProfile

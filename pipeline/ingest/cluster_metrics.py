@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import submission_span
 from cluster_logs.metrics.allocations import (
     AllocationBatch,
     allocations_from_labels,
@@ -36,7 +37,6 @@ from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, Work, silent
 from foundation.storage import list_files, locate
 from pipeline.ingest.measured_series import RowsReport
-from pipeline.training.windows import submission_span
 
 JOB_COLUMNS = ("job_id", "submit_time", "user", "name", "job_type")
 _FATES = ("samples", "joined", "warm_up", "shared", "idle", "outside", "silent", "repeated")

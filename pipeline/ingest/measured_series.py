@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import submission_span
 from cluster_logs.metrics.prometheus import PrometheusQuery
 from cluster_logs.metrics.series_queries import MeasuredRows
 from foundation.progress import Progress
-from pipeline.training.windows import submission_span
 
 
 @dataclass(frozen=True, kw_only=True)

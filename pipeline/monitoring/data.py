@@ -9,13 +9,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import NotFoundError
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.duration.rival_estimates import known_from_s
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.training_data import as_known_at, read_training_jobs, without_those_that_never_ran
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
-from pipeline.training.windows import busy_days, submission_span
 from pipeline.validation.held_out_days import UnjudgedDays
 
 DAY_S = 86_400.0

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import submission_span
 from foundation.csv_files import csv_text
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
@@ -26,7 +27,7 @@ from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.warm_up import warm_up_days_of
-from pipeline.training.windows import read_time, submission_span
+from pipeline.training.windows import read_time
 from simulator.job_columns import ARRIVAL
 from simulator.loaning.jobs_in_workers import JobMix
 from simulator.policies.registry import policy_class

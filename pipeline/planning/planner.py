@@ -1,10 +1,8 @@
 """What `lucid plan` and the DAG `plan_capacity` do: a log and an operator's questions in, a report out."""
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import NotFoundError
@@ -22,9 +20,9 @@ from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
 from pipeline.planning.records import line_of_plan, log_report, write_report
 from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays, replay_planned
+from pipeline.release.release_settings import own_settings
 from pipeline.search.experiment_store.documents import digest
 from simulator.loaning.policy_beside_inference import load_borrowing_policy
-from simulator.policies.registry import policy_class
 from simulator.rule_sets import load_rules
 
 DEFAULT_POLICY = "fifo"
@@ -121,13 +119,3 @@ def policy_of_release(tracking_uri: str, cluster: str) -> PlannedRun:
     except NotFoundError:
         return PlannedRun(DEFAULT_POLICY)
     return PlannedRun(champion.policy, own_settings(champion.policy, champion.settings))
-
-
-def own_settings(policy: str, pinned: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a release's settings that are the policy's, where they are not its defaults."""
-    settings_class = getattr(policy_class(policy), "Settings", None)
-    if settings_class is None:
-        return {}
-    default = settings_class()
-    names = [field.name for field in fields(settings_class) if field.name in pinned]
-    return {name: pinned[name] for name in names if pinned[name] != getattr(default, name)}

@@ -7,9 +7,9 @@ import numpy as np
 
 from pipeline.planning.node_search import NodeSearch
 from pipeline.planning.planned_run import PlannedRun
-from pipeline.planning.proportional_sizes import in_proportion
 from pipeline.planning.replays import PlanReplays, Replayed
 from pipeline.planning.wait_target import WaitTarget
+from pipeline.replay.proportional_sizes import in_proportion
 
 Measure = Callable[[Replayed], float]
 

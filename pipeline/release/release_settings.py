@@ -7,8 +7,8 @@ from typing import Any, cast, get_args
 from foundation.errors import BadInputError, check_names
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
+from pipeline.replay.job_types import JobTypes
 from pipeline.replay.warm_up import WARM_UP_DAYS, check_warm_up_days
-from pipeline.validation.replay_inputs import JobTypes
 from simulator.gate.installed_rules import installed_rules
 from simulator.gate.rules import GateRules
 from simulator.policies.registry import load_policy, policy_class
@@ -63,6 +63,16 @@ def pinned_settings(chosen: Mapping[str, Any] | None = None, policy: str = DEFAU
             remedy="Choose a policy that goes by estimates.",
         )
     return loaded.pinned_settings() | allowed
+
+
+def own_settings(policy: str, pinned: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a release's settings that are the policy's, where they are not its defaults."""
+    settings_class = getattr(policy_class(policy), "Settings", None)
+    if settings_class is None:
+        return {}
+    default = settings_class()
+    names = [field.name for field in fields(settings_class) if field.name in pinned]
+    return {name: pinned[name] for name in names if pinned[name] != getattr(default, name)}
 
 
 def allowing_simulated(settings: Mapping[str, Any], *, allow: bool) -> dict[str, Any]:

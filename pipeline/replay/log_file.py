@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import busy_days, submission_span
 from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.warm_up import WarmJobs, check_warm_up_days, warm_jobs, warm_up_start
-from pipeline.training.windows import busy_days, submission_span
 from simulator.job_columns import READ_COLUMNS, READ_IF_KNOWN
 
 TICK = timedelta(microseconds=1)  # a job table's resolution: `end` is included

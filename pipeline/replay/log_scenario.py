@@ -15,6 +15,7 @@ from foundation.input_roots import admitted
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
 from pipeline.replay.inference_lender import InferenceLender
+from pipeline.replay.job_types import profiles_by_type
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.replay.warm_up import WarmJobs
@@ -252,8 +253,6 @@ def measured_colocation(
     """Return scored profiles by job type, labelled or by the packing model, and the speeds of pairs."""
     if singles_path is None or pairs_path is None:
         return None, None
-    from pipeline.validation.replay_inputs import profiles_by_type  # takes what a release is judged by, too
-
     solo, pairs = read_measurements(str(singles_path), str(pairs_path), rules)
     scores: Iterable[Any]
     if "sharing_score" in solo.columns:

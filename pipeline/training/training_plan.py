@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import check_names
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import model_versions
@@ -18,12 +19,7 @@ from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIN
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import stored_profile_set
 from pipeline.training.model_training import MODELS, OPTIONAL_MODELS
-from pipeline.training.windows import (
-    DEFAULT_HOLD_OUT_DAYS,
-    busy_days,
-    submission_span,
-    training_window_end,
-)
+from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, training_window_end
 
 # What optional models learn from: the lake's table, what it holds, and how many days of it are needed. Of
 # nodes four days to learn from and a fifth of the whole to be measured on; of inference one day, for below

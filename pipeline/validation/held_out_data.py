@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import busy_days, submission_span
 from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.stored_site import stored_site
 from foundation.errors import BadInputError, NotFoundError
@@ -14,7 +15,6 @@ from lucid_models.known_profiles import with_known_profiles
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import lake_sizes
 from pipeline.replay.warm_up import time_text
-from pipeline.training.windows import busy_days, submission_span
 from pipeline.validation.forecast_beliefs import read_window_throughput
 from profiler_jobs.profile_table import ProfileSet
 

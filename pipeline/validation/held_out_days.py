@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from pipeline.release.current_release import find_current_release
-from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, busy_days, submission_span
+from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS
 
 HOLD_OUT_TAG, LOG_END_TAG, JUDGED_END_TAG = "hold_out_days", "log_end", "held_out_end"
 DAY = timedelta(days=1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cluster_logs.metrics.job_metrics import PROFILE, RUNNING
 from foundation.errors import BadInputError, check_names
 from lucid_models.known_profiles import LOG, profiles_known_at, with_own_metrics
+from pipeline.replay.job_types import JobTypes, profiles_by_type
 from pipeline.replay.warm_up import time_text, warm_jobs
 from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow
 from profiler_jobs.profile_table import ProfileSet
@@ -22,8 +23,6 @@ from simulator.site_order import SiteOrder, site_order
 from simulator.time_limits import with_limits_for_all
 from simulator.workload import Workload
 from simulator.workload_columns import objects_or_none
-
-JobTypes = Literal["drawn", "log"]
 
 
 @dataclass(frozen=True)
@@ -231,16 +230,6 @@ def measured_profiles_of_jobs(
         "prediction. Memory limits go by what jobs used."
     )
     return tuple(profiles)
-
-
-def profiles_by_type(solo: pd.DataFrame) -> dict[str, JobProfile]:
-    """Return the measured profile of each job type, not yet scored, in the order of the types' names."""
-    columns = ["job_type", "gpu_util_pct", "gpu_mem_util_pct", "gpu_mem_mib", "amp"]
-    rows = solo[columns].sort_values("job_type", kind="stable").itertuples(index=False, name=None)
-    return {
-        str(name): JobProfile(float(util), float(mem_util), float(mem), bool(amp), str(name))
-        for name, util, mem_util, mem, amp in rows
-    }
 
 
 def _draw(by_type: dict[str, JobProfile], jobs: int, seed: int) -> Sequence[JobProfile | None]:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from cluster_logs.node_table import counted
 from foundation.errors import BadInputError, UnknownNameError
-from pipeline.planning.proportional_sizes import in_proportion
+from pipeline.replay.proportional_sizes import in_proportion
 
 EVERYWHERE = "*"  # nodes that are divided among all virtual clusters, as the present ones are
 MOST_NODES = 100_000

@@ -23,11 +23,11 @@ from foundation.storage import locate, write_frame
 from lucid_models.known_profiles import with_own_metrics
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
+from pipeline.replay.job_types import JobTypes
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.log_scenario import read_measurements
 from pipeline.replay.warm_up import WARM_UP_DAYS
 from pipeline.search.experiment_store.documents import digest, read_json, write_json
-from pipeline.validation.replay_inputs import JobTypes
 from simulator.job_columns import ARRIVAL
 from simulator.rule_sets import load_rules
 

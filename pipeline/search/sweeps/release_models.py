@@ -17,7 +17,7 @@ from lucid_models.releases.lifecycle import (
     load_release_models,
     show_release,
 )
-from pipeline.planning.planner import own_settings
+from pipeline.release.release_settings import own_settings
 from pipeline.search.sweeps.inputs import SweepInputs
 from pipeline.validation.contenders import learned_until
 

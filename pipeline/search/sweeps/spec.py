@@ -30,6 +30,7 @@ from foundation.progress import Progress, silent
 from foundation.regular_files import read_regular
 from pipeline import settings as places
 from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
+from pipeline.replay.job_types import JobTypes
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import reference_measurements
 from pipeline.replay.warm_up import warm_up_days_of
@@ -38,7 +39,6 @@ from pipeline.search.sweeps.inputs import EVENTS, SweepInputs, read_lake, read_l
 from pipeline.search.sweeps.release_models import settings_of_live, with_live_beliefs
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
-from pipeline.validation.replay_inputs import JobTypes
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
 from simulator.rule_sets import load_rules
 

@@ -36,13 +36,14 @@ from lucid_models.throughput.model import ThroughputPredictModel
 from lucid_models.throughput.scorer import SERIES
 from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
+from pipeline.replay.job_types import JobTypes
 from pipeline.replay.warm_up import there_at
 from pipeline.search.experiment_store.documents import read_json, write_json
 from pipeline.search.tuning.tuned_part import tuned_parts
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
 from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
-from pipeline.validation.replay_inputs import JobTypes, ReplayInputs, replay_inputs
+from pipeline.validation.replay_inputs import ReplayInputs, replay_inputs
 from profiler_jobs.profile_table import ProfileSet
 
 Floats = NDArray[np.float64]

@@ -13,11 +13,13 @@ from datetime import datetime
 from typing import Any, get_args
 
 from cluster_logs.cluster_names import check_cluster_name
+from cluster_logs.log_span import submission_span
 from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
 from pipeline.release.release_settings import pinned_settings
+from pipeline.replay.job_types import JobTypes
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import Experiment
 from pipeline.search.tuning.base import TuningBase
@@ -26,8 +28,7 @@ from pipeline.search.tuning.space import LUCID, SearchSpace, search_space
 from pipeline.search.tuning.trials import trial_id
 from pipeline.search.tuning.tuned_part import FigureLimit, Value, tuned_parts, tuned_policies
 from pipeline.search.tuning.windows import TuningWindows, tuning_windows
-from pipeline.training.windows import submission_span, training_window_end
-from pipeline.validation.replay_inputs import JobTypes
+from pipeline.training.windows import training_window_end
 from simulator.gate.rules import OBJECTIVES
 
 

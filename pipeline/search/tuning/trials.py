@@ -13,6 +13,7 @@ from foundation.errors import LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
+from pipeline.replay.job_types import JobTypes
 from pipeline.search.experiment_store.documents import digest
 from pipeline.search.experiment_store.experiment import FAILED, OK
 from pipeline.search.sweeps.runs import RESULTS_VERSION
@@ -22,7 +23,7 @@ from pipeline.search.tuning.space import LUCID, Thresholds, policy_part, thresho
 from pipeline.search.tuning.tuned_part import Values, tuned_parts, tuned_policies
 from pipeline.search.tuning.windows import TuningWindows
 from pipeline.validation.contenders import ReplayContender, replay_contender, sharing_scores
-from pipeline.validation.replay_inputs import JobTypes, ReplayInputs
+from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
 from simulator.metrics import mean

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.planning.node_search import NodeSearch, isotonic_falling
-from pipeline.planning.proportional_sizes import in_proportion
+from pipeline.replay.proportional_sizes import in_proportion
 
 
 def searched(search: NodeSearch, waits: dict[int, float], at_once: int) -> NodeSearch:

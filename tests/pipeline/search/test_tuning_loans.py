@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import submission_span
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.packing.tree import PackingSettings
 from pipeline.loaning.release_settings import pinned_loaning
@@ -19,7 +20,6 @@ from pipeline.search.tuning.report import write_report
 from pipeline.search.tuning.rounds import Trial, best_trial, trials_of
 from pipeline.search.tuning.space import search_space, thresholds_rise
 from pipeline.search.tuning.study import TuningSpec, plan_study
-from pipeline.training.windows import submission_span
 from tests.pipeline.loaning.inference_days import inference_days
 from tests.pipeline.search.test_tuning import FEW, lake_at
 from tests.small_cluster import CLUSTER, make_jobs

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from cluster_logs.log_span import submission_span
 from foundation.errors import BadInputError, NotFoundError
-from pipeline.training.windows import read_as_of, submission_span, training_window_end
+from pipeline.training.windows import read_as_of, training_window_end
 from pipeline.validation.held_out_data import held_out_window
 
 FIRST = datetime(2020, 5, 1, 23, 59, 59, 250_000, tzinfo=UTC)
