@@ -8,9 +8,8 @@ from checks.tree import page, part
 from experiments import docs_index
 from experiments.live.settings_table import settings_table, tables
 from experiments.policies.fidelity import faults_described
+from live_scheduler.capability import capabilities
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.settings import NodeLoanSettings
-from live_scheduler.node_sleep.settings import NodeSleepSettings
 from profiler_jobs.zoo.catalogue import zoo_table
 
 
@@ -19,20 +18,19 @@ def test_the_lists_of_docs_are_those_of_the_tree() -> None:
     assert not stale, "write them anew: python -m experiments.docs_index"
 
 
+OF_PARTS = {name: each.Settings for name, each in capabilities().items() if each.Settings is not None}
+
+
 @pytest.mark.parametrize(
     ("name", "table"),
-    [
-        ("live_slurm", "settings"),
-        ("live_slurm", "node sleep settings"),
-        ("live_slurm", "loan settings"),
-    ],
+    [("live_slurm", "settings"), *(("live_slurm", f"{name} settings") for name in OF_PARTS)],
 )
 def test_the_pages_have_the_settings_of_the_code(name: str, table: str) -> None:
     """After a change: `python -m experiments.live.settings_table --write docs/PAGE.md`."""
     assert part(page(name), table) == tables()[table]
 
 
-@pytest.mark.parametrize("kind", [LiveSettings, NodeSleepSettings, NodeLoanSettings])
+@pytest.mark.parametrize("kind", [LiveSettings, *OF_PARTS.values()])
 def test_every_setting_has_a_meaning(kind: type) -> None:
     lines = settings_table(kind).splitlines()
     assert len(lines) == 2 + len(fields(kind))

@@ -1,6 +1,7 @@
 """Times in words, in the unit in which people would say them; standard library only."""
 
 import math
+from datetime import datetime
 
 _UNITS = ((90.0, 1.0, "s"), (5_400.0, 60.0, "min"), (172_800.0, 3_600.0, "h"), (math.inf, 86_400.0, "days"))
 
@@ -26,3 +27,8 @@ def time_ago(seconds: float) -> str:
         return "just now"
     unit_s, unit = time_unit(seconds)
     return f"{seconds / unit_s:.0f} {unit} ago"
+
+
+def moment_here(at_s: float | None) -> str:
+    """Return a time of day as it is called here, a dash for none."""
+    return "–" if at_s is None else f"{datetime.fromtimestamp(at_s).astimezone():%Y-%m-%d %H:%M:%S %Z}"

@@ -54,6 +54,7 @@ class Part:
     - `adapters`: kinds of clusters of the live scheduler, by name.
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
     - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
+    - `live`: what it adds to the live scheduler, a `live_scheduler.capability.LiveCapability`.
     - `commands`: what it adds to `lucid`.
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
@@ -71,6 +72,7 @@ class Part:
     adapters: Mapping[str, str] = field(default_factory=dict)
     rank_accounts: Mapping[str, str] = field(default_factory=dict)
     mlflow_experiments: tuple[str, ...] = ()
+    live: str | None = None
     commands: tuple[Command, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
@@ -99,9 +101,9 @@ KNOWN: Mapping[str, KnownPart] = {
     ),
     "characterisation": KnownPart("parts/characterisation", ("lucid characterise",)),
     "kueue": KnownPart("parts/kueue", ("adapter kueue", "lucid live kueue")),
-    "lending": KnownPart("parts/lending", ("model inference_load",)),
-    "node_sleep": KnownPart("parts/node_sleep", ("model node_demand",)),
-    "waits": KnownPart("parts/waits", ("model waits",)),
+    "lending": KnownPart("parts/lending", ("model inference_load", "setting loans", "lucid live loans")),
+    "node_sleep": KnownPart("parts/node_sleep", ("model node_demand", "setting node_sleep")),
+    "waits": KnownPart("parts/waits", ("model waits", "lucid live waits")),
 }
 
 

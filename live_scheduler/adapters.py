@@ -5,7 +5,7 @@ place stands a subclass of `AdapterKind`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.parts import at_place, lacking, offered
 from live_scheduler.adapter import ClusterAdapter, Profiling, Restorer, Stage
+from live_scheduler.capability import LiveCapability, capabilities
 from live_scheduler.live_settings import LiveSettings, checked_values
-from live_scheduler.loans.node_loans import NodeLoans
-from live_scheduler.node_sleep.node_power import PowerControl
 
 BUILT_IN = {"slurm": "live_scheduler.slurm.opening:Slurm"}
 
@@ -38,14 +37,13 @@ class AdapterKind(ABC):
     """How clusters of one kind are opened.
 
     `Settings` is the frozen dataclass of its own settings (None: it has none). `moves_jobs`: it can move jobs
-    to a profiling partition, and let them share GPUs. `sleeps_nodes`: it can put nodes to sleep.
-    `lends_nodes`: it can move them between partitions.
+    to a profiling partition, and let them share GPUs. `offers`: by the names of parts, places of functions
+    of LiveSettings that return what does here what they need (`LiveCapability.needs`).
     """
 
     Settings: ClassVar[type | None] = None
     moves_jobs: ClassVar[bool] = False
-    sleeps_nodes: ClassVar[bool] = False
-    lends_nodes: ClassVar[bool] = False
+    offers: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def open(self, settings: LiveSettings, folder: Path) -> OpenedCluster:
@@ -59,17 +57,18 @@ class AdapterKind(ABC):
         """Return the cluster for giving everything back, and what returns moved jobs; raises as `open`."""
         return self.open(settings, folder).adapter, None
 
-    def open_power(self, settings: LiveSettings) -> PowerControl:
-        """Return what puts nodes to sleep, for kinds that can; raises BadInputError for others."""
-        raise BadInputError(
-            f"The adapter {settings.adapter!r} cannot put nodes to sleep.", remedy="Leave [node_sleep] out."
-        )
+    def open_for(self, part: LiveCapability, settings: LiveSettings) -> Any:
+        """Return what does here what a part needs; raises BadInputError where nothing does."""
+        return at_place(self._place_for(part, settings))(settings)
 
-    def open_loans(self, settings: LiveSettings) -> NodeLoans:
-        """Return what moves nodes on loan, for kinds that can; raises BadInputError for others."""
-        raise BadInputError(
-            f"The adapter {settings.adapter!r} cannot lend nodes.", remedy="Leave [loans] out."
-        )
+    def _place_for(self, part: LiveCapability, settings: LiveSettings) -> str:
+        place = self.offers.get(part.name) or part.adapters.get(settings.adapter)
+        if place is None:
+            raise BadInputError(
+                f"The adapter {settings.adapter!r} cannot {part.needs}.",
+                remedy=f"Leave [{part.name}] out.",
+            )
+        return place
 
     def own_settings(self, settings: LiveSettings) -> Any:
         """Return its own settings, a `Settings`; raises BadInputError, UnknownNameError."""
@@ -87,10 +86,10 @@ class AdapterKind(ABC):
                 f"The adapter {settings.adapter!r} neither moves jobs nor lets them share GPUs.",
                 remedy="Leave profiling_partition and shared_partitions out.",
             )
-        if settings.node_sleep is not None and not self.sleeps_nodes:
-            self.open_power(settings)
-        if settings.loans is not None and not self.lends_nodes:
-            self.open_loans(settings)
+        parts = capabilities() if settings.tables else {}
+        for name in settings.tables:
+            if parts[name].needs:
+                self._place_for(parts[name], settings)
 
 
 def _places() -> dict[str, str]:

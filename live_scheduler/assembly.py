@@ -6,6 +6,7 @@ from pathlib import Path
 
 from live_scheduler.adapters import OpenedCluster, adapter_kind
 from live_scheduler.beliefs import trust_of
+from live_scheduler.capability import capabilities
 from live_scheduler.client import PollLimits, ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.daemon_parts import DecisionSources
@@ -13,23 +14,19 @@ from live_scheduler.deciding.decision_maker import Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.forecast.advice import Advisor
 from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.other_starts import other_starts_of
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
 from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.lender import NodeLender
-from live_scheduler.loans.usage import InferenceUsage
-from live_scheduler.loans.usage_source import usage_reader
 from live_scheduler.memory.online_state import OnlineState
-from live_scheduler.node_sleep.sleeper import NodeSleeper
 from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.operations import Operations
 from live_scheduler.service_manager import ServiceManager
 from live_scheduler.stop_signals import stop_when_told
-from live_scheduler.waits.wait_forecasts import WaitForecasts
 from lucid_models.signing.trust import UNSIGNED
 
 logger = logging.getLogger("lucid.live")
@@ -64,12 +61,10 @@ def assemble(
         sources=DecisionSources(profile_of, cluster.profiling, estimator_of),
     )
     adapter = adapter_kind(settings.adapter)
-    if settings.node_sleep is not None:
-        power = adapter.open_power(settings)
-        daemon.sleeper = NodeSleeper(power, settings.node_sleep, folder, safety.lease)
-    if settings.loans is not None:
-        usage = InferenceUsage(settings.loans, folder, usage_reader(settings.loans))
-        daemon.lender = NodeLender(adapter.open_loans(settings), settings.loans, usage, safety.lease)
+    for name in settings.tables:
+        part = capabilities()[name]
+        control = adapter.open_for(part, settings)
+        daemon.part_stages[name] = part.stage(control, settings, folder, safety.lease)
     daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), RegretJob(folder)]
     return daemon
 
@@ -85,7 +80,7 @@ def run_until_told(daemon: Daemon) -> None:
         safety.take()
     manager = ServiceManager()
     forecaster = Forecaster(daemon)
-    submission_predictor = SubmissionPredictor(forecaster, WaitForecasts(daemon))
+    submission_predictor = SubmissionPredictor(forecaster, other_starts_of(daemon))
     advisor = Advisor(daemon.settings, forecaster, submission_predictor.predictions.of)
     daemon.stages.append(advisor)
     operations = Operations(daemon, ExpectedTimes(forecaster, submission_predictor, LimitMemory(daemon)))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from foundation.errors import LucidError, ServiceUnavailableError
 from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, Stage, is_kept
+from live_scheduler.capability import PartStage
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.daemon_parts import (
     FROM_THE_RELEASE,
@@ -33,11 +34,9 @@ from live_scheduler.deciding.priority_plan import priority_changes
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
-from live_scheduler.loans.lender import NodeLender
 from live_scheduler.memory.journal import KEEP_S, Journal
 from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.memory.tracking import JobTracker, life
-from live_scheduler.node_sleep.sleeper import NodeSleeper
 from live_scheduler.refused_changes import RefusedChanges
 from live_scheduler.release import LiveRelease
 from live_scheduler.safety.safety_net import SafetyNet
@@ -78,8 +77,7 @@ class Daemon:
         self.state_dir = state_dir
         self.safety, self.stages = safety, list(stages)
         self.watchers: list[Watcher] = []
-        self.sleeper: NodeSleeper | None = None  # None: nodes are left as they are
-        self.lender: NodeLender | None = None  # None: no node is lent
+        self.part_stages: dict[str, PartStage] = {}  # by the part's name
         self.learners: list[EventLearner] = []
         self.journal = Journal(state_dir / JOURNAL_FILE)
         self.lock = threading.RLock()  # whoever uses the models
@@ -150,8 +148,7 @@ class Daemon:
         view = replace(
             view,
             counts=dict(self._counts),
-            node_sleep=self.sleeper.view if self.sleeper else None,
-            loans=self.lender.view if self.lender else None,
+            parts={name: stage.view for name, stage in self.part_stages.items() if stage.view is not None},
         )
         if view.problem is not None and view.problem != self._view.problem:
             logger.warning("%s", view.problem)
@@ -196,11 +193,9 @@ class Daemon:
         if decision is not None and problem is None:
             with self.safety.writing() if self.safety is not None else nullcontext():
                 view = self._act(view, decision, cluster)
-                release = self._followed
-                if self.sleeper is not None and release is not None:
-                    self.sleeper.look(cluster, release.node_sleep)
-                if self.lender is not None and release is not None:
-                    self.lender.look(cluster.at_s, release.loans)
+                if self._followed is not None:
+                    for stage in self.part_stages.values():
+                        stage.after_decision(cluster, self._followed)
         done = time.perf_counter()
         seconds = {"read": read - began, "decide": decided - read, "apply": done - decided}
         return replace(view, seconds=seconds)

@@ -7,9 +7,7 @@ from typing import Any
 from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, UnknownNameError
 from live_scheduler.hands_off import HandsOff
-from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.mode import Mode as Mode
-from live_scheduler.node_sleep.settings import NodeSleepSettings
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,11 @@ class LiveSettings:
     - `dead_after_s`: without a heartbeat for so long the cluster's own order returns.
     - `advise_interval_s`: how often expected times are written beside jobs.
     - `http_port`: of the answers, on loopback; 0: any free port, -1: none.
-    - `node_sleep`: which idle nodes sleep (a table, see below); without it all stay as they are.
-    - `loans`: which of inference's nodes are lent to training jobs (a table, see below); without it none is.
     - `hands_off`: which jobs are left alone (a table, see below); without it those in reservations.
     - `adapter`: the kind of cluster: an installed adapter; a table of its name holds its own settings.
     - `adapter_settings`: that adapter's own settings.
+    - `tables`: the settings of parts by their names, each of its own class (`live_scheduler.capability`); a
+      file has a table of each name.
     """
 
     cluster: str
@@ -63,11 +61,15 @@ class LiveSettings:
     dead_after_s: float = 60.0
     advise_interval_s: float = 60.0
     http_port: int = 0
-    node_sleep: NodeSleepSettings | None = None
-    loans: NodeLoanSettings | None = None
     hands_off: HandsOff = field(default_factory=HandsOff)
     adapter: str = "slurm"
     adapter_settings: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def in_control(self) -> tuple[str, ...]:
+        """The parts that change the cluster by their own settings, whatever the mode of the queue."""
+        return tuple(name for name, table in self.tables.items() if table.mode is Mode.CONTROL)
 
     def __post_init__(self) -> None:
         """Refuse values that no daemon can run with."""
@@ -103,14 +105,6 @@ class LiveSettings:
             raise BadInputError("policy_settings are given, and no policy.", remedy='Set policy = "...".')
 
 
-# Settings that are tables of their own, and what holds each.
-_TABLES: Mapping[Any, type] = {
-    NodeSleepSettings | None: NodeSleepSettings,
-    NodeLoanSettings | None: NodeLoanSettings,
-    HandsOff: HandsOff,
-}
-
-
 def checked_values(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for the fields of a dataclass, by name; raises BadInputError, UnknownNameError."""
     types = {each.name: each.type for each in fields(kind)}
@@ -126,7 +120,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
             return Mode(value)
         except ValueError:
             raise UnknownNameError("mode", str(value), list(Mode)) from None
-    if kind == Mapping[str, Any] or kind in _TABLES:
+    if kind == Mapping[str, Any] or kind is HandsOff:
         return _table(name, value, kind)
     if kind is bool and isinstance(value, bool):
         return value
@@ -143,9 +137,8 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 
 
 def _table(name: str, value: Any, kind: Any) -> Any:
-    table = _TABLES.get(kind)
-    if table is not None and (value is None or isinstance(value, table)):
+    if kind is HandsOff and isinstance(value, HandsOff):
         return value
     if not isinstance(value, Mapping):
         raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
-    return dict(value) if table is None else table(**checked_values(table, value))
+    return HandsOff(**checked_values(HandsOff, value)) if kind is HandsOff else dict(value)

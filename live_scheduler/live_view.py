@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Change, Refusal
+from live_scheduler.capability import PartStatus
 from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.loan_status import LoanStatus
-from live_scheduler.node_sleep.sleep_status import SleepingNodes
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class LiveView:
     changes that were asked of the cluster (that would have been, below the mode `control`), `refused` those
     that it refused, `deferred` how many a rate limit put off. `ended` are the jobs whose end this pass learnt
     of. `problem` is what stood in the way of this pass. `counts` add up over the daemon's life. `seconds` are
-    the parts of the pass (read, decide, apply). `node_sleep` is the last look at sleeping nodes (None: they
-    are left as they are), `loans` that at nodes on loan (None: none is lent).
+    the sections of the pass (read, decide, apply). `parts` are the last looks of parts by their names
+    (`live_scheduler.capability`).
     """
 
     at_s: float
@@ -38,8 +37,7 @@ class LiveView:
     problem: str | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
-    node_sleep: SleepingNodes | None = None
-    loans: LoanStatus | None = None
+    parts: Mapping[str, PartStatus] = field(default_factory=dict)
 
     def read_cluster(self) -> ClusterState:
         """Return the cluster as this pass read it; raises ServiceUnavailableError when it could not."""

@@ -1,16 +1,24 @@
 """Looks at nodes beside the queue, which goes on whatever becomes of them; what goes wrong is said."""
 
 import logging
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self, TypeVar
 
 from foundation.errors import LucidError
-from live_scheduler.loans.loan_status import LoanStatus
-from live_scheduler.node_sleep.sleep_status import SleepingNodes
 
 logger = logging.getLogger("lucid.live")
 
-NodeStatus = TypeVar("NodeStatus", LoanStatus, SleepingNodes)
+
+class LookStatus(Protocol):
+    """What is known after a look: a message with `at_s`, `refused`, `deferred` and `problem`."""
+
+    problem: str | None
+
+    def with_changes(self, **values: Any) -> Self:
+        """Return it with other values."""
+
+
+NodeStatus = TypeVar("NodeStatus", bound=LookStatus)
 
 
 def look_at_nodes(
@@ -28,3 +36,10 @@ def look_at_nodes(
     if status.problem and status.problem != last.problem:
         logger.warning("%s: %s", which, status.problem)
     return status
+
+
+def some_nodes(names: Sequence[str], *, most: int = 5) -> str:
+    """Return nodes for people: `node n3`, or `12 nodes (n1, n2, n3, n4, n5 ...)`."""
+    if len(names) == 1:
+        return f"node {names[0]}"
+    return f"{len(names)} nodes ({', '.join(names[:most])}{' ...' if len(names) > most else ''})"

@@ -8,15 +8,13 @@ from lucid_models.releases.manifest import ReleaseManifest
 
 if TYPE_CHECKING:
     from lucid_models.releases.files import ReleaseScorers
-    from simulator.loaning.forecast import UsageForecaster
-    from simulator.node_sleep.control import NodeForecaster
 
 Forecaster = TypeVar("Forecaster")
 
 
 @dataclass(frozen=True)
 class Pinned(Generic[Forecaster]):
-    """What a release says of nodes: its forecast, and the settings that it pins; None: it has none."""
+    """What a release says to a part: its forecast, and the settings that it pins; None: it has none."""
 
     forecaster: Forecaster | None = None
     settings: Mapping[str, Any] | None = None
@@ -35,16 +33,6 @@ class LiveRelease:
     verdict_sha256: str | None
     scorers: "ReleaseScorers"
     signed_by: Sequence[str] = ()
-
-    @property
-    def node_sleep(self) -> "Pinned[NodeForecaster]":
-        """What it says of sleeping nodes."""
-        return Pinned(self.scorers.node_demand, self.manifest.node_sleep)
-
-    @property
-    def loans(self) -> "Pinned[UsageForecaster]":
-        """What it says of servers on loan."""
-        return Pinned(self.scorers.inference_load, self.manifest.loaning)
 
     def describe(self) -> str:
         """One line for people."""

@@ -1,6 +1,7 @@
 """Reads the live scheduler's settings: a TOML file, or what `dataclasses.asdict` made of settings.
 
-A table with an adapter's name names the adapter, and holds the adapter's own settings.
+A table with an adapter's name names the adapter, and holds the adapter's own settings; one with a part's name
+holds those of the part (`capability.py`).
 """
 
 import os
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.parts import lacking
 from foundation.regular_files import read_regular
 from live_scheduler.adapters import adapter_kind, adapter_names
+from live_scheduler.capability import capabilities
 from live_scheduler.live_settings import LiveSettings, checked_values
 from lucid_models.signing.trust import TRUST_FILE, TRUST_VARIABLE, UNSIGNED
 
@@ -60,32 +63,56 @@ def _trust_beside(path: Path, trust: Any) -> Any:
 def settings_from(document: Mapping[str, Any]) -> LiveSettings:
     """Return settings by name; raises BadInputError, UnknownNameError. The adapter's own are not checked.
 
-    What an earlier version left for the dead man's switch may name the port of gRPC, which is not read.
+    Raises NotFoundError for a table of a part that is not installed. What an earlier version left for the
+    dead man's switch may name the port of gRPC, which is not read.
     """
     document = {name: value for name, value in document.items() if name != _GONE}
-    values = checked_values(LiveSettings, _with_adapter(document))
+    values = checked_values(LiveSettings, _with_adapter(_with_tables(document)))
     if "cluster" not in values:
         raise BadInputError("The live scheduler's cluster has no name.", remedy='Set cluster = "...".')
     return LiveSettings(**values)
 
 
+_OWN = [field.name for field in fields(LiveSettings) if field.name != "tables"]
+
+
+def _with_tables(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document with the tables of parts in `tables`, each checked."""
+    # Settings that an earlier version left for the dead man's switch say null where there is no table.
+    flat = {name: value for name, value in document.items() if value is not None or name in _OWN}
+    flat |= flat.pop("tables", {})
+    others = [name for name in flat if name not in _OWN]
+    if not others:
+        return flat
+    kinds = {name: each.Settings for name, each in capabilities().items() if each.Settings is not None}
+    tables = {name: _table(name, flat.pop(name), kinds[name]) for name in others if name in kinds}
+    return {**flat, "tables": tables}
+
+
+def _table(name: str, value: Any, kind: type) -> Any:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise BadInputError(f"{name} is {value!r}.", remedy="Give a table.")
+    return kind(**checked_values(kind, value))
+
+
 def _with_adapter(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the document with an adapter's table as `adapter` and `adapter_settings`."""
-    own = [field.name for field in fields(LiveSettings)]
+    own = [*_OWN, "tables"]
     tables = {name: value for name, value in document.items() if name not in own}
     if not tables:
         return document
     names = adapter_names()
     for name, table in tables.items():
         if name not in names:
-            raise UnknownNameError("setting of the live scheduler:", name, [*own, *names])
-        if not isinstance(table, Mapping | None):
+            others = [*_OWN, *(name for name, each in capabilities().items() if each.Settings), *names]
+            raise lacking().get(f"setting {name}") or UnknownNameError(
+                "setting of the live scheduler:", name, others
+            )
+        if not isinstance(table, Mapping):
             raise BadInputError(f"{name} is {table!r}.", remedy="Give a table.")
-    # Settings that an earlier version left for the dead man's switch say null where there is no table.
-    tables = {name: table for name, table in tables.items() if table is not None}
     rest = {name: value for name, value in document.items() if name in own}
-    if not tables:
-        return rest
     adapter = rest.get("adapter") or next(iter(tables))
     if tables.keys() != {adapter}:
         raise BadInputError(

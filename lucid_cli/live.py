@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foundation.errors import NotFoundError
-from lucid_cli import live_answers, live_loans, live_restore, live_run, live_waits
+from lucid_cli import live_answers, live_restore, live_run
 from lucid_cli.options import ServerOption, file_option
 from lucid_cli.output import JsonFlag, print_table, show, to_jsonable
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Use a release beside a live scheduler.", no_args_is_help=True)
 live_run.register(app)
 live_answers.register(app)
-live_loans.register(app)
 live_restore.register(app)
-live_waits.register(app)
 
 
 @app.callback()

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foundation.human_times import human_duration, time_ago
-from lucid_cli.live_asking import asking, moment_here
-from lucid_cli.live_loans import loans_in_words
+from foundation.human_times import human_duration, moment_here, time_ago
+from lucid_cli.live_asking import asking
 from lucid_cli.live_run import (
     ClusterOption,
     PolicyOption,
@@ -84,7 +83,9 @@ def when(
 
     def people() -> None:
         print_lines([answer.sentence])
-        half = "half of such jobs by" if answer.said_by == "wait_model" else "half of the plays by"
+        half = (
+            "half of such jobs by" if answer.said_by not in ("", "play_forward") else "half of the plays by"
+        )
         rows = [
             {"": what, half: moment_here(p50), "nine in ten by": moment_here(p90)}
             for what, p50, p90 in (
@@ -192,8 +193,7 @@ def _print_status(answer: "schema.Status") -> None:
         if answer.starts
         else None,
         "hindsight": None if answer.hindsight is None else _hindsight(answer.hindsight),
-        "sleeping nodes": None if answer.node_sleep is None else _node_sleep(answer.node_sleep),
-        "nodes on loan": None if answer.loans is None else loans_in_words(answer.loans),
+        **_of_parts(answer),
         "running since": moment_here(answer.started_s),
     }
     stated = {name: value for name, value in facts.items() if value is not None}
@@ -220,23 +220,11 @@ def _print_status(answer: "schema.Status") -> None:
         print_lines([f"refused: {refusal.change} of job {refusal.job_id}: {refusal.why}"])
 
 
-def _node_sleep(seen: "schema.SleepingNodes") -> str:
-    from live_scheduler.node_sleep.node_power import some_nodes
+def _of_parts(answer: "schema.Status") -> dict[str, str]:
+    from live_scheduler.capability import capabilities
 
-    would = "" if seen.mode == "control" else "would have "
-    changes = (
-        f"{would}put to sleep {some_nodes(seen.to_sleep)}" if seen.to_sleep else "",
-        f"{would}woken {some_nodes(seen.to_wake)}" if seen.to_wake else "",
-    )
-    parts = [
-        f"{seen.asleep:,} of {seen.nodes:,} asleep, {seen.booting:,} booting, {seen.busy:,} busy",
-        f"jobs lack {seen.short:,}" if seen.short else "",
-        f"did not boot: {some_nodes(seen.failed)}" if seen.failed else "",
-        f"{moment_here(seen.decided_s)}: {' and '.join(filter(None, changes))}" if seen.decided_s else "",
-        *(f"{node} refused: {why}" for node, why in list(seen.refused.items())[:3]),
-        seen.problem or "",
-    ]
-    return f"{seen.mode}, {seen.control}: {'; '.join(filter(None, parts))}"
+    said = {part: answer.of_part(name) for name, part in capabilities().items()}
+    return {part.title: part.in_words(status) for part, status in said.items() if status is not None}
 
 
 def _hindsight(found: "schema.Hindsight") -> str:

@@ -1,7 +1,6 @@
-"""Commands that ask a live scheduler: which one, and how its times are shown."""
+"""Commands that ask a live scheduler: which one."""
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,8 +44,3 @@ def asking(command: Callable[..., None]) -> Callable[..., None]:
             command(caller, **options)
 
     return with_options(service_caller)(ask)
-
-
-def moment_here(at_s: float | None) -> str:
-    """Return a time of day as it is called here, a dash for none."""
-    return "–" if at_s is None else f"{datetime.fromtimestamp(at_s).astimezone():%Y-%m-%d %H:%M:%S %Z}"

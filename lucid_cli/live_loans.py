@@ -7,13 +7,15 @@ import typer
 
 from foundation import strict_json
 from foundation.errors import BadInputError, NotFoundError
+from foundation.human_times import moment_here
 from foundation.strict_json import StrictJsonError
-from lucid_cli.live_asking import asking, moment_here
+from lucid_cli.live_asking import asking
 from lucid_cli.options import existing_file
 from lucid_cli.output import JsonFlag, print_lines, print_table, show
 
 if TYPE_CHECKING:
-    from live_scheduler.service import schema
+    from live_scheduler.loans.loan_messages import LoanQuery
+    from live_scheduler.loans.loan_status import LoanStatus
     from live_scheduler.service.asking import ServiceCaller
 
 _MOST_BYTES = 64 * 1024 * 1024
@@ -43,25 +45,27 @@ def loans(
     preempts, and why, by the release's rules; nothing is changed or remembered.
     """
     if state_of is not None:
-        answer = caller.plan_loans(_query(state_of))
+        from live_scheduler.loans.loan_messages import LoanAnswer
+
+        answer = caller.ask_part("/v1/loans", _query(state_of), LoanAnswer)
         show(answer.model_dump(mode="json"), as_json=as_json, people=lambda: print_lines(answer.sentences))
         return
     status = caller.status()
-    if status.loans is None:
+    now: LoanStatus | None = status.of_part("loans")
+    if now is None:
         raise NotFoundError(
             f"The live scheduler of {status.cluster} lends no nodes.",
             remedy="Add the table [loans] to its settings, or give a FILE with a state.",
         )
-    now = status.loans
     show(now.model_dump(mode="json"), as_json=as_json, people=lambda: _print_loans(now))
 
 
-def _query(path: Path) -> "schema.LoanQuery":
+def _query(path: Path) -> "LoanQuery":
     from pydantic import ValidationError
 
     from foundation.regular_files import read_regular
+    from live_scheduler.loans.loan_messages import LoanQuery
     from live_scheduler.service.problems import invalid
-    from live_scheduler.service.schema import LoanQuery
 
     content = read_regular(path, _MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -75,28 +79,10 @@ def _query(path: Path) -> "schema.LoanQuery":
         raise invalid(str(path), error) from None
 
 
-def loans_in_words(seen: "schema.LoanStatus") -> str:
-    """Return one line of what is on loan."""
-    returning = [each.node for each in seen.on_loan if each.returning]
-    would = "" if seen.mode == "control" else "would "
-    changes = [
-        f"{would}{verb} {len(nodes)}"
-        for verb, nodes in (("lend", seen.lend), ("take back", seen.take_back))
-        if nodes
-    ]
-    parts = [
-        f"{len(seen.on_loan) - len(returning)} of {seen.servers} on loan, {seen.needed} needed by inference",
-        f"{len(returning)} going back" if returning else "",
-        f"{seen.short} cannot go back: their jobs must stay" if seen.short else "",
-        f"{moment_here(seen.decided_s)}: {' and '.join(changes)}" if changes else "",
-        *(f"{what} refused: {why}" for what, why in list(seen.refused.items())[:3]),
-        seen.problem or "",
-    ]
-    return f"{seen.mode}: {'; '.join(filter(None, parts))}"
+def _print_loans(seen: "LoanStatus") -> None:
+    from live_scheduler.loans.live import LIVE
 
-
-def _print_loans(seen: "schema.LoanStatus") -> None:
-    print_lines([f"{seen.lender} to {seen.borrower}, {loans_in_words(seen)}", f"Rule: {seen.rule}"])
+    print_lines([f"{seen.lender} to {seen.borrower}, {LIVE.in_words(seen)}", f"Rule: {seen.rule}"])
     print_lines(seen.reasons)
     if seen.on_loan:
         print_table(

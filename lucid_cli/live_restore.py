@@ -51,7 +51,7 @@ def restore(
     watched = (lambda _: None) if as_json else (lambda text: say(f"{chosen.cluster}: {text}."))
     done = restore_cluster(folder, chosen, limit_s=limit_s, everything=everything, wait=wait, say=watched)
     result = done.restoration
-    document = {
+    document: dict[str, object] = {
         "cluster": chosen.cluster,
         "complete": result.complete,
         "ended_daemon": done.ended_daemon,
@@ -62,13 +62,9 @@ def restore(
         "refused": {refusal.change.job_id: refusal.why for refusal in result.refused},
         "left": list(result.left),
         "still_watched": done.unsettled,
-        "nodes_awake": list(done.nodes.awake),
-        "nodes_failed": list(done.nodes.failed),
-        "nodes_to_come": list(done.nodes.coming),
-        "loans_back": list(done.loans.back),
-        "loans_to_come": list(done.loans.coming),
-        "loans_requeued": list(done.loans.requeued),
     }
+    for part in done.parts.values():
+        document |= part.document()
 
     def people() -> None:
         if done.ended_daemon is not None:
@@ -78,17 +74,16 @@ def restore(
         say(f"{chosen.cluster}: {what}.")
         for refusal in result.refused:
             say(f"  job {refusal.change.job_id}: {refusal.why}")
-        if done.nodes.changed:
-            say(f"{chosen.cluster}: {done.nodes.describe()}.")
-        if done.loans.changed:
-            say(f"{chosen.cluster}: {done.loans.describe()}.")
-        for refused in done.loans.refused:
-            say(f"  {refused.what}: {refused.why}")
+        for part in done.parts.values():
+            if part.changed:
+                say(f"{chosen.cluster}: {part.describe()}.")
+            for refused in part.refusals():
+                say(f"  {refused}")
         if done.unsettled:
             say(f"Not over yet: {done.unsettled}.")
 
     show(document, as_json=as_json, people=people)
-    all_back = result.complete and done.nodes.complete and done.loans.complete
+    all_back = result.complete and all(part.complete for part in done.parts.values())
     if not all_back or (wait and done.unsettled):
         raise typer.Exit(NOT_REACHED)
 

@@ -17,10 +17,9 @@ from typing import Any
 from experiments.pages import publish
 from foundation.markdown import markdown_table
 from live_scheduler.adapters import adapter_kind, adapter_names
+from live_scheduler.capability import capabilities
 from live_scheduler.hands_off import HandsOff
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.settings import NodeLoanSettings
-from live_scheduler.node_sleep.settings import NodeSleepSettings
 
 _ITEM = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -41,12 +40,11 @@ def settings_table(kind: type, *, leave_out: Sequence[str] = ()) -> str:
 def tables() -> dict[str, str]:
     """Return the tables by the markers that they stand between."""
     found = {
-        "settings": settings_table(LiveSettings, leave_out=("adapter_settings",)),
-        "node sleep settings": settings_table(NodeSleepSettings),
-        "loan settings": settings_table(NodeLoanSettings),
+        "settings": settings_table(LiveSettings, leave_out=("adapter_settings", "tables")),
         "hands off settings": settings_table(HandsOff),
     }
-    own = {name: adapter_kind(name).Settings for name in adapter_names()}
+    own = {name: part.Settings for name, part in capabilities().items()}
+    own |= {name: adapter_kind(name).Settings for name in adapter_names()}
     return found | {f"{name} settings": settings_table(kind) for name, kind in own.items() if kind}
 
 

@@ -35,7 +35,7 @@ _MOST_KEPT = 100_000
 @dataclass(frozen=True, slots=True)
 class SubmissionPrediction:
     """When a job ends, as predicted at `at_s`. Times are Unix seconds; `version` is the release's.
-    `learned_start_s` is when the wait model said it starts (None: it was not asked, or lines before it was).
+    `learned_start_s` is when another forecast (`other_starts.py`) said it starts (None: none was asked).
 
     `policy` orders the queue: the live one in the mode control, else "cluster". `text` is shown beside the
     job.
@@ -71,12 +71,17 @@ class SubmissionPrediction:
         return 100.0 * abs(self.end_s - end_s) / max(self.jct_s, 1e-9)
 
 
+def policy_of(view: LiveView) -> str:
+    """Return whose order predictions are kept under: this product's policy, or the cluster's own."""
+    return view.settings.policy if view.settings.mode is Mode.CONTROL else CLUSTER
+
+
 def submission_prediction_of(
     forecast: Prediction, job: LiveJob, view: LiveView, at_s: float, learned_wait_s: float | None = None
 ) -> SubmissionPrediction:
     """Return the record of a forecast for a job of the view, which was read at `at_s`.
 
-    `learned_wait_s`: how much longer it waits by the wait model.
+    `learned_wait_s`: how much longer it waits by another forecast.
     """
     decision, mode = view.decision, view.settings.mode
     return SubmissionPrediction(
@@ -90,7 +95,7 @@ def submission_prediction_of(
         gpus=job.gpus,
         release=decision.release if decision else view.release.release,
         version=decision.release_version if decision else view.release.version,
-        policy=view.settings.policy if mode is Mode.CONTROL else CLUSTER,
+        policy=policy_of(view),
         mode=str(mode),
         text=f"told {_local(at_s)}: ends {_local(math.ceil(forecast.end_s))}",
         learned_start_s=None if learned_wait_s is None else at_s + learned_wait_s,

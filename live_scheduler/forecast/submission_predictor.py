@@ -13,18 +13,16 @@ from foundation.errors import ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.other_starts import OtherStarts
 from live_scheduler.forecast.prediction_quality import JudgedPrediction, judged_predictions
 from live_scheduler.forecast.submission_predictions import (
     SUBMISSION_PREDICTIONS_FILE,
     SubmissionPrediction,
     SubmissionPredictions,
-    read_submission_predictions,
     submission_prediction_of,
 )
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Journal
-from live_scheduler.waits.start_errors import StartErrors
-from live_scheduler.waits.wait_forecasts import WaitForecasts
 
 logger = logging.getLogger("lucid.live")
 
@@ -38,28 +36,23 @@ AGAIN_S = 60.0
 class SubmissionPredictor:
     """A watcher of the daemon: `predictions` of jobs in the queue, `recent` those whose jobs ended lately."""
 
-    def __init__(self, forecaster: Forecaster, waits: WaitForecasts | None = None) -> None:
-        """Read what an earlier process predicted; nothing is started yet.
-
-        `waits`: the wait model is asked as well, and `start_errors` keeps how far off both were.
-        """
+    def __init__(self, forecaster: Forecaster, other_starts: OtherStarts | None = None) -> None:
+        """Read what an earlier process predicted; nothing is started yet. `other_starts` is asked as well."""
         daemon = forecaster.daemon
-        self.forecaster, self.waits = forecaster, waits
+        self.forecaster, self.other_starts = forecaster, other_starts
         self.predictions = SubmissionPredictions(daemon.state_dir / SUBMISSION_PREDICTIONS_FILE)
         self.recent: deque[JudgedPrediction] = deque(maxlen=RECENT_JOBS)
         since_s = daemon.view.at_s - RECENT_S
         events = list(Journal(daemon.state_dir / JOURNAL_FILE).read(since_s))
         self.recent.extend(judged_predictions(self.predictions.path, events, since_s))
-        self.start_errors = StartErrors.of_the_past(
-            read_submission_predictions(self.predictions.path, since_s), events
-        )
         self._tried: dict[str, tuple[object, float]] = {}  # its state then, and the next try
         self._view: LiveView | None = None
         self._wake = threading.Event()
 
     def passed(self, view: LiveView) -> None:
         """Judge the predictions of ended jobs, and have new jobs predicted."""
-        self.start_errors.passed(view)
+        if self.other_starts is not None:
+            self.other_starts.passed(view)
         for end in view.ended:
             prediction = self.predictions.settle(end.job)
             if prediction is not None and end.duration_s is not None:
@@ -104,15 +97,14 @@ class SubmissionPredictor:
             return []
         forecasts = self.forecaster.predict(view, [job.job_id for job in new])
         jobs = cluster.by_id
-        waits = {} if self.waits is None else self.waits.of(view)
+        waits_s = {} if self.other_starts is None else self.other_starts.waits_s(view)
         made = [
-            submission_prediction_of(
-                each, jobs[job_id], view, cluster.at_s, waits[job_id].p50_s if job_id in waits else None
-            )
+            submission_prediction_of(each, jobs[job_id], view, cluster.at_s, waits_s.get(job_id))
             for job_id, each in forecasts.items()
         ]
         self.predictions.add(made)
-        self.start_errors.told(made)
+        if self.other_starts is not None:
+            self.other_starts.told(made)
         self._tried = {job_id: tried for job_id, tried in self._tried.items() if job_id in jobs}
         for job in new:
             if job.job_id not in forecasts:

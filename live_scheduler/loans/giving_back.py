@@ -7,13 +7,13 @@ process. Jobs that may not be requeued, and those that are not the borrower's, a
 their end, in the lender's partition by then.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.loans.node_loans import LoanNode, LoanReading, LoanRefusal, NodeLoans, Side
-from live_scheduler.node_sleep.node_power import some_nodes
+from live_scheduler.node_looks import some_nodes
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,24 @@ class LoansBack:
             f"{some_nodes(self.coming)} to come" if self.coming else "",
         ]
         return "; ".join(filter(None, parts)) or "no node was on loan"
+
+    def news(self, before: "LoansBack") -> Iterator[str]:
+        """Yield lines for people about what was not so at the looks before."""
+        if self.back or self.requeued or self.refused != before.refused:
+            yield self.describe()
+            yield from (f"refused: {line}" for line in self.refusals())
+
+    def refusals(self) -> Iterator[str]:
+        """Yield a line for people for each refusal that stands."""
+        yield from (f"{refusal.what}: {refusal.why}" for refusal in self.refused)
+
+    def document(self) -> dict[str, list[str]]:
+        """Return it as fields of the restore command's JSON."""
+        return {
+            "loans_back": list(self.back),
+            "loans_to_come": list(self.coming),
+            "loans_requeued": list(self.requeued),
+        }
 
 
 def give_back(

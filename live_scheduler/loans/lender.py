@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
+from live_scheduler.cluster_state import ClusterState
 from live_scheduler.loans.giving_back import LoansBack, give_back
 from live_scheduler.loans.loan_plan import LoanLimits, LoanPlan, PlannedServer, plan_loans
-from live_scheduler.loans.loan_record import LoanStep
+from live_scheduler.loans.loan_record import LoanRecord, LoanStep
 from live_scheduler.loans.loan_status import LoanedNode, LoanStatus
 from live_scheduler.loans.node_loans import LoanNode, LoanReading, LoanRefusal, NodeLoans, Side
 from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.loans.usage import ForecastInUse, InferenceUsage
 from live_scheduler.mode import Mode
 from live_scheduler.node_looks import look_at_nodes
-from live_scheduler.release import Pinned
+from live_scheduler.release import LiveRelease, Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.rate_limit import TokenBucket
 from simulator.loaning.forecast import UsageForecaster
@@ -50,6 +51,10 @@ class NodeLender:
         self._reclaimed_s = -inf
         self.view: LoanStatus | None = None
 
+    def after_decision(self, cluster: ClusterState, release: LiveRelease) -> None:
+        """Look at the nodes by what a release says of loans; never raises."""
+        self.look(cluster.at_s, Pinned(release.scorers.inference_load, release.manifest.loaning))
+
     def look(self, now_s: float, pinned: Pinned[UsageForecaster]) -> None:
         """Look at the nodes if it is time, and do what the mode allows. Never raises: see `view.problem`.
 
@@ -67,11 +72,19 @@ class NodeLender:
             last, now_s, lambda before: self._look(now_s, pinned, before), "nodes on loan"
         )
 
+    @property
+    def _record(self) -> LoanRecord:
+        return self._lease.record(LoanRecord)
+
+    def _leave_word(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
+        with self._lease.before_change():
+            self._record.note(nodes, step, at_s, why)
+
     def _is_unfinished(self) -> bool:
-        return any(note.step is LoanStep.TAKEN_BACK for note in self._lease.loan_record.values.values())
+        return any(note.step is LoanStep.TAKEN_BACK for note in self._record.values.values())
 
     def _look(self, now_s: float, pinned: Pinned[UsageForecaster], view: LoanStatus) -> LoanStatus:
-        record, control = self._lease.loan_record, self._settings.mode is Mode.CONTROL
+        record, control = self._record, self._settings.mode is Mode.CONTROL
         reading = self._loans.read(tuple(record))
         if control and (unsettled := self._unsettled(reading)):
             view = _counted(view, give_back(self._loans, record, unsettled))
@@ -125,34 +138,34 @@ class NodeLender:
                 view = self._take_back(view, take_back, now_s, plan)
             if lend := [name for name in plan.lend if name in allowed]:
                 view = self._lend(view, lend, now_s, plan)
-        reading = self._loans.read(tuple(self._lease.loan_record))
+        reading = self._loans.read(tuple(self._record))
         return view.with_changes(on_loan=self._on_loan(reading))
 
     def _lend(self, view: LoanStatus, names: Sequence[str], now_s: float, plan: LoanPlan) -> LoanStatus:
         """Lend idle nodes: out of the lender's partition, a look whether they still are, and in."""
-        self._lease.before_loans(names, LoanStep.LENT, now_s, plan.sentences[0])
+        self._leave_word(names, LoanStep.LENT, now_s, plan.sentences[0])
         refused = self._loans.leave(Side.LENDER, names)
         seen = self._loans.read(names).of(names)
         free = [node.name for node in seen if not (node.sides or node.busy or node.fixed) and node.counts]
         others = [name for name in names if name not in free]
         if others:  # inference was quicker
-            self._lease.before_loans(others, LoanStep.TAKEN_BACK, now_s, "it was not idle any more")
-            refused += give_back(self._loans, self._lease.loan_record, others).refused
+            self._leave_word(others, LoanStep.TAKEN_BACK, now_s, "it was not idle any more")
+            refused += give_back(self._loans, self._record, others).refused
         if free:
             refused += self._loans.join(Side.BORROWER, free)
         return _refused(view.with_changes(lent=view.lent + len(free)), refused)
 
     def _take_back(self, view: LoanStatus, names: Sequence[str], now_s: float, plan: LoanPlan) -> LoanStatus:
         """Take nodes back; one on which a job has started that is to be left alone stays on loan."""
-        record = self._lease.loan_record
+        record = self._record
         notes = dict(record.values)
-        self._lease.before_loans(names, LoanStep.TAKEN_BACK, now_s, plan.sentences[0])
+        self._leave_word(names, LoanStep.TAKEN_BACK, now_s, plan.sentences[0])
         refused = self._loans.leave(Side.BORROWER, names)
         seen = self._loans.read(names).of(names)
         spared = [node.name for node in seen if node.fixed and node.counts and not node.sides]
         for name in spared:
             since_s, why = (notes[name].at_s, notes[name].why) if name in notes else (now_s, "")
-            self._lease.before_loans([name], LoanStep.LENT, since_s, why)
+            self._leave_word([name], LoanStep.LENT, since_s, why)
         if spared:
             refused += self._loans.join(Side.BORROWER, spared)
         back = give_back(self._loans, record, [name for name in names if name not in spared])
@@ -163,13 +176,13 @@ class NodeLender:
         seen = reading.by_name
         return [
             name
-            for name, note in self._lease.loan_record.values.items()
+            for name, note in self._record.values.items()
             if note.step is LoanStep.TAKEN_BACK or name not in seen or not seen[name].on_loan
         ]
 
     def _servers(self, reading: LoanReading) -> list[PlannedServer]:
         """Return inference's nodes: the lender's, and those on loan. Nodes of the borrower's own are not."""
-        notes = self._lease.loan_record.values
+        notes = self._record.values
         return [
             _server(node, on_loan=node.name in notes and Side.LENDER not in node.sides)
             for node in reading.nodes
@@ -186,7 +199,7 @@ class NodeLender:
                 jobs=tuple(sorted((*seen[name].gpus_of, *seen[name].fixed))) if name in seen else (),
                 returning=note.step is LoanStep.TAKEN_BACK,
             )
-            for name, note in self._lease.loan_record.values.items()
+            for name, note in self._record.values.items()
         )
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from live_scheduler.messages import Count, Message, Time
-from live_scheduler.node_sleep.node_power import some_nodes
+from live_scheduler.node_looks import some_nodes
 
 
 class LoanedNode(Message):

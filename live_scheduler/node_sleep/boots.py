@@ -1,6 +1,7 @@
 """Follows nodes from reading to reading: which boot, which did not come back, which are left alone."""
 
-from live_scheduler.node_sleep.node_power import PowerReading, PowerState
+from live_scheduler.node_sleep.node_power import PowerReading
+from live_scheduler.powered_nodes import PowerState
 
 
 class Boots:

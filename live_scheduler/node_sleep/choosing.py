@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from live_scheduler.natural_order import NaturalKey, natural_key
-from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
+from live_scheduler.powered_nodes import PoweredNode, PowerState
 
 
 def choose_to_sleep(

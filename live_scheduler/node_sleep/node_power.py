@@ -2,38 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 from typing import Protocol
 
-
-class PowerState(StrEnum):
-    """Where a node stands between awake and asleep."""
-
-    AWAKE = "awake"
-    ASLEEP = "asleep"
-    BOOTING = "booting"
-    FALLING_ASLEEP = "falling asleep"  # it starts no job, and cannot be woken before it sleeps
-    BOOT_FAILED = "boot failed"  # it did not come back in time: the cluster counts it as down
-    AWAY = "away"  # down, drained or not responding, for a reason that is not its power
-
-
-@dataclass(frozen=True, slots=True)
-class PoweredNode:
-    """A node at one moment.
-
-    `counts`: it is neither down nor drained, so it can run jobs, or could if it were awake. `busy`: jobs
-    are allocated to it, also while it boots for them. `may_sleep`: it is awake and idle, and neither
-    reserved, nor kept for a job, nor excluded by its site.
-    """
-
-    name: str
-    power: PowerState
-    partitions: tuple[str, ...]
-    gpus: int = 0
-    counts: bool = True
-    busy: bool = False
-    may_sleep: bool = False
+from live_scheduler.powered_nodes import PoweredNode, PowerState
 
 
 @dataclass(frozen=True)
@@ -90,10 +62,3 @@ class PowerControl(Protocol):
 
     def apply(self, changes: Sequence[NodeChange]) -> list[NodeRefusal]:
         """Ask for the changes in their order; return those that were refused."""
-
-
-def some_nodes(names: Sequence[str], *, most: int = 5) -> str:
-    """Return nodes for people: `node n3`, or `12 nodes (n1, n2, n3, n4, n5 ...)`."""
-    if len(names) == 1:
-        return f"node {names[0]}"
-    return f"{len(names)} nodes ({', '.join(names[:most])}{' ...' if len(names) > most else ''})"

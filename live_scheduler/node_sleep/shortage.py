@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.node_sleep.node_power import PoweredNode, PowerState
+from live_scheduler.powered_nodes import PoweredNode, PowerState
 
 # Slurm has looked at the job and lacks nodes for it, or has not looked yet.
 _LACKS_NODES = frozenset({"", "Resources"})

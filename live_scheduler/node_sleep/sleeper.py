@@ -15,18 +15,13 @@ from live_scheduler.mode import Mode
 from live_scheduler.node_looks import look_at_nodes
 from live_scheduler.node_sleep.boots import Boots
 from live_scheduler.node_sleep.choosing import choose_to_sleep, choose_to_wake
-from live_scheduler.node_sleep.node_power import (
-    NodeChange,
-    PowerControl,
-    PoweredNode,
-    PowerState,
-    PutToSleep,
-    WakeNode,
-)
+from live_scheduler.node_sleep.node_power import NodeChange, PowerControl, PutToSleep, WakeNode
 from live_scheduler.node_sleep.settings import NodeSleepSettings
 from live_scheduler.node_sleep.shortage import boots_for_jobs, nodes_needed, nodes_short
 from live_scheduler.node_sleep.sleep_status import SleepingNodes
-from live_scheduler.release import Pinned
+from live_scheduler.node_sleep.touched_nodes import TouchedNodes
+from live_scheduler.powered_nodes import PoweredNode, PowerState
+from live_scheduler.release import LiveRelease, Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.rate_limit import TokenBucket
 from live_scheduler.seen_bins import SeenBins
@@ -74,13 +69,20 @@ class NodeSleeper:
         )
         return self.view
 
+    def after_decision(self, cluster: ClusterState, release: LiveRelease) -> None:
+        """Look at the nodes by what a release says of them; never raises."""
+        self.look(cluster, Pinned(release.scorers.node_demand, release.manifest.node_sleep))
+
     def _look(
         self, cluster: ClusterState, pinned: Pinned[NodeForecaster], before: SleepingNodes
     ) -> SleepingNodes:
         now_s, settings = cluster.at_s, self._settings
         control, name = self._opened(pinned)
         reading = self._power.read().foreseen()
-        self._lease.nodes_seen(reading)
+        with self._lease.keeping():
+            touched = self._lease.record(TouchedNodes)
+            touched.reload()
+            touched.cross_off_awake(reading)
         nodes = [node for node in reading.nodes if self._governs(node)]
         unasked = self._boots.follow(reading, now_s)
         needed = nodes_needed(nodes, cluster.jobs)
@@ -155,10 +157,10 @@ class NodeSleeper:
 
     def _ask(self, view: SleepingNodes, wanted: Sequence[NodeChange]) -> SleepingNodes:
         allowed = self._rate.take_first(wanted)
-        self._lease.before_nodes(allowed)
+        self._leave_word(allowed)
         refused = self._power.apply(allowed) if allowed else []
         # The dead man's switch may have taken them off the record meanwhile, if this process hung.
-        self._lease.before_nodes(allowed)
+        self._leave_word(allowed)
         for refusal in refused:
             self._boots.rest(refusal.change.node, view.at_s)
             logger.warning(
@@ -174,6 +176,10 @@ class NodeSleeper:
             deferred=len(wanted) - len(allowed),
             put_to_sleep=view.put_to_sleep + sum(isinstance(change, PutToSleep) for change in made),
         )
+
+    def _leave_word(self, changes: Sequence[NodeChange]) -> None:
+        with self._lease.before_change():
+            self._lease.record(TouchedNodes).note(changes)
 
     def _opened(self, pinned: Pinned[NodeForecaster]) -> tuple[SleepControl, str]:
         """Return the control in force, and what people are told of it; raises BadInputError."""

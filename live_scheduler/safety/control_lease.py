@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.private_files import private_folder
@@ -29,10 +30,10 @@ from foundation.process_lock import ProcessLock, holder, is_held
 from foundation.replaced_files import replace_file
 from live_scheduler.adapter import Change, ClusterAdapter, PriorityRange
 from live_scheduler.adapters import adapter_kind
+from live_scheduler.capability import with_way_back
 from live_scheduler.cluster_state import ClusterState
+from live_scheduler.last_lines import LastLines
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.loans.loan_record import LoanRecord, LoanStep
-from live_scheduler.node_sleep.node_power import NodeChange, PowerReading, some_nodes
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
     WATCH_LOCK,
@@ -42,10 +43,9 @@ from live_scheduler.safety.dead_mans_switch import (
 )
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from live_scheduler.safety.operators_word import OperatorsWord
-from live_scheduler.safety.restore_command import give_loans_back, restore_all, wake_all
+from live_scheduler.safety.restore_command import give_part_back, restore_all
 from live_scheduler.safety.restoring import Restoration
 from live_scheduler.safety.touched import TouchedJobs
-from live_scheduler.safety.touched_nodes import TouchedNodes
 from live_scheduler.write_lease import LeaseLostError, WriteLease
 
 logger = logging.getLogger("lucid.live")
@@ -56,8 +56,11 @@ _ARMED_WITHIN_S, _LOOK_EVERY_S = 60.0, 0.01
 _UNARMED = "The dead man's switch does not start: nothing is changed."
 # A long write renews the lease so often.
 _RENEWALS_A_LIFE = 4
-# Of nodes on loan the first look requeues the jobs there, and a second one sees that they are gone.
+# Where it is quick the first look asks for the change, and a second one sees that it was made.
 _SECOND_LOOK_LIMIT_S = 0.1
+
+
+Record = TypeVar("Record", bound=LastLines[Any])
 
 
 class ControlLease:
@@ -74,26 +77,30 @@ class ControlLease:
         self._write = WriteLease(folder, renew=self._renew)
         self._beat_s = 0.0  # the last one, by the monotonic clock
         self._watch: subprocess.Popen[bytes] | None = None
+        self._records: dict[str, LastLines[Any]] = {}
 
     @cached_property
     def touched(self) -> TouchedJobs:
         """The record of the jobs that this product has touched."""
         return TouchedJobs(self.folder)
 
-    @cached_property
-    def touched_nodes(self) -> TouchedNodes:
-        """The record of the nodes that this product has put to sleep."""
-        return TouchedNodes(self.folder)
+    def record(self, kind: type[Record]) -> Record:
+        """Return the folder's record of a part's changes that must be undone; raises OSError.
 
-    @cached_property
-    def loan_record(self) -> LoanRecord:
-        """The record of the nodes that are on loan by this product's hand."""
-        return LoanRecord(self.folder)
+        It is one object, however often it is asked for.
+        """
+        if kind.file_name not in self._records:
+            self._records[kind.file_name] = kind(self.folder)
+        found = self._records[kind.file_name]
+        assert isinstance(found, kind)  # noqa: S101  (a file has one kind)
+        return found
 
     @property
     def _holds(self) -> bool:
         """Whether anything is on record that is to be given back some time."""
-        return bool(len(self.touched) or len(self.touched_nodes) or len(self.loan_record))
+        return bool(
+            len(self.touched) or any(len(self.record(way.Record)) for way in with_way_back().values())
+        )
 
     def take(self) -> None:
         """Become the daemon of this folder, and arm the switch.
@@ -109,7 +116,7 @@ class ControlLease:
                     f" (process {holder(self.folder / DAEMON_LOCK) or 'unknown'}).",
                     remedy="Stop it, or give this one a cluster name or a state folder of its own.",
                 )
-            self._check_loans()
+            self._check_parts()
             self._leave_settings()
             if self._changes_something:
                 self._write.take()
@@ -154,29 +161,18 @@ class ControlLease:
                 self._words = OperatorsWord(self.folder, adapter, self.touched)
             return self._words.heard(state)
 
-    def before_nodes(self, changes: Sequence[NodeChange]) -> None:
-        """Leave word of changes of nodes, and renew the lease; raises as `before`."""
+    @contextmanager
+    def before_change(self) -> Iterator[None]:
+        """Let a part write down what it is about to change, and renew the lease; raises as `before`."""
         with self._writing():
             self._arm()
             self._keep_lease()
-            self.touched_nodes.note(changes)
+            yield
             self._arm()
 
-    def before_loans(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
-        """Leave word of what becomes of nodes on loan, and renew the lease.
-
-        Raises as `before`.
-        """
-        with self._writing():
-            self._keep_lease()
-            self.loan_record.note(nodes, step, at_s, why)
-            self._arm()
-
-    def nodes_seen(self, reading: PowerReading) -> None:
-        """Take nodes off the record that are awake again; raises ServiceUnavailableError."""
-        with self._writing():
-            self.touched_nodes.reload()
-            self.touched_nodes.cross_off_awake(reading)
+    def keeping(self) -> AbstractContextManager[None]:
+        """Let a part keep its record meanwhile; what OSError it raises is a ServiceUnavailableError."""
+        return self._writing()
 
     def beat(self) -> None:
         """Say that all is well, and see that the switch is armed; raises ServiceUnavailableError.
@@ -212,7 +208,7 @@ class ControlLease:
         except Exception as error:  # the switch goes on where this ends
             logger.warning("not everything was given back: %s", error)
             done = Restoration(left=tuple(self.touched))
-        self._give_nodes_back()
+        self._give_parts_back()
         self._lock.release()
         watch = self._watch
         if self._holds:  # what is back may be written over once more, and nodes boot: the switch watches on
@@ -227,18 +223,18 @@ class ControlLease:
                 watch.wait()
         return done
 
-    def _give_nodes_back(self) -> None:
-        """Wake nodes and give those on loan back; what is not back yet, and boots, are the switch's."""
-        for give, limit_s in ((wake_all, 0.0), (give_loans_back, _SECOND_LOOK_LIMIT_S)):
+    def _give_parts_back(self) -> None:
+        """Undo what parts have changed; what is not back yet is the switch's."""
+        for name, way in with_way_back().items():
             try:
-                back = give(self.folder, self.settings, limit_s=limit_s)
+                limit_s = _SECOND_LOOK_LIMIT_S if way.quick else 0.0
+                back = give_part_back(name, self.folder, self.settings, limit_s=limit_s)
                 if back.changed:
                     logger.info("%s", back.describe())
             except Exception as error:  # likewise
-                logger.warning("not every node was given back: %s", error)
-        with suppress(OSError):
-            self.touched_nodes.reload()
-            self.loan_record.reload()
+                logger.warning("not everything was given back (%s): %s", name, error)
+            with suppress(OSError):
+                self.record(way.Record).reload()
 
     def _keep_lease(self) -> None:
         """Renew the lease; raises LeaseLostError in a pass that began without it, and takes it again."""
@@ -280,8 +276,7 @@ class ControlLease:
             controls=self.settings.mode is Mode.CONTROL,
             pid=os.getpid(),
             left=left,
-            sleeps_nodes=self._sleeps_nodes,
-            lends_nodes=self._lends_nodes,
+            parts=self.settings.in_control,
             lease=self._write.token,
         )
         write_heartbeat(self.folder / HEARTBEAT_FILE, beat)
@@ -290,34 +285,19 @@ class ControlLease:
     @property
     def _changes_something(self) -> bool:
         """Whether this daemon writes to the cluster: one that only looks on takes the lease from nobody."""
-        return self.settings.mode is not Mode.OBSERVE or self._sleeps_nodes or self._lends_nodes
+        return self.settings.mode is not Mode.OBSERVE or bool(self.settings.in_control)
 
-    @property
-    def _sleeps_nodes(self) -> bool:
-        node_sleep = self.settings.node_sleep
-        return node_sleep is not None and node_sleep.mode is Mode.CONTROL
-
-    @property
-    def _lends_nodes(self) -> bool:
-        loans = self.settings.loans
-        return loans is not None and loans.mode is Mode.CONTROL
-
-    def _check_loans(self) -> None:
-        """Refuse other partitions than those between which nodes are on loan: they would not come back."""
-        if not len(self.loan_record):
+    def _check_parts(self) -> None:
+        """Refuse settings by which what parts have changed would not be undone."""
+        holding = {name: way for name, way in with_way_back().items() if len(self.record(way.Record))}
+        if not holding:
             return
         try:
-            before = watch_settings(self.folder).loans
+            before = watch_settings(self.folder).tables
         except LucidError:  # none are there, or none of this version's
             return
-        loans = self.settings.loans
-        if before is None or (loans and (loans.lender, loans.borrower) == (before.lender, before.borrower)):
-            return
-        raise BadInputError(
-            f"{some_nodes(list(self.loan_record))} on loan from {before.lender} to {before.borrower},"
-            " and the settings say otherwise now.",
-            remedy="Give them back first: `lucid live restore` without --settings, or wait for the switch.",
-        )
+        for name, way in holding.items():
+            way.check(self.record(way.Record), before.get(name), self.settings.tables.get(name))
 
     def _leave_settings(self) -> None:
         path = self.folder / WATCH_SETTINGS

@@ -6,10 +6,9 @@ A process of its own, in a session of its own, so that it outlives whatever ends
 folder. It looks at the heartbeat, and while that is fresh it does nothing else. When it is not, it says so in
 its place (job_submit.lua then gives new jobs Slurm's own priorities, whatever the time of day) and gives all
 jobs back (`restoring.py`) under a lease of its own (`write_lease.py`), again and again until all are, and
-until the cluster has let them be through two cycles of its own (`settling.py`). Nodes that were put to sleep
-it wakes, until each has booted or failed to (`waking.py`), and nodes on loan it gives back to inference
-(`live_scheduler/loans/giving_back.py`). It ends when that is done and no daemon lives. A daemon that comes
-back takes the queue over again, and starts another.
+until the cluster has let them be through two cycles of its own (`settling.py`). What parts have changed that
+must be undone it undoes (`live_scheduler/capability.py`, `WayBack`). It ends when that is done and no daemon
+lives. A daemon that comes back takes the queue over again, and starts another.
 """
 
 import math
@@ -19,27 +18,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from foundation import strict_json
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
 from foundation.exit_codes import CommandLine
 from foundation.process_lock import ProcessLock, is_held
 from live_scheduler.adapters import RestorableCluster, adapter_kind
+from live_scheduler.capability import GivenBack, capabilities, with_way_back
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.giving_back import LoansBack, give_back
-from live_scheduler.loans.loan_record import LoanRecord
-from live_scheduler.loans.node_loans import NodeLoans
-from live_scheduler.node_sleep.node_power import PowerControl
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
 from live_scheduler.safety.restoring import Restoration, restore
 from live_scheduler.safety.settling import Settling, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
-from live_scheduler.safety.touched_nodes import TouchedNodes
-from live_scheduler.safety.waking import NodesBack, wake_touched
 from live_scheduler.settings_file import settings_from
 from live_scheduler.write_lease import LeaseLostError, WriteLease, is_in_force
 
@@ -68,25 +64,23 @@ class Watch:
         folder: Path,
         open_cluster: Callable[[], RestorableCluster],
         *,
-        open_power: Callable[[], PowerControl] | None = None,
-        open_loans: Callable[[], NodeLoans] | None = None,
+        open_parts: Mapping[str, Callable[[], Any]] | None = None,
         clock: Callable[[], Moment] = Moment.now,
         say: Say = lambda _: None,
         least_s: float = _SECOND_LOOK_S,
     ) -> None:
-        """`open_power`: what wakes nodes (None: none were put to sleep), `open_loans`: what gives them back.
+        """`open_parts`: by the name of a part, what opens that by which its changes are undone.
 
         `least_s`: the queue is looked at once more, so much later, also where nothing is written back.
         """
         self.folder = folder
         self._last = Restoration()
         self.done = Restoration()  # what was given back so far
-        self.nodes = NodesBack()  # likewise
-        self.loans = LoansBack()  # likewise
+        self.parts: dict[str, GivenBack] = {}  # likewise, by the part's name
         self.gave_up = ""  # why it was not watched to the end
         # Opened when it is needed: a process that only looks stays small.
         self._open_cluster = open_cluster
-        self._open_power, self._open_loans = open_power, open_loans
+        self._open_parts = open_parts or {}
         self._clock = clock
         self._say = say
         self._path = folder / HEARTBEAT_FILE
@@ -106,19 +100,20 @@ class Watch:
         """
         now = self._clock()
         beat = read_heartbeat(self._path)
-        touched, nodes, lent = TouchedJobs(self.folder), TouchedNodes(self.folder), LoanRecord(self.folder)
+        touched = TouchedJobs(self.folder)
+        changed = [name for name, way in with_way_back().items() if len(way.Record(self.folder))]
         if beat is not None and self._alive(beat, now):
             # One that only looks on may have controlled before, with other settings.
             jobs_are_well = beat.controls or not touched.beyond_advice()
-            awake, home = beat.sleeps_nodes or not len(nodes), beat.lends_nodes or not len(lent)
-            if jobs_are_well and awake and home:
+            others = [name for name in changed if name not in beat.parts]
+            if jobs_are_well and not others:
                 self._start_over()
                 return True
             if jobs_are_well:
                 # They are no business of that daemon's: each writes what is its own.
-                fenced = False
-                return all([awake or self._wake_nodes(fenced), home or self._give_loans_back(fenced)])
-        elif beat is None and not len(touched) and not len(nodes) and not len(lent):
+                back = [self._give_part_back(name, fenced=False) for name in others]
+                return all(back)
+        elif beat is None and not len(touched) and not changed:
             self._settled = True
             return True  # no daemon was ever here
         elif not self._said_dead or _moment_of(beat) != self._dead_since:
@@ -137,14 +132,20 @@ class Watch:
         return self._settled
 
     def _give_all_back(self) -> bool:
+        ways = with_way_back()
+        quick = [partial(self._give_part_back, name) for name, way in ways.items() if way.quick]
+        slow = [partial(self._give_part_back, name) for name, way in ways.items() if not way.quick]
+        return self._all_of([*quick, self.give_back, *slow])
+
+    def _all_of(self, steps: Sequence[Callable[[], bool]]) -> bool:
+        """Take each step, whatever becomes of those before it; return whether all is back."""
+        if not steps:
+            return True
         try:
-            home = self._give_loans_back()
-        finally:  # whatever becomes of loans
-            try:
-                given_back = self.give_back()
-            finally:  # whatever becomes of jobs: boots take long
-                woken = self._wake_nodes()
-        return given_back and woken and home
+            back = steps[0]()
+        finally:
+            rest = self._all_of(steps[1:])
+        return back and rest
 
     @property
     def settled(self) -> bool:
@@ -152,8 +153,10 @@ class Watch:
         return self._settled
 
     def _pause_s(self) -> float:
-        """Nodes that boot are looked at every now and then; jobs that are not back yet, at every look."""
-        return next_look_s(None) if self.nodes.coming else 0.0
+        """What takes long is looked at every now and then; jobs that are not back yet, at every look."""
+        slow = [name for name, way in with_way_back().items() if not way.quick]
+        waits = any(name in self.parts and not self.parts[name].complete for name in slow)
+        return next_look_s(None) if waits else 0.0
 
     def _start_over(self) -> None:
         self._settling.start_over()
@@ -193,40 +196,20 @@ class Watch:
                 self._say(watch_words(write_back))
         return settled
 
-    def _wake_nodes(self, fenced: bool = True) -> bool:
-        """Wake the nodes that were put to sleep; return whether none is left. Raises as `give_back`."""
-        touched = TouchedNodes(self.folder)
-        if self._open_power is None or not len(touched):
+    def _give_part_back(self, name: str, fenced: bool = True) -> bool:
+        """Undo what a part has changed; return whether all is undone. Raises as `give_back`."""
+        way = with_way_back()[name]
+        record = way.Record(self.folder)
+        if name not in self._open_parts or not len(record):
             return True
         with self._acting(fenced):
-            done = wake_touched(
-                self._open_power(), touched, go_on=lambda: not self._lives(lambda beat: beat.sleeps_nodes)
+            done = way.look(
+                self._open_parts[name](), record, lambda: not self._lives(lambda beat: name in beat.parts)
             )
-        news = done.awake or done.failed or not self.nodes.coming
-        refused_anew = done.refused != self.nodes.refused
-        self.nodes = self.nodes.followed_by(done)
-        if news:
-            self._say(done.describe())
-        if refused_anew:
-            for node, why in done.refused:
-                self._say(f"node {node} is not woken: {why}")
-        return done.complete
-
-    def _give_loans_back(self, fenced: bool = True) -> bool:
-        """Give nodes on loan back to inference; return whether none is left. Raises as `give_back`."""
-        record = LoanRecord(self.folder)
-        if self._open_loans is None or not len(record):
-            return True
-        with self._acting(fenced):
-            done = give_back(
-                self._open_loans(), record, go_on=lambda: not self._lives(lambda beat: beat.lends_nodes)
-            )
-        news = done.back or done.requeued or done.refused != self.loans.refused
-        self.loans = self.loans.followed_by(done)
-        if news:
-            self._say(done.describe())
-            for refusal in done.refused:
-                self._say(f"refused: {refusal.what}: {refusal.why}")
+        before = self.parts.get(name, way.nothing())
+        self.parts[name] = before.followed_by(done)
+        for line in done.news(before):
+            self._say(line)
         return done.complete
 
     def controlled(self) -> bool:
@@ -328,8 +311,10 @@ def _watch_until(
     watch = Watch(
         folder,
         lambda: adapter_kind(settings.adapter).open_to_restore(settings, folder),
-        open_power=lambda: adapter_kind(settings.adapter).open_power(settings),
-        open_loans=lambda: adapter_kind(settings.adapter).open_loans(settings),
+        open_parts={
+            name: partial(adapter_kind(settings.adapter).open_for, capabilities()[name], settings)
+            for name in with_way_back()
+        },
         say=say,
     )
     pace_s = min(1.0, settings.dead_after_s / 10)

@@ -41,9 +41,9 @@ class Heartbeat:
     """What the daemon last said of itself.
 
     `at_s` is Unix time, `monotonic_s` counts within the boot `boot_id`. `controls`: it orders the queue (it
-    only looks on otherwise). `left`: it ended on purpose and will not beat again. `sleeps_nodes`: it puts
-    nodes to sleep, `lends_nodes`: it lends them. `lease` is the token of the lease on writing that it had
-    then (`write_lease.py`; empty: it writes nothing). `pid` is for people.
+    only looks on otherwise). `left`: it ended on purpose and will not beat again. `parts` are those by whose
+    settings it changes the cluster (`LiveSettings.in_control`). `lease` is the token of the lease on writing
+    that it had then (`write_lease.py`; empty: it writes nothing). `pid` is for people.
     """
 
     at_s: float
@@ -53,8 +53,7 @@ class Heartbeat:
     controls: bool
     pid: int
     left: bool = False
-    sleeps_nodes: bool = False
-    lends_nodes: bool = False
+    parts: tuple[str, ...] = ()
     lease: str = ""
 
     def age_s(self, now: Moment) -> float:
@@ -96,8 +95,7 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
             controls=bool(fields["controls"]),
             pid=int(fields["pid"]),
             left=bool(fields["left"]),
-            sleeps_nodes=bool(fields.get("sleeps_nodes")),
-            lends_nodes=bool(fields.get("lends_nodes")),
+            parts=tuple(map(str, fields.get("parts", ()))),
             lease=str(fields.get("lease", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):

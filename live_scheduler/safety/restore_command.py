@@ -1,9 +1,9 @@
-"""Ends the daemon, gives jobs, sleeping nodes and nodes on loan back (`lucid live restore`)."""
+"""Ends the daemon, gives jobs back, and what parts have changed (`lucid live restore`)."""
 
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,9 +13,8 @@ from foundation.errors import BadInputError, ServiceUnavailableError
 from foundation.process_lock import ProcessLock, holder
 from live_scheduler.adapter import ClusterAdapter, Restorer
 from live_scheduler.adapters import RestorableCluster, adapter_kind
+from live_scheduler.capability import GivenBack, capabilities, with_way_back
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.giving_back import LoansBack, give_back
-from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
     WATCH_LOG,
@@ -29,13 +28,11 @@ from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat, writ
 from live_scheduler.safety.restoring import Restoration, restore
 from live_scheduler.safety.settling import longest_s, next_look_s, watch_words
 from live_scheduler.safety.touched import TouchedJobs
-from live_scheduler.safety.touched_nodes import TouchedNodes
-from live_scheduler.safety.waking import NodesBack, wake_touched
 from live_scheduler.write_lease import WriteLease
 
 # A daemon that was told to end gives everything back itself first.
 _END_LIMIT_S = 40.0
-_PAUSE_S, _NODES_PAUSE_S = 0.2, 1.0
+_PAUSE_S, _LONG_PAUSE_S = 0.2, 1.0
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,13 @@ class RestoreResult:
     """What was restored; `ended_daemon` is the process id of the daemon that ran, if one did.
 
     `unsettled` says what is still to be watched, by which process and why; empty: all is back for good.
-    `nodes` are those that were put to sleep, `loans` those on loan.
+    `parts` are the changes of parts that were undone, by their names.
     """
 
     ended_daemon: int | None
     restoration: Restoration
     unsettled: str = ""
-    nodes: NodesBack = field(default_factory=NodesBack)
-    loans: LoansBack = field(default_factory=LoansBack)
+    parts: Mapping[str, GivenBack] = field(default_factory=dict)
 
 
 def restore_cluster(
@@ -78,14 +74,19 @@ def restore_cluster(
             with suppress(OSError):
                 write_heartbeat(folder / HEARTBEAT_FILE, replace(beat, left=True))
         adapter, stage = adapter_kind(settings.adapter).open_to_restore(settings, folder)
-        loans = give_loans_back(folder, settings, limit_s=limit_s)
-        nodes = wake_all(folder, settings, limit_s=0.0)  # they boot while jobs are given back
+        ways = with_way_back()
+        parts = {  # what takes long is begun, and goes on while jobs are given back
+            name: give_part_back(name, folder, settings, limit_s=limit_s if way.quick else 0.0)
+            for name, way in ways.items()
+        }
         done = restore_all(folder, adapter, stage, limit_s=limit_s, everything=everything)
-        if not nodes.complete:
-            nodes = nodes.followed_by(wake_all(folder, settings, limit_s=limit_s if wait else 0.0))
-    result = RestoreResult(ended, done, nodes=nodes, loans=loans)
+        for name, way in ways.items():
+            if not way.quick and not parts[name].complete:
+                later = give_part_back(name, folder, settings, limit_s=limit_s if wait else 0.0)
+                parts[name] = parts[name].followed_by(later)
+    result = RestoreResult(ended, done, parts=parts)
     result = _settle(folder, (adapter, stage), result, limit_s, wait, say)
-    coming = [each.describe() for each in (nodes, loans) if not each.complete]
+    coming = [each.describe() for each in parts.values() if not each.complete]
     if not coming:
         return result
     start_switch(folder)
@@ -122,32 +123,20 @@ def _settle(
     return replace(result, restoration=done.followed_by(watch.done), unsettled=unsettled or watch.gave_up)
 
 
-def give_loans_back(folder: Path, settings: LiveSettings, *, limit_s: float) -> LoansBack:
-    """Give nodes on loan back; raises as `look_until_back`, OSError for the folder."""
-    record = LoanRecord(folder)
+def give_part_back(name: str, folder: Path, settings: LiveSettings, *, limit_s: float) -> GivenBack:
+    """Undo what a part has changed; raises as `look_until_back`, OSError for the folder."""
+    part = capabilities()[name]
+    way = with_way_back()[name]
+    record = way.Record(folder)
     if not len(record):
-        return LoansBack()
-    loans, lease = adapter_kind(settings.adapter).open_loans(settings), WriteLease(folder)
+        return way.nothing()
+    control, lease = adapter_kind(settings.adapter).open_for(part, settings), WriteLease(folder)
 
-    def look() -> LoansBack:
+    def look() -> GivenBack:
         with restore_lock(folder), lease_to_restore(lease):
-            return give_back(loans, record)
+            return way.look(control, record)
 
-    return look_until_back(look, limit_s, _PAUSE_S)
-
-
-def wake_all(folder: Path, settings: LiveSettings, *, limit_s: float) -> NodesBack:
-    """Wake the nodes that were put to sleep; raises as `look_until_back`, OSError for the folder."""
-    touched = TouchedNodes(folder)
-    if not len(touched):
-        return NodesBack()
-    power, lease = adapter_kind(settings.adapter).open_power(settings), WriteLease(folder)
-
-    def look() -> NodesBack:
-        with restore_lock(folder), lease_to_restore(lease):
-            return wake_touched(power, touched)
-
-    return look_until_back(look, limit_s, _NODES_PAUSE_S)
+    return look_until_back(look, limit_s, _PAUSE_S if way.quick else _LONG_PAUSE_S)
 
 
 def _settled(watch: Watch) -> bool:
@@ -200,7 +189,7 @@ def restore_all(
 
 
 class PartlyBack(Protocol):
-    """What one look gave back of jobs or nodes."""
+    """What one look gave back."""
 
     @property
     def complete(self) -> bool:

@@ -132,8 +132,7 @@ def status_of(
         agreed_starts=regret_report.agreement.agreed if regret_report else 0,
         predictions=tuple(prediction_errors(kept)),
         problem=problem_in(view),
-        node_sleep=view.node_sleep and view.node_sleep.told(),
-        loans=view.loans and view.loans.told(),
+        **{name: said.told() for name, said in view.parts.items()},
     )
 
 

@@ -70,9 +70,9 @@ class ServiceCaller:
         """The order of a cluster by the present release."""
         return self._ask("POST", "/v1/decide", schema.Decision, content=state.model_dump_json())
 
-    def plan_loans(self, query: schema.LoanQuery) -> schema.LoanAnswer:
-        """Which servers to lend and which to take back."""
-        return self._ask("POST", "/v1/loans", schema.LoanAnswer, content=query.model_dump_json())
+    def ask_part(self, path: str, query: schema.Message, kind: type[M]) -> M:
+        """What a part answers to a question of its own (`live_scheduler.capability.Route`)."""
+        return self._ask("POST", path, kind, content=query.model_dump_json())
 
     def _ask(self, method: str, path: str, kind: type[M], **request: Any) -> M:
         try:

@@ -8,32 +8,25 @@ from live_scheduler.cluster_state import LiveJob
 from live_scheduler.forecast.advice import clock_time
 from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast
 from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.other_starts import StartOpinion
 from live_scheduler.forecast.prediction_quality import summarise_errors
-from live_scheduler.forecast.submission_predictions import CLUSTER
+from live_scheduler.forecast.submission_predictions import policy_of
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.service.answers import errors_message, find_job, moment
 from live_scheduler.service.schema import Expectation, PredictionErrors
-from live_scheduler.waits.speaker import SaidBy, StartSpeaker
 from lucid_models.amounts import counted
-from lucid_models.waits.answers import WaitForecast
-
-_OF_THE_WAIT_MODEL = (
-    "Jobs go on starting as they did lately: the wait model learned from the queue, not from a policy.",
-    "P50 and P90 of the end are those of the wait and of the run time, added.",
-)
 
 
 @dataclass(frozen=True)
 class SpokenTimes:
-    """A job's times, what they assume, and by which model they are (None: there is no wait model)."""
+    """A job's times, what they assume, and what another forecast says (None: there is none)."""
 
     times: JobForecast
     assumptions: tuple[str, ...]
-    speaker: StartSpeaker | None = None
-    learned: WaitForecast | None = None
+    opinion: StartOpinion | None = None
 
 
 class ExpectedTimes:
@@ -55,14 +48,14 @@ class ExpectedTimes:
         forecast = self.forecaster.fresh(view, job.job_id)
         played = forecast.of(job.job_id)
         spoken = self._spoken(view, job, forecast)
-        speaker, learned, times = spoken.speaker, spoken.learned, spoken.times
+        opinion, times = spoken.opinion, spoken.times
         at_submission = self.submission_predictor.predictions.of(job)
         at_s = view.read_cluster().at_s
         limit = None if self.limits is None else self.limits.advise(job, at_s)
         answer = Expectation(
             job_id=job.job_id,
             at_s=forecast.at_s,
-            sentence=sentence(times, forecast.at_s, speaker),
+            sentence=sentence(times, forecast.at_s, opinion),
             start_p50_s=times.start_p50_s,
             start_p90_s=times.start_p90_s,
             end_p50_s=times.end_p50_s,
@@ -74,12 +67,12 @@ class ExpectedTimes:
             told_end_p90_s=at_submission.end_p90_s if at_submission else None,
             told_at_s=at_submission.at_s if at_submission else None,
             held=self._held(view, job),
-            said_by=speaker.said_by.value if speaker else "",
-            said_by_why=speaker.why if speaker else "",
-            played_start_p50_s=played.start_p50_s if speaker else None,
-            played_start_p90_s=played.start_p90_s if speaker else None,
-            learned_start_p50_s=at_s + learned.p50_s if learned else None,
-            learned_start_p90_s=at_s + learned.p90_s if learned else None,
+            said_by=opinion.said_by if opinion else "",
+            said_by_why=opinion.why if opinion else "",
+            played_start_p50_s=played.start_p50_s if opinion else None,
+            played_start_p90_s=played.start_p90_s if opinion else None,
+            learned_start_p50_s=opinion.start_p50_s if opinion else None,
+            learned_start_p90_s=opinion.start_p90_s if opinion else None,
             limit_advice=limit.sentence() if limit else "",
             advised_limit_s=limit.advice.limit_s if limit else None,
             limit_risk=limit.risk_as_asked if limit else None,
@@ -90,31 +83,24 @@ class ExpectedTimes:
         """The times of a job by the one of the two that is believed."""
         played = forecast.of(job.job_id)
         plain = SpokenTimes(played, forecast.assumptions)
-        predictor = self.submission_predictor
-        if predictor.waits is None or not job.eligible:
+        other = self.submission_predictor.other_starts
+        if other is None or not job.eligible:
             return plain
-        learned, settings = predictor.waits.of(view).get(job.job_id), predictor.waits.settings
-        if learned is None or settings is None:
-            return plain
-        errors = predictor.start_errors.means(_policy_of(view), settings.recent_jobs)
-        speaker = StartSpeaker.by_errors(view.settings.mode, errors, settings)
-        if played.start_p50_s is None:
-            speaker = StartSpeaker.alone(played.why)
-        if speaker.said_by is SaidBy.PLAY_FORWARD:
-            return replace(plain, speaker=speaker, learned=learned)
-        times = self._by_wait_model(job, learned, view.read_cluster().at_s)
-        return SpokenTimes(times, _OF_THE_WAIT_MODEL, speaker, learned)
+        opinion = other.opinion(view, job, played)
+        if opinion is None or not opinion.believed:
+            return replace(plain, opinion=opinion)
+        return SpokenTimes(self._by(opinion, job, view.read_cluster().at_s), opinion.assumptions, opinion)
 
-    def _by_wait_model(self, job: LiveJob, learned: WaitForecast, at_s: float) -> JobForecast:
+    def _by(self, opinion: StartOpinion, job: LiveJob, at_s: float) -> JobForecast:
         run_time = self.forecaster.run_time(job, at_s)
-        starts = (at_s + learned.p50_s, at_s + learned.p90_s)
+        starts = (opinion.start_p50_s, opinion.start_p90_s)
         if run_time is None:
             return JobForecast(job.job_id, *starts, why="nothing is believed of its run time")
         return JobForecast(job.job_id, *starts, starts[0] + run_time.p50_s, starts[1] + run_time.p90_s)
 
     def _held(self, view: LiveView, job: LiveJob) -> PredictionErrors | None:
         """Say how such predictions held lately: in the job's virtual cluster, else anywhere."""
-        policy = _policy_of(view)
+        policy = policy_of(view)
         kept = [each for each in tuple(self.submission_predictor.recent) if each.prediction.policy == policy]
         here = [each for each in kept if each.prediction.virtual_cluster == job.virtual_cluster]
         for name, group in ((job.virtual_cluster, here), ("", kept)):
@@ -124,14 +110,14 @@ class ExpectedTimes:
         return None
 
 
-def sentence(times: JobForecast, now_s: float, speaker: StartSpeaker | None = None) -> str:
+def sentence(times: JobForecast, now_s: float, opinion: StartOpinion | None = None) -> str:
     """Say it in one sentence; times of day are local."""
     job = f"Job {times.job_id}"
     start_p50_s, start_p90_s, end_p50_s, end_p90_s = (
         None if at_s is None else clock_time(at_s, now_s)
         for at_s in (times.start_p50_s, times.start_p90_s, times.end_p50_s, times.end_p90_s)
     )
-    learned = speaker is not None and speaker.said_by is SaidBy.WAIT_MODEL
+    learned = opinion is not None and opinion.believed
     in_nine = "as nine in ten such jobs do" if learned else "in nine plays of ten"
     if end_p50_s is None:
         if learned:
@@ -173,11 +159,6 @@ def remarks(answer: Expectation, policy: str) -> Iterator[str]:
         )
     if answer.limit_advice:
         yield answer.limit_advice
-
-
-def _policy_of(view: LiveView) -> str:
-    """Whose order predictions are kept under: this product's policy, or the cluster's own."""
-    return view.settings.policy if view.settings.mode is Mode.CONTROL else CLUSTER
 
 
 def _whose_order(view: LiveView) -> str:

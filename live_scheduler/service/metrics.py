@@ -9,9 +9,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, ge
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from live_scheduler.capability import capabilities
 from live_scheduler.live_view import LiveView
 from live_scheduler.service import answers, schema
-from live_scheduler.service.node_metrics import gauges, loan_metrics, sleep_metrics
+from live_scheduler.service.metric_rows import gauges
 from live_scheduler.service.operations import Operations
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -180,10 +181,9 @@ class _Gauges(Collector):
         if status.hindsight is not None:
             yield from _hindsight(status.hindsight)
         yield from _predictions(status.predictions)
-        if status.node_sleep is not None:
-            yield from sleep_metrics(status.node_sleep)
-        if status.loans is not None:
-            yield from loan_metrics(status.loans)
+        for name, part in capabilities().items():
+            if (said := status.of_part(name)) is not None:
+                yield from part.metrics(said)
         yield from _partitions(status.partitions)
 
 

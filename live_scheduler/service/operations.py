@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from foundation.errors import LucidError, ServiceUnavailableError
+from live_scheduler.capability import Route
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.live_pools import with_profile_facts
@@ -17,7 +18,6 @@ from live_scheduler.live_view import LiveView
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Moment, read_heartbeat
 from live_scheduler.service import answers, live_messages, schema
 from live_scheduler.service.job_account import explanation_of, first_sight_in_words
-from live_scheduler.service.loan_answers import plan_loans_once
 from live_scheduler.service.problems import NotServedHereError
 from live_scheduler.service.stateless_decision import decide_once
 
@@ -101,10 +101,10 @@ class Operations:
             decision = decide_once(cluster, self.daemon.releases.current, self.daemon.settings)
         return live_messages.decision_message(decision)
 
-    def plan_loans(self, query: schema.LoanQuery) -> schema.LoanAnswer:
-        """Say which servers to lend and which to take back, and remember nothing."""
+    def ask_part(self, route: Route, query: object) -> schema.Message:
+        """Return what a part answers to a question of its own, and remember nothing."""
         with self.computing():
-            return plan_loans_once(query, self.daemon.releases.current)
+            return route.ask(query, self.daemon.releases.current)
 
     def schedule(self, state: schema.ClusterState) -> schema.Decision:
         """Take a pushed cluster in, and decide: the control path. Raises NotServedHereError here."""

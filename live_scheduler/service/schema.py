@@ -8,14 +8,12 @@ before. No field changes its name, type or meaning, and none is removed. Anythin
 paths beside version 1, which is served for one more minor version of this product.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from live_scheduler.loans.loan_status import LoanedNode, LoanStatus
+from live_scheduler.capability import capabilities
 from live_scheduler.messages import Count, Gpus, Message, Pushed, Seconds, Time
-from live_scheduler.node_sleep.sleep_status import SleepingNodes
-from live_scheduler.service.loan_messages import LoanAnswer, LoanQuery, LoanRules, LoanServer, ScaledInJob
 from live_scheduler.service.pushed_messages import (
     ClusterState,
     EndedJob,
@@ -40,12 +38,6 @@ __all__ = [
     "Hindsight",
     "Job",
     "JobQuery",
-    "LoanAnswer",
-    "LoanQuery",
-    "LoanRules",
-    "LoanServer",
-    "LoanStatus",
-    "LoanedNode",
     "Message",
     "Node",
     "NodeShare",
@@ -60,8 +52,6 @@ __all__ = [
     "QueuedJob",
     "Refusal",
     "ReleaseStatus",
-    "ScaledInJob",
-    "SleepingNodes",
     "Status",
 ]
 
@@ -213,7 +203,7 @@ class Status(Message):
     `hands_off_jobs` are left alone by the settings. Of the `starts` of the last look back the policy would
     have made `agreed_starts` by then as well. `asked` are the changes of the last pass by kind (below the
     mode "control": that it would have asked for). `counts` add up since `started_s`; `seconds` are the parts
-    of the last pass. `node_sleep` is absent where all nodes are left as they are, `loans` where none is lent.
+    of the last pass. What a part says stands under its name, null where it does nothing.
     """
 
     cluster: str
@@ -243,8 +233,21 @@ class Status(Message):
     starts: Count = 0
     agreed_starts: Count = 0
     predictions: tuple[PredictionErrors, ...] = ()
-    node_sleep: SleepingNodes | None = None
-    loans: LoanStatus | None = None
+
+    def of_part(self, name: str) -> Any:
+        """Return what a part says, by its name; None: nothing."""
+        return getattr(self, name, None)
+
+
+def _with_parts(status: type[Status]) -> type[Status]:
+    """Return the status with a field for each installed part that says something."""
+    kinds = {name: kind for name, part in capabilities().items() if (kind := part.status_type()) is not None}
+    told: dict[str, Any] = {name: (kind | None, None) for name, kind in kinds.items()}
+    return create_model("Status", __base__=status, __doc__=status.__doc__, __module__=__name__, **told)
+
+
+if not TYPE_CHECKING:
+    Status = _with_parts(Status)
 
 
 class QueuedJob(Message):

@@ -10,6 +10,7 @@ from foundation.process_lock import ProcessLock
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import FIRST_POLL_S, Daemon
 from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.other_starts import other_starts_of
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
@@ -19,7 +20,6 @@ from live_scheduler.safety.dead_mans_switch import DAEMON_LOCK
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.pushed_cluster import PushedCluster, PushedOperations
-from live_scheduler.waits.wait_forecasts import WaitForecasts
 
 
 def serve_pushed(
@@ -42,7 +42,7 @@ def serve_pushed(
         cluster = PushedCluster(settings.cluster)
         daemon = Daemon(cluster, client, settings, folder)
         forecaster = Forecaster(daemon)
-        submission_predictor = SubmissionPredictor(forecaster, WaitForecasts(daemon))
+        submission_predictor = SubmissionPredictor(forecaster, other_starts_of(daemon))
         expected = ExpectedTimes(forecaster, submission_predictor, LimitMemory(daemon))
         operations = PushedOperations(daemon, cluster, expected)
         looking_back = RegretJob(folder)

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from foundation import strict_json
 from foundation.errors import LucidError
 from foundation.security_headers import FOR_PROGRAMS, SecurityHeaders
+from live_scheduler.capability import Route, capabilities
 from live_scheduler.service import schema
 from live_scheduler.service.metrics import CONTENT_TYPE, ServiceMetrics
 from live_scheduler.service.operations import Operations
@@ -104,10 +105,9 @@ def web_app(operations: Operations, metrics: ServiceMetrics, token: str) -> ASGI
         """Learn from jobs that ended."""
         return _json(operations.report_ends(ended))
 
-    @answers.post("/v1/loans", response_model=schema.LoanAnswer)
-    def loans(query: schema.LoanQuery) -> Response:
-        """Which inference servers to lend to training jobs and which to take back; remembers nothing."""
-        return _json(operations.plan_loans(query))
+    for part in capabilities().values():
+        for route in part.routes():
+            _add_route(answers, operations, route)
 
     @answers.get("/metrics", response_class=PlainTextResponse)
     def prometheus() -> Response:
@@ -123,6 +123,15 @@ def web_app(operations: Operations, metrics: ServiceMetrics, token: str) -> ASGI
 
     gate = _Gate(app, token, lambda: health_of(operations))
     return SecurityHeaders(gate, FOR_PROGRAMS)
+
+
+def _add_route(answers: APIRouter, operations: Operations, route: Route) -> None:
+    def answer(query: Any) -> Response:
+        return _json(operations.ask_part(route, query))
+
+    answer.__name__, answer.__doc__ = route.name, route.text
+    answer.__annotations__ = {"query": route.query, "return": Response}
+    answers.post(route.path, response_model=route.answer)(answer)
 
 
 def health_of(operations: Operations) -> Response:

@@ -1,4 +1,4 @@
-"""Slurm's power saving: the states of nodes by sinfo, POWER_DOWN and POWER_UP by scontrol.
+"""Slurm's power saving: POWER_DOWN and POWER_UP by scontrol.
 
 What this relies on, each seen on Slurm 22.05:
 
@@ -13,36 +13,21 @@ What this relies on, each seen on Slurm 22.05:
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cluster_logs.host_lists import expand_hosts
-from cluster_logs.slurm_words import NODE_STARTS_NOTHING, gpus_of_gres, node_words
-from foundation.errors import ServiceUnavailableError
-from live_scheduler.node_sleep.node_power import (
-    NodeChange,
-    NodeRefusal,
-    PoweredNode,
-    PowerReading,
-    PowerState,
-    PutToSleep,
-)
-from live_scheduler.slurm.commands import call, config_values, sinfo_by_node
+from live_scheduler.live_settings import LiveSettings
+from live_scheduler.node_sleep.node_power import NodeChange, NodeRefusal, PowerReading, PutToSleep
+from live_scheduler.slurm.commands import call, config_values
+from live_scheduler.slurm.powered_nodes import POWER_COMMAND, parse_power, reserved_nodes
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 
-_FIELDS = ("NodeList", "PartitionName", "StateComplete", "Gres", "Reason")
-POWER_COMMAND = sinfo_by_node(_FIELDS)
 _READ_LIMIT_S, _ASK_LIMIT_S = 20.0, 60.0
 # slurm.conf is read anew so often; reservations at every look.
 _CONFIG_KEPT_S = 60.0
 # Slurm would put nodes to sleep that were woken as a buffer.
 LEAST_SUSPEND_TIME_S = 86_400
 
-# Nodes that are to reboot are as good as gone; reserved ones, and those that fall asleep, are there.
-_AWAY = NODE_STARTS_NOTHING.union({"reboot_requested"}) - {"reserved", "resv", "powering_down"}
-_IDLE = frozenset({"idle", "cloud", "dynamic_norm"})
-_BUSY = frozenset({"allocated", "mixed", "completing"})
-_GIVEN_UP = "ResumeTimeout reached"
-_RESERVED_NODES = re.compile(r"(?:^|\s)Nodes=(\S+)")
 _SECONDS = re.compile(r"\d+")
 _SUSPEND_TIMES = re.compile(r"\bSuspendTime=(\d+)")  # of partitions that have one of their own
 
@@ -93,64 +78,6 @@ class SlurmNodePower:
         return [NodeRefusal(change, why) for change, why in zip(changes, answers, strict=True) if why]
 
 
-def parse_power(
-    lines: Sequence[str],
-    untouchable: frozenset[str] = frozenset(),
-    untouchable_partitions: frozenset[str] = frozenset(),
-) -> tuple[PoweredNode, ...]:
-    """Return the nodes of sinfo's lines, one for each partition of each node.
-
-    Those that are named, or have one of these partitions, may not sleep. Raises ServiceUnavailableError.
-    """
-    facts: dict[str, tuple[str, str, str]] = {}
-    partitions: dict[str, list[str]] = {}
-    for line in lines:
-        values = line.split("|", len(_FIELDS) - 1)
-        if len(values) != len(_FIELDS):
-            raise ServiceUnavailableError(f"sinfo answered {line!r}, not {len(_FIELDS)} fields.")
-        name, partition, state, gres, reason = values
-        facts[name] = state, gres, reason.rstrip("|")
-        partitions.setdefault(name, []).append(partition)
-    return tuple(
-        _with_state(
-            PoweredNode(name, power_of(state, reason), tuple(partitions[name]), gpus_of_gres(gres)),
-            state,
-            untouchable=name in untouchable or not untouchable_partitions.isdisjoint(partitions[name]),
-        )
-        for name, (state, gres, reason) in facts.items()
-    )
-
-
-def power_of(state: str, reason: str = "") -> PowerState:
-    """Return where a node stands by its state with all flags (`idle+powered_down`), and its reason."""
-    words = node_words(state)
-    if words & {"powering_up", "power_up"}:
-        return PowerState.BOOTING
-    if words & {"powering_down", "power_down"}:
-        return PowerState.FALLING_ASLEEP
-    if "powered_down" not in words:
-        return PowerState.AWAY if words & {"down", "not_responding"} else PowerState.AWAKE
-    if "down" not in words:
-        return PowerState.ASLEEP
-    return PowerState.BOOT_FAILED if reason.startswith(_GIVEN_UP) else PowerState.AWAY
-
-
-def _with_state(node: PoweredNode, state: str, *, untouchable: bool) -> PoweredNode:
-    words = node_words(state)
-    # A node that boots does not answer, and one that is booted again is still called down.
-    expected = {"not_responding", "down"} if node.power is PowerState.BOOTING else set()
-    may_sleep = node.power is PowerState.AWAKE and words <= _IDLE and not untouchable
-    counts, busy = not words & (_AWAY - expected), bool(words & _BUSY)
-    return replace(node, counts=counts, busy=busy, may_sleep=may_sleep)
-
-
-def reserved_nodes(text: str) -> frozenset[str]:
-    """Return the nodes of reservations, present and to come, by `scontrol --oneliner show reservation`."""
-    return frozenset(
-        name for nodes in _RESERVED_NODES.findall(text) if nodes != "(null)" for name in expand_hosts(nodes)
-    )
-
-
 def power_settings(config: str, partitions: str = "") -> PowerSettings:
     """Return what `scontrol show config` and `scontrol --oneliner show partition` say of power saving."""
     given = {name: value for name, value in config_values(config).items() if value != "(null)"}
@@ -177,3 +104,9 @@ def power_settings(config: str, partitions: str = "") -> PowerSettings:
         frozenset(filter(None, given.get("SuspendExcParts", "").split(","))),
         problem,
     )
+
+
+def open_power(settings: LiveSettings) -> SlurmNodePower:
+    """Return the power saving of the cluster that SLURM_CONF names."""
+    table = settings.tables.get("node_sleep")
+    return SlurmNodePower(table.keep_awake if table is not None else ())

@@ -6,17 +6,12 @@ from pathlib import Path
 from live_scheduler.adapter import ClusterAdapter, Profiling, Stage
 from live_scheduler.adapters import AdapterKind, OpenedCluster, RestorableCluster
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.loans.node_loans import NodeLoans
-from live_scheduler.loans.settings import NodeLoanSettings
-from live_scheduler.node_sleep.node_power import PowerControl
 
 
 class Slurm(AdapterKind):
     """Has no settings of its own: partitions are those of every live scheduler."""
 
     moves_jobs = True
-    sleeps_nodes = True
-    lends_nodes = True
 
     def open(self, settings: LiveSettings, folder: Path) -> OpenedCluster:
         """Return the cluster with the stages that the settings ask for; raises OSError for the folder."""
@@ -40,19 +35,6 @@ class Slurm(AdapterKind):
             stages.append(shared)
             adapter = shared.over(adapter)
         return OpenedCluster(adapter, stages, profiling)
-
-    def open_power(self, settings: LiveSettings) -> PowerControl:
-        """Return Slurm's power saving."""
-        from live_scheduler.slurm.node_power import SlurmNodePower
-
-        return SlurmNodePower(settings.node_sleep.keep_awake if settings.node_sleep else ())
-
-    def open_loans(self, settings: LiveSettings) -> NodeLoans:
-        """Return Slurm's partitions, by the names that the settings have (or had, for giving back)."""
-        from live_scheduler.slurm.partition_loans import SlurmNodeLoans
-
-        loans = settings.loans or NodeLoanSettings()
-        return SlurmNodeLoans(loans.lender, loans.borrower, loans.never_lent)
 
     def open_to_restore(self, settings: LiveSettings, folder: Path) -> RestorableCluster:
         """Return the cluster, and its profiling stage, which returns what it moved; raises OSError."""

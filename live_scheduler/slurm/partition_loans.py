@@ -19,13 +19,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 from cluster_logs.host_lists import expand_hosts
 from foundation.errors import BadInputError
+from live_scheduler.live_settings import LiveSettings
 from live_scheduler.loans.node_loans import LoanNode, LoanReading, LoanRefusal, Side
-from live_scheduler.node_sleep.node_power import PoweredNode
+from live_scheduler.loans.settings import NodeLoanSettings
+from live_scheduler.powered_nodes import PoweredNode
 from live_scheduler.slurm.commands import call, change_cluster
 from live_scheduler.slurm.control import START_DELAY_S
-from live_scheduler.slurm.node_power import POWER_COMMAND, parse_power, reserved_nodes
 from live_scheduler.slurm.node_reading import read_nodes
 from live_scheduler.slurm.placement import Placements
+from live_scheduler.slurm.powered_nodes import POWER_COMMAND, parse_power, reserved_nodes
 from live_scheduler.slurm.queue_reading import QueueReader, QueueRow
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 
@@ -167,3 +169,9 @@ def _node_by_itself(name: str) -> PoweredNode | None:
         fact: match[1] if (match := pattern.search(text)) else "" for fact, pattern in _NODE_FACTS.items()
     }
     return parse_power([f"{name}||{facts['State']}|{facts['Gres']}||"])[0]
+
+
+def open_loans(settings: LiveSettings) -> SlurmNodeLoans:
+    """Return Slurm's partitions, by the names that the settings have (or had, for giving back)."""
+    loans = settings.tables.get("loans") or NodeLoanSettings()
+    return SlurmNodeLoans(loans.lender, loans.borrower, loans.never_lent)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from live_scheduler.forecast.other_starts import PLAY_FORWARD as PLAYED
 from live_scheduler.live_settings import Mode
 from live_scheduler.waits.settings import WaitAnswerSettings
 from live_scheduler.waits.start_errors import MeanErrors
@@ -12,7 +13,7 @@ from lucid_models.amounts import counted
 class SaidBy(StrEnum):
     """The two ways to say when a job starts."""
 
-    PLAY_FORWARD = "play_forward"
+    PLAY_FORWARD = PLAYED
     WAIT_MODEL = "wait_model"
 
 

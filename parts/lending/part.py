@@ -1,6 +1,6 @@
 """What this part adds."""
 
-from foundation.parts import Dag, Part
+from foundation.parts import Command, Dag, Part
 
 PART = Part(
     "lending",
@@ -12,4 +12,12 @@ PART = Part(
     monitor_check="pipeline.loaning.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.loaning.release_settings:RELEASE_SETTINGS",
     tuned="pipeline.loaning.tuned_loans:TUNED",
+    live="live_scheduler.loans.live:LIVE",
+    commands=(
+        Command(
+            "live loans",
+            "lucid_cli.live_loans",
+            "Say which nodes of inference are on loan to training jobs, and why.",
+        ),
+    ),
 )

@@ -9,4 +9,5 @@ PART = Part(
     gate_check="pipeline.node_sleep.gate_check:GATE_CHECK",
     monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.node_sleep.release_settings:RELEASE_SETTINGS",
+    live="live_scheduler.node_sleep.live:LIVE",
 )

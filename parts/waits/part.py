@@ -1,6 +1,6 @@
 """What this part adds."""
 
-from foundation.parts import Part
+from foundation.parts import Command, Part
 
 PART = Part(
     "waits",
@@ -9,4 +9,12 @@ PART = Part(
     gate_check="pipeline.waits.gate_check:GATE_CHECK",
     monitor_check="pipeline.waits.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.waits.release_settings:RELEASE_SETTINGS",
+    live="live_scheduler.waits.live:LIVE",
+    commands=(
+        Command(
+            "live waits",
+            "lucid_cli.live_waits",
+            "Say how long pending jobs go on waiting, by the wait model that the cluster's queue taught.",
+        ),
+    ),
 )

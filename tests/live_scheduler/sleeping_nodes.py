@@ -4,14 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.node_sleep.node_power import (
-    NodeChange,
-    NodeRefusal,
-    PoweredNode,
-    PowerReading,
-    PowerState,
-    PutToSleep,
-)
+from live_scheduler.node_sleep.node_power import NodeChange, NodeRefusal, PowerReading, PutToSleep
+from live_scheduler.powered_nodes import PoweredNode, PowerState
 
 
 def node(

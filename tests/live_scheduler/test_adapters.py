@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -11,9 +12,8 @@ from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from foundation.parts import Part
 from live_scheduler import adapters
 from live_scheduler.adapters import AdapterKind, OpenedCluster
-from live_scheduler.live_settings import LiveSettings
-from live_scheduler.loans.settings import NodeLoanSettings
-from live_scheduler.node_sleep.settings import NodeSleepSettings
+from live_scheduler.capability import LiveCapability
+from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.settings_file import read_live_settings, settings_from
 from live_scheduler.slurm.opening import Slurm
 
@@ -33,12 +33,39 @@ class Plain(AdapterKind):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class Choir:
+    mode: Mode = Mode.OBSERVE
+    voices: int = 4
+
+
+class Singing(LiveCapability):
+    """A part that needs an adapter under which nodes sing."""
+
+    name, title, Settings, needs = "singing", "singing nodes", Choir, "make nodes sing"
+
+
+class Musical(Plain):
+    """A cluster of that kind."""
+
+    offers: ClassVar = {"singing": f"{__name__}:voices_of"}
+
+
+def voices_of(settings: LiveSettings) -> int:
+    return settings.tables["singing"].voices
+
+
+SINGING = Singing()
+
+
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two parts: one with an adapter, one whose adapter is none."""
-    plain = Part("plain", "", adapters={"plain": f"{__name__}:Plain", "slurm": "json:dumps"})
+    """Three parts: one with adapters, one whose adapter is none, and one that needs an adapter."""
+    places = {"plain": f"{__name__}:Plain", "musical": f"{__name__}:Musical", "slurm": "json:dumps"}
+    plain = Part("plain", "", adapters=places)
+    singing = Part("singing", "", live=f"{__name__}:SINGING")
     broken = Part("broken", "", adapters={"broken": "json:dumps"})
-    monkeypatch.setattr(parts, "installed_parts", lambda: (broken, plain))
+    monkeypatch.setattr(parts, "installed_parts", lambda: (broken, plain, singing))
 
 
 def settings_file(folder: Path, text: str) -> Path:
@@ -48,7 +75,7 @@ def settings_file(folder: Path, text: str) -> Path:
 
 
 def test_slurm_is_ours_and_parts_offer_others() -> None:
-    assert adapters.adapter_names() == ["broken", "plain", "slurm"]
+    assert adapters.adapter_names() == ["broken", "musical", "plain", "slurm"]
     assert isinstance(adapters.adapter_kind("slurm"), Slurm)  # ours keeps its name
     assert adapters.adapter_kind("plain").Settings is not None
 
@@ -87,16 +114,21 @@ def test_names_that_do_not_exist_are_refused(tmp_path: Path, text: str) -> None:
         read_live_settings(settings_file(tmp_path, text))
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"node_sleep": NodeSleepSettings()}, "cannot put nodes to sleep"),
-        ({"loans": NodeLoanSettings()}, "cannot lend nodes"),
-    ],
-)
-def test_what_an_adapter_cannot_do_is_refused(settings: dict[str, object], words: str) -> None:
-    with pytest.raises(BadInputError, match=words):
-        Plain().check(LiveSettings("c", adapter="plain", **settings))  # type: ignore[arg-type]
+def test_a_table_of_a_part_needs_an_adapter_that_can_do_it(tmp_path: Path) -> None:
+    found = read_live_settings(settings_file(tmp_path, 'adapter = "musical"\n[singing]\nmode = "control"'))
+    assert (found.tables, found.in_control) == ({"singing": Choir(Mode.CONTROL)}, ("singing",))
+    assert Musical().open_for(SINGING, found) == 4
+    assert settings_from(json.loads(json.dumps(asdict(found)))) == found
+    with pytest.raises(BadInputError, match="'plain' cannot make nodes sing"):
+        read_live_settings(settings_file(tmp_path, 'adapter = "plain"\n[singing]'))
+    with pytest.raises(UnknownNameError, match="voces"):
+        read_live_settings(settings_file(tmp_path, "[singing]\nvoces = 1"))
+
+
+def test_a_table_of_a_part_that_is_not_installed_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"pip install \./parts/node_sleep"):
+        read_live_settings(settings_file(tmp_path, "[node_sleep]"))
+    assert settings_from({"cluster": "lab", "node_sleep": None}).tables == {}  # of an earlier version
 
 
 def test_what_is_no_adapter_is_refused() -> None:

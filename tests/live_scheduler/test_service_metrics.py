@@ -54,8 +54,8 @@ def test_metrics_tell_of_sleeping_nodes_where_nodes_sleep(
     nodes = MemoryNodes.awake(6, partition="away")
     monkeypatch.setattr(ControlLease, "_arm", lambda _: None)
     sleep = NodeSleepSettings(Mode.CONTROL, {"buffer_nodes": 2})
-    lease = ControlLease(tmp_path, LiveSettings("small", node_sleep=sleep))
-    live.daemon.sleeper = NodeSleeper(nodes, sleep, tmp_path, lease)
+    lease = ControlLease(tmp_path, LiveSettings("small", tables={"node_sleep": sleep}))
+    live.daemon.part_stages["node_sleep"] = NodeSleeper(nodes, sleep, tmp_path, lease)
     for later_s in (0.0, BIN_S, 2.0 * BIN_S):
         live.see(replace(STATE, at_s=NOW_S + later_s))
         nodes.step()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from live_scheduler.capability import capabilities
 from live_scheduler.cluster_state import OTHER_FACTS
 from live_scheduler.service import live_messages, schema
 from live_scheduler.service.metrics import ServiceMetrics
@@ -18,11 +19,26 @@ from live_scheduler.service.web import web_app
 from tests.live_scheduler.pushing import pushed_cluster
 
 BASES = (schema.Message, schema.Pushed)
-MESSAGES = {
-    name: kind
-    for name, kind in vars(schema).items()
-    if isinstance(kind, type) and issubclass(kind, schema.Message) and kind not in BASES
-}
+
+
+def with_inner(kind: type[schema.Message]) -> dict[str, type[schema.Message]]:
+    """A message and those that it holds, by name."""
+    found = {kind.__name__: kind}
+    for info in kind.model_fields.values():
+        _, inner = described(info.annotation)
+        if isinstance(inner, type) and issubclass(inner, schema.Message):
+            found |= with_inner(inner)
+    return found
+
+
+def of_parts() -> dict[str, type[schema.Message]]:
+    """The messages that installed parts bring."""
+    parts = capabilities().values()
+    kinds = [kind for part in parts if (kind := part.status_type()) is not None]
+    kinds += [kind for part in parts for route in part.routes() for kind in (route.query, route.answer)]
+    return {name: inner for kind in kinds for name, inner in with_inner(kind).items()}
+
+
 ZEROS = ("", 0, False, (), {}, 0.0)
 
 
@@ -46,6 +62,13 @@ def described(annotation: object) -> tuple[str, object]:
         assert without_bounds(inner[0]) is str
         return "map", without_bounds(inner[1])
     return "one", annotation
+
+
+MESSAGES = of_parts() | {
+    name: kind
+    for name, kind in vars(schema).items()
+    if isinstance(kind, type) and issubclass(kind, schema.Message) and kind not in BASES
+}
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +150,7 @@ def messages(kind: type[schema.Message]) -> st.SearchStrategy[schema.Message]:
     made = st.fixed_dictionaries(values)
     if kind is schema.EndedJob:
         made = made.map(lambda v: {**v, "end_time_s": max(v["end_time_s"], v["start_time_s"] or 0.0)})
-    if kind is schema.LoanServer:  # no more GPUs are used than there are
+    if {"gpus", "base", "flexible"} <= values.keys():  # no more GPUs are used than there are
         made = made.map(
             lambda v: {**v, "gpus": sum((*v["base"].values(), *v["flexible"].values()), v["gpus"])}
         )

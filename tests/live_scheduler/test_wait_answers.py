@@ -44,7 +44,7 @@ def judge_some(live: Live, late_by_s: float) -> None:
     """Have both speak of three jobs, and let these start so long after the wait model says."""
     live.see(STATE)
     live.predictor.make(live.daemon.view)
-    told = {job_id: live.predictor.waits.of(live.daemon.view)[job_id] for job_id in ("2", "3", "4")}
+    told = {job_id: live.predictor.other_starts.of(live.daemon.view)[job_id] for job_id in ("2", "3", "4")}
     begun = tuple(
         replace(one, start_time_s=NOW_S + told[one.job_id].p50_s + late_by_s) if one.job_id in told else one
         for one in STATE.jobs
@@ -92,9 +92,9 @@ def test_the_one_that_was_off_by_less_speaks_and_says_on_how_many_jobs(
         assert "off by a factor of 1 on average" in told.said_by_why
     again = Live(tmp_path, waits_client)  # a daemon that was started anew knows it from its files
     with again:
-        assert again.predictor.start_errors.means("lucid", 50) == live.predictor.start_errors.means(
+        assert again.predictor.other_starts.start_errors.means(
             "lucid", 50
-        )
+        ) == live.predictor.other_starts.start_errors.means("lucid", 50)
 
 
 def test_what_was_judged_under_another_order_does_not_count(
@@ -102,8 +102,8 @@ def test_what_was_judged_under_another_order_does_not_count(
 ) -> None:
     with Live(tmp_path, waits_client, Mode.OBSERVE) as live:
         judge_some(live, late_by_s=0.0)
-        assert live.predictor.start_errors.means("cluster", 50).jobs == 3
-        assert live.predictor.start_errors.means("lucid", 50).jobs == 0
+        assert live.predictor.other_starts.start_errors.means("cluster", 50).jobs == 3
+        assert live.predictor.other_starts.start_errors.means("lucid", 50).jobs == 0
 
 
 def test_a_user_reads_who_spoke_and_why(lucid: Any, tmp_path: Path, waits_client: ReleaseClient) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.node_sleep.node_power import PowerState, PutToSleep, WakeNode
+from live_scheduler.node_sleep.node_power import PutToSleep, WakeNode
+from live_scheduler.node_sleep.touched_nodes import TOUCHED_NODES_FILE, TouchedNodes
+from live_scheduler.node_sleep.waking import wake_touched
+from live_scheduler.powered_nodes import PowerState
 from live_scheduler.safety.dead_mans_switch import Watch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
-from live_scheduler.safety.touched_nodes import TOUCHED_NODES_FILE, TouchedNodes
-from live_scheduler.safety.waking import wake_touched
 from tests.live_scheduler.memory_cluster import MemoryCluster
 from tests.live_scheduler.sleeping_nodes import MemoryNodes
 
@@ -109,14 +110,16 @@ class Switch:
         self.watch = Watch(
             folder,
             lambda: (self.jobs, None),
-            open_power=lambda: nodes,
+            open_parts={"node_sleep": lambda: nodes},
             clock=lambda: self.moment,
             say=self.said.append,
         )
 
     def beat(self, *, controls: bool, sleeps_nodes: bool) -> None:
         beat = Heartbeat(self.moment.at_s, self.moment.monotonic_s, "boot", 60.0, controls, 1)
-        write_heartbeat(self.folder / HEARTBEAT_FILE, replace(beat, sleeps_nodes=sleeps_nodes))
+        write_heartbeat(
+            self.folder / HEARTBEAT_FILE, replace(beat, parts=("node_sleep",) if sleeps_nodes else ())
+        )
 
     def pass_by(self, seconds: float) -> None:
         self.moment = Moment(self.moment.at_s + seconds, self.moment.monotonic_s + seconds, "boot")

@@ -3,9 +3,10 @@
 import pytest
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.node_sleep.node_power import PowerState
-from live_scheduler.slurm.node_power import parse_power, power_of, power_settings, reserved_nodes
+from live_scheduler.powered_nodes import PowerState
+from live_scheduler.slurm.node_power import power_settings
 from live_scheduler.slurm.node_reading import starts_jobs
+from live_scheduler.slurm.powered_nodes import parse_power, power_of, reserved_nodes
 
 CONFIG = """
 ResumeProgram           = /etc/slurm/resume

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_scheduler.node_sleep.sleeper import BUSY_NODES_FILE
-from live_scheduler.safety.touched_nodes import TOUCHED_NODES_FILE, TouchedNodes
+from live_scheduler.node_sleep.touched_nodes import TOUCHED_NODES_FILE, TouchedNodes
 from simulator.node_sleep.control import BIN_S
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster

@@ -1,9 +1,10 @@
 """Two partitions in memory, with jobs on their nodes: what runs stays, and a requeued job is gone at once."""
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from live_scheduler.loans.loan_record import LoanRecord, LoanStep
+from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.loans.node_loans import LoanNode, LoanReading, LoanRefusal, Side
 
 
@@ -87,5 +88,8 @@ class PlainLease:
 
     loan_record: LoanRecord
 
-    def before_loans(self, nodes: Sequence[str], step: LoanStep, at_s: float, why: str) -> None:
-        self.loan_record.note(nodes, step, at_s, why)
+    def record(self, kind: type[LoanRecord]) -> LoanRecord:
+        return self.loan_record
+
+    def before_change(self) -> AbstractContextManager[None]:
+        return nullcontext()

@@ -52,7 +52,7 @@ def lending_daemon(folder: Path, files: dict[str, list[Path]], loaning: dict | N
     daemon = Daemon(cluster, client, LiveSettings("small", mode=Mode.OBSERVE), folder)
     usage = InferenceUsage(settings, folder, lambda: USAGE)
     loans = MemoryLoans.of(NODES)
-    daemon.lender = NodeLender(loans, settings, usage, PlainLease(LoanRecord(folder)))
+    daemon.part_stages["loans"] = NodeLender(loans, settings, usage, PlainLease(LoanRecord(folder)))
     try:
         yield daemon
     finally:
@@ -70,14 +70,13 @@ def test_settings_and_forecast_are_those_of_the_release(
 ) -> None:
     with lending_daemon(tmp_path, small_model_files | load_files, PINNED) as daemon:
         look(daemon)
-        assert daemon.lender is not None
-        view = daemon.lender.view
+        view = daemon.part_stages["loans"].view
         # 8 of 20 nodes are needed, and 2 are headroom: no bin has ended, so that nothing is forecast.
         assert (view.needed, view.headroom, view.target, view.forecast) == (8, 2, 10, None)
         assert "headroom 0.1" in view.rule
         assert "quantile 0.95" in view.rule
         look(daemon, BIN_S)
-        view = daemon.lender.view
+        view = daemon.part_stages["loans"].view
         release = daemon.releases.current
         assert isinstance(release, LiveRelease)
         scorer = release.scorers.inference_load
@@ -95,7 +94,6 @@ def test_without_the_part_the_defaults_and_the_usage_alone_count(
     with lending_daemon(tmp_path, small_model_files, None) as daemon:
         look(daemon)
         look(daemon, 2 * BIN_S)
-        assert daemon.lender is not None
-        view = daemon.lender.view
+        view = daemon.part_stages["loans"].view
         assert (view.needed, view.headroom, view.forecast) == (8, 1, None)
         assert "the release has no forecast" in view.rule

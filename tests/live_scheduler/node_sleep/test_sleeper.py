@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError, UnknownNameError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.node_sleep.node_power import PowerState, PutToSleep, WakeNode
+from live_scheduler.node_sleep.node_power import PutToSleep, WakeNode
 from live_scheduler.node_sleep.settings import NodeSleepSettings
 from live_scheduler.node_sleep.sleep_status import SleepingNodes
 from live_scheduler.node_sleep.sleeper import NodeSleeper
+from live_scheduler.node_sleep.touched_nodes import TouchedNodes
+from live_scheduler.node_sleep.waking import wake_touched
+from live_scheduler.powered_nodes import PowerState
 from live_scheduler.release import Pinned
 from live_scheduler.safety.control_lease import ControlLease
-from live_scheduler.safety.touched_nodes import TouchedNodes
-from live_scheduler.safety.waking import wake_touched
 from live_scheduler.settings_file import settings_from
 from simulator.node_sleep.control import BIN_S, DemandForecast
 from tests.live_scheduler.sleeping_nodes import MemoryNodes
@@ -38,7 +39,7 @@ class Site:
     released: Pinned = field(default_factory=Pinned)
 
     def __post_init__(self) -> None:
-        settings = LiveSettings("c", node_sleep=self.settings)
+        settings = LiveSettings("c", tables={"node_sleep": self.settings})
         lease = ControlLease(self.folder, settings)
         self.sleeper = NodeSleeper(self.nodes, self.settings, self.folder, lease)
 

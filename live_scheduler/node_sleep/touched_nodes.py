@@ -13,7 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from live_scheduler.last_lines import LastLines
-from live_scheduler.node_sleep.node_power import NodeChange, PowerReading, PowerState, PutToSleep
+from live_scheduler.node_sleep.node_power import NodeChange, PowerReading, PutToSleep
+from live_scheduler.powered_nodes import PowerState
 
 TOUCHED_NODES_FILE = "touched_nodes.jsonl"
 

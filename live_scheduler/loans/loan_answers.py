@@ -5,10 +5,10 @@ from math import inf
 import numpy as np
 
 from foundation.errors import BadInputError
+from live_scheduler.loans.loan_messages import LoanAnswer, LoanQuery, LoanServer, ScaledInJob
 from live_scheduler.loans.loan_plan import InferenceNeed, LoanLimits, PlannedServer, plan_loans
 from live_scheduler.loans.usage import ForecastInUse
 from live_scheduler.release import LiveRelease, Pinned, Release
-from live_scheduler.service.loan_messages import LoanAnswer, LoanQuery, LoanServer, ScaledInJob
 from simulator.loaning.forecast import UsageForecaster
 from simulator.loaning.released_loans import ReleasedLoans
 
@@ -23,7 +23,9 @@ def plan_loans_once(query: LoanQuery, release: Release) -> LoanAnswer:
     """
     given = {} if query.rules is None else query.rules.model_dump(exclude_none=True)
     limits = LoanLimits(**{name: given.pop(name) for name in _LIMITS if name in given})
-    pinned: Pinned[UsageForecaster] = release.loans if isinstance(release, LiveRelease) else Pinned()
+    pinned: Pinned[UsageForecaster] = Pinned()
+    if isinstance(release, LiveRelease):
+        pinned = Pinned(release.scorers.inference_load, release.manifest.loaning)
     rules = ReleasedLoans.from_data({**(pinned.settings or {}), **given})
     need = _need(query, ForecastInUse.of(rules, pinned.forecaster))
     plan = plan_loans(

@@ -1,4 +1,4 @@
-"""What is said of servers on loan: which to lend and to take back, asked and answered. Part of `schema`."""
+"""What is said of servers on loan: which to lend and to take back, asked and answered."""
 
 from collections import Counter
 from typing import Annotated

@@ -10,12 +10,11 @@ import pytest
 
 from live_scheduler.client import ReleaseClient
 from live_scheduler.loans.lender import NodeLender
+from live_scheduler.loans.loan_messages import MAX_SERVERS, LoanAnswer
 from live_scheduler.loans.loan_record import LoanRecord
 from live_scheduler.loans.settings import NodeLoanSettings
 from live_scheduler.loans.usage import InferenceUsage
 from live_scheduler.mode import Mode
-from live_scheduler.service import schema
-from live_scheduler.service.loan_messages import MAX_SERVERS
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live, problem
 from tests.live_scheduler.loans.memory_loans import MemoryLoans, PlainLease
 
@@ -33,10 +32,10 @@ QUERY: dict[str, Any] = {
 }
 
 
-def asked(live: Live, **changed: Any) -> schema.LoanAnswer:
+def asked(live: Live, **changed: Any) -> LoanAnswer:
     answer = live.post("/v1/loans", json.dumps(QUERY | changed))
     assert answer.status_code == 200, answer.text
-    return schema.LoanAnswer.model_validate_json(answer.content)
+    return LoanAnswer.model_validate_json(answer.content)
 
 
 def test_a_state_is_answered_in_order_and_with_reasons(standing: Live) -> None:
@@ -89,7 +88,7 @@ def lending(lucid: Any, tmp_path: Path, client: ReleaseClient) -> Iterator[Live]
     usage = InferenceUsage(settings, found.folder, lambda: 0.3)
     loans = MemoryLoans.of(8)
     safety = PlainLease(LoanRecord(found.folder))
-    found.daemon.lender = NodeLender(loans, settings, usage, safety)
+    found.daemon.part_stages["loans"] = NodeLender(loans, settings, usage, safety)
     with found:
         found.see(STATE)
         loans.jobs["<b>job</b>"] = ({"i1": 8}, True)

@@ -6,12 +6,14 @@ early, so it is said again until the node does what it says. A node whose boot f
 crossed off and named: the cluster counts it as down, and its people have to look at it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from live_scheduler.node_sleep.node_power import PowerControl, PowerState, WakeNode, some_nodes
-from live_scheduler.safety.touched_nodes import NodeTouch, TouchedNodes
+from live_scheduler.node_looks import some_nodes
+from live_scheduler.node_sleep.node_power import PowerControl, WakeNode
+from live_scheduler.node_sleep.touched_nodes import NodeTouch, TouchedNodes
+from live_scheduler.powered_nodes import PowerState
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,25 @@ class NodesBack:
             (self.coming, "to come"),
         )
         return "; ".join(f"{some_nodes(n)} {what}" for n, what in parts if n) or "no node was asleep"
+
+    def news(self, before: "NodesBack") -> Iterator[str]:
+        """Yield lines for people about what was not so at the looks before."""
+        if self.awake or self.failed or not before.coming:
+            yield self.describe()
+        if self.refused != before.refused:
+            yield from (f"node {node} is not woken: {why}" for node, why in self.refused)
+
+    def refusals(self) -> Iterator[str]:
+        """Yield nothing: what is refused is asked again."""
+        yield from ()
+
+    def document(self) -> dict[str, list[str]]:
+        """Return it as fields of the restore command's JSON."""
+        return {
+            "nodes_awake": list(self.awake),
+            "nodes_failed": list(self.failed),
+            "nodes_to_come": list(self.coming),
+        }
 
 
 def wake_touched(
