@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.metrics.job_metrics import PREDICTED, PROFILE, PROFILED, RUNNING, fold_days, last_known
-from lucid_models.duration.job_keys import KEY_SEPARATOR, name_family
+from lucid_models.duration.name_buckets import KEY_SEPARATOR, name_family
 
 LOG = "log"  # the origin of a profile that the log states
 # A job that was seen for less tells too little of those that follow it.

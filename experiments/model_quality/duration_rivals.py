@@ -9,9 +9,9 @@ from experiments.model_quality import authors_recipes, black_boxes
 from experiments.model_quality.black_box_lead import TaughtTable
 from experiments.model_quality.duration_comparison import DurationRivalTest
 from foundation.progress import Progress
-from lucid_models.duration import rival_estimates
 from lucid_models.duration.levels import learned_features
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
+from lucid_models.evaluation import rival_estimates
 from lucid_models.evaluation.measures import cpu_timed, predict_timed
 from lucid_models.qssf.estimates import mixed_s
 from lucid_models.qssf.rolling import rolling_estimates_s

@@ -31,9 +31,9 @@ from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 from foundation.worker_processes import over_processes
 from lucid_models.duration.model import MIN_JOBS, DurationSettings, epoch_seconds
-from lucid_models.duration.rival_estimates import known_from_s
 from lucid_models.evaluation.baselines import throughput_baselines
 from lucid_models.evaluation.measures import duration_metrics
+from lucid_models.evaluation.rival_estimates import known_from_s
 from lucid_models.throughput.model import (
     DEFAULT_LEAD_BINS,
     ThroughputPredictModel,

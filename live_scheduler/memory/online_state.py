@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob
 from live_scheduler.memory.journal import JobEvent, JobEventKind
-from lucid_models.duration.live_calibration import LiveCalibration
 from lucid_models.duration.queue_scorer import QueueScorer
-from lucid_models.duration.scorer import DurationEstimate, DurationScorer
+from lucid_models.duration.scorer import DurationEstimate, DurationScorer, LiveCalibration
 
 Floats = NDArray[np.float64]
 

@@ -15,8 +15,7 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from lucid_models.duration.job_keys import UNNAMED, name_family
-from lucid_models.duration.name_buckets import LONGEST, MOST_EXEMPLARS, NameBuckets
+from lucid_models.duration.name_buckets import LONGEST, MOST_EXEMPLARS, UNNAMED, NameBuckets, name_family
 
 _ROUNDS = 4
 # A sample's buckets are at most this many times as fine as its own affinity propagation would make them.

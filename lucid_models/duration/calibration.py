@@ -1,11 +1,11 @@
 """Quantiles of run times that stay calibrated while habits change: offsets that started jobs tell.
 
 A quantile q of a job's log run time is what the model says plus an offset: the quantile q of the residuals of
-the jobs of its virtual cluster that started lately, those that still run among them (`residual_hazards`: by
+the jobs of its virtual cluster that started lately, those that still run among them (`residuals`: by
 how far they have run beyond what was said, they are known to be no shorter). Learning from ended jobs alone
 would hear of the short ones first. A virtual cluster with few jobs is drawn to all jobs' offset (Mondrian
 conformal prediction; Vovk et al. 2005, section 4.5), and all jobs' to none. What still misses for weeks
-shifts the quantiles of all jobs (`lasting_misses`).
+shifts the quantiles of all jobs (`residuals`).
 
 The offset of P50, which orders queues, is that of the job's owner in the virtual cluster, drawn to the
 virtual cluster's. P90 keeps the virtual cluster's: an owner has too few jobs for it.
@@ -26,17 +26,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.job_facts import owner_of
-from lucid_models.duration.lasting_misses import LastingMisses
-from lucid_models.duration.residual_hazards import (
+from lucid_models.duration.residuals import (
     EXPECTED,
     LEVELS,
     SHORTEST_S,
+    LastingMisses,
+    ResidualNews,
+    RunningJob,
+    RunningJobs,
     hazards,
     offsets_from,
     place_of,
 )
-from lucid_models.duration.residual_news import ResidualNews
-from lucid_models.duration.running_jobs import RunningJob, RunningJobs
 
 Floats = NDArray[np.float64]
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.duration.job_columns import FACTS, JobColumns, KeyColumn, keys_of
-from lucid_models.duration.job_keys import log_duration, number_or_nan
-from lucid_models.duration.key_columns import KeyColumns
 from lucid_models.duration.key_statistics import (
+    KeyColumns,
     KeyStatistics,
     LevelTable,
     forget_oldest,
@@ -29,7 +28,7 @@ from lucid_models.duration.key_statistics import (
     write_level,
 )
 from lucid_models.duration.levels import FeatureLayout, Level
-from lucid_models.duration.name_buckets import NameBuckets
+from lucid_models.duration.name_buckets import NameBuckets, log_duration, number_or_nan
 from lucid_models.duration.saved_levels import LAYOUT, MOST_LEVELS, read_levels
 from lucid_models.model_format import Fields
 

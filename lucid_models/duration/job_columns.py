@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_logs.job_facts import JOB_FACTS
-from lucid_models.duration.job_keys import (
+from lucid_models.duration.key_statistics import exactly_where
+from lucid_models.duration.levels import AMOUNTS, PARTS, Level, facts_of_part
+from lucid_models.duration.name_buckets import (
     UNNAMED,
     amount_key,
     join_key,
@@ -18,8 +20,6 @@ from lucid_models.duration.job_keys import (
     size_key,
     text_or_none,
 )
-from lucid_models.duration.key_columns import exactly_where
-from lucid_models.duration.levels import AMOUNTS, PARTS, Level, facts_of_part
 
 Floats = NDArray[np.float64]
 Jobs = Sequence[Mapping[str, Any]]

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from foundation.progress import Progress, silent
 from lucid_models.duration.features import DurationFeatureState
-from lucid_models.duration.key_columns import KeyColumns
-from lucid_models.duration.key_statistics import NOTHING_KNOWN, NUMBERS
+from lucid_models.duration.key_statistics import NOTHING_KNOWN, NUMBERS, KeyColumns
 
 _START, _END = 0, 1
 # Jobs whose features are computed at once.

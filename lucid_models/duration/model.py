@@ -20,18 +20,23 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration.calibrated_replay import offsets_at_submissions
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
-from lucid_models.duration.followed_log import follow, quantiles_of, residual_quantiles
-from lucid_models.duration.heads import Heads, learn_heads
+from lucid_models.duration.heads import Heads, LogHead, learn_heads
 from lucid_models.duration.job_replay import replay
-from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
-from lucid_models.duration.levels import NAIVE, learned_features
-from lucid_models.duration.log_head import LogHead
-from lucid_models.duration.pair_trial import pairs_sentence
-from lucid_models.duration.replayed_log import MIN_JOBS, LogSettings, ReplayedLog, replay_log
-from lucid_models.duration.residual_hazards import LEVELS
+from lucid_models.duration.levels import NAIVE, learned_features, level_rows
+from lucid_models.duration.log_replay import (
+    MIN_JOBS,
+    LogSettings,
+    ReplayedLog,
+    follow,
+    offsets_at_submissions,
+    quantiles_of,
+    replay_log,
+    residual_quantiles,
+)
+from lucid_models.duration.pairs import HeadSettings, pairs_sentence
+from lucid_models.duration.residuals import LEVELS
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 from lucid_models.duration.tables import (
     by_submission,
@@ -41,7 +46,6 @@ from lucid_models.duration.tables import (
     job_stream,
     submission_order,
 )
-from lucid_models.duration.taught_jobs import HeadSettings
 from lucid_models.explanation.additive import explain_additive_global
 from lucid_models.monotone import check_directions
 
@@ -75,7 +79,7 @@ MEAN_BOOSTING = replace(
 class DurationSettings:
     """How the model is trained.
 
-    `pairs`: the most pairs of features of the log head (`pair_trial` says if it takes any); `blocks`: the
+    `pairs`: the most pairs of features of the log head (`pairs` says if it takes any); `blocks`: the
     number of blocks of time that the bags are made of. `monotone` holds shape functions of the log head to a
     direction ("rising", "falling"), by feature; facts that a log does not have are passed over.
     """

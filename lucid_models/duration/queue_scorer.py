@@ -18,9 +18,16 @@ from lucid_models.additive_scorer import Term
 from lucid_models.bin_finder import BinFinder
 from lucid_models.duration.calibration import Owner, calibrated_with
 from lucid_models.duration.features import DurationFeatureState
-from lucid_models.duration.queue_rows import FEATURES, GAP, MOVING, KeyRows, with_room
+from lucid_models.duration.queue_rows import (
+    FEATURES,
+    GAP,
+    MOVING,
+    KeyRows,
+    Readings,
+    StepFunctions,
+    with_room,
+)
 from lucid_models.duration.scorer import DurationScorer
-from lucid_models.duration.step_functions import Readings, StepFunctions
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]

@@ -23,9 +23,9 @@ from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.amounts import Scale, counted, logarithmic_mean, moves
 from lucid_models.duration.features import DurationFeatureState, KnownOfJobs
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
-from lucid_models.duration.job_keys import KEY_SEPARATOR, UNNAMED, text_or_none
 from lucid_models.duration.key_statistics import COUNT, LOG_SUM, TIME, WEIGHT
 from lucid_models.duration.levels import AMOUNTS, level_parts, part_words
+from lucid_models.duration.name_buckets import KEY_SEPARATOR, UNNAMED, text_or_none
 
 # A sentence names the largest parts of an estimate, from this share of it on; what is left is told as one.
 _WORTH_NAMING = 0.03

@@ -22,10 +22,20 @@ from lucid_models.duration.calibration import (
     AwaitedJob,
     RunTimeCalibration,
 )
-from lucid_models.duration.lasting_misses import MOST, LastingMisses
-from lucid_models.duration.residual_hazards import BINS, EXPECTED, LEVELS, SHAPE, ends_expected, hazards
-from lucid_models.duration.residual_news import WINDOW, ResidualNews
-from lucid_models.duration.running_jobs import TIERS, RunningJob
+from lucid_models.duration.residuals import (
+    BINS,
+    EXPECTED,
+    LEVELS,
+    MOST,
+    SHAPE,
+    TIERS,
+    WINDOW,
+    LastingMisses,
+    ResidualNews,
+    RunningJob,
+    ends_expected,
+    hazards,
+)
 from lucid_models.model_format import Fields, finite_list
 
 _SIZE = SHAPE[0] * SHAPE[1]

@@ -13,9 +13,9 @@ import pandas as pd
 from cluster_logs.busy_days import BusyDays
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.duration import rival_estimates
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, epoch_seconds
 from lucid_models.duration.scorer import DurationScorer
+from lucid_models.evaluation import rival_estimates
 from lucid_models.evaluation.measures import (
     Floats,
     Row,

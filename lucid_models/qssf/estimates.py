@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from foundation.progress import Progress, silent
-from lucid_models.duration.rival_estimates import Floats
+from lucid_models.evaluation.rival_estimates import Floats
 from lucid_models.qssf.rolling import rolling_estimates_s
 from lucid_models.qssf.rules import PUBLISHED, QssfRules
 from lucid_models.qssf.trees import TreeUpdates, tree_estimates_s

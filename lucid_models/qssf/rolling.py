@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from foundation.float_sums import add_in_order
-from lucid_models.duration.rival_estimates import (
+from lucid_models.evaluation.rival_estimates import (
     UNKNOWN_S,
     Floats,
     estimate_causally,

@@ -11,8 +11,7 @@ from typing import Protocol
 from rapidfuzz.distance import Indel, Levenshtein
 from rapidfuzz.process import extract, extractOne
 
-from lucid_models.duration.job_keys import name_family
-from lucid_models.duration.name_buckets import LONGEST
+from lucid_models.duration.name_buckets import LONGEST, name_family
 
 BEST_NAMES = 2  # how many of all users' names the artifact takes
 # A new name is compared with itself and this many others, those that ended first the latest: the artifact

@@ -20,8 +20,8 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.duration.bucket_learning import learn_buckets
 from lucid_models.duration.name_buckets import LONGEST
-from lucid_models.duration.rival_estimates import Floats, known_from_s, texts_or_none
 from lucid_models.duration.tables import epoch_seconds
+from lucid_models.evaluation.rival_estimates import Floats, known_from_s, texts_or_none
 from lucid_models.qssf.similar_names import compared_name, has_letters
 
 DAY_S = 86_400.0

@@ -12,7 +12,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import NotFoundError
 from lucid_models.duration.model import epoch_seconds
-from lucid_models.duration.rival_estimates import known_from_s
+from lucid_models.evaluation.rival_estimates import known_from_s
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.training_data import as_known_at, read_training_jobs, without_those_that_never_ran
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency

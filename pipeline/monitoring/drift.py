@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from lucid_models.drift import Drift, level_drift, number_drift, window_numbers
 from lucid_models.duration.job_columns import MODEL_FACTS
-from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.model import epoch_seconds
-from lucid_models.duration.rival_estimates import known_from_s
+from lucid_models.duration.name_buckets import name_family
+from lucid_models.evaluation.rival_estimates import known_from_s
 from pipeline.monitoring.data import DAY_S, HOUR_S, MonitoredTables, MonitoredWindow
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 

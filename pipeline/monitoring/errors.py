@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
-from lucid_models.duration.rival_estimates import known_from_s
 from lucid_models.evaluation.baselines import duration_baselines, throughput_baselines
 from lucid_models.evaluation.measures import duration_metrics
+from lucid_models.evaluation.rival_estimates import known_from_s
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, label_configurations
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import binned_series

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lucid_models.duration.calibration import RunTimeCalibration, virtual_cluster_of
-from lucid_models.duration.residual_hazards import LEVELS
+from lucid_models.duration.residuals import LEVELS
 from pipeline.monitoring.data import DAY_S
 
 # Single jobs move an offset to and fro; a day's median beyond this factor was never seen on quiet logs.

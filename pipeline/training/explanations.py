@@ -15,9 +15,9 @@ from cluster_logs.lake import Lake
 from cluster_logs.node_series import read_node_series
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.catalogue import load_catalogue_entry
-from lucid_models.duration.job_keys import number_or_nan
 from lucid_models.duration.job_replay import replay
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings, job_stream
+from lucid_models.duration.name_buckets import number_or_nan
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.explanation.plots import draw_explanations, draw_prediction
 from lucid_models.inference_load.model import InferenceLoadModel

@@ -27,9 +27,9 @@ from experiments.pages import publish
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import scorer_of
 from lucid_models.duration.levels import learned_features
-from lucid_models.duration.live_calibration import LiveCalibration
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.duration.queue_scorer import QueueScorer
+from lucid_models.duration.scorer import LiveCalibration
 from lucid_models.scoring import DurationScorer, scorer_from_document
 
 SEED = 20_200_401

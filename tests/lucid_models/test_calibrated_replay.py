@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.duration.calibrated_replay import offsets_at_submissions
 from lucid_models.duration.calibration import RunTimeCalibration
 from lucid_models.duration.job_replay import JobStream
+from lucid_models.duration.log_replay import offsets_at_submissions
 from lucid_models.duration.saved_calibration import calibration_to_data
 
 DAY_S = 86_400.0
@@ -38,7 +38,7 @@ def stream(seed: int, jobs: int, first: int = 0) -> tuple[JobStream, np.ndarray]
 
 def one_by_one(calibration: RunTimeCalibration, log: JobStream, said: np.ndarray) -> np.ndarray:
     """The same by the calibration that a scheduler keeps."""
-    from lucid_models.duration.calibrated_replay import END, START, _events
+    from lucid_models.duration.log_replay import END, START, _events
 
     offsets = np.full(said.shape, np.nan)
     for at_s, kind, job in zip(*_events(log, said, np.inf), strict=True):

@@ -18,9 +18,8 @@ from lucid_models.duration.calibration import (
     RunTimeCalibration,
     calibrated_with,
 )
-from lucid_models.duration.lasting_misses import MOST
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds, job_mappings
-from lucid_models.duration.residual_hazards import BIN_WIDTH, LEVELS
+from lucid_models.duration.residuals import BIN_WIDTH, LEVELS, MOST
 from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.model_format import CorruptModelError, Fields

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from foundation.errors import BadInputError
-from lucid_models.duration.live_calibration import LiveCalibration
 from lucid_models.duration.model import (
     WorkloadEstimateModel,
     choose_facts,
     epoch_seconds,
     job_mappings,
 )
+from lucid_models.duration.scorer import LiveCalibration
 from lucid_models.evaluation.duration import evaluate_duration
 from lucid_models.scoring import DurationScorer
 from tests.reference import ROOT

@@ -13,9 +13,8 @@ from lucid_models.duration.features import (
     DurationFeatureSettings,
     DurationFeatureState,
 )
-from lucid_models.duration.job_keys import name_family, size_key
 from lucid_models.duration.levels import PARTS, Level, hierarchy, level_name, level_parts
-from lucid_models.duration.name_buckets import NameBuckets
+from lucid_models.duration.name_buckets import NameBuckets, name_family, size_key
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.model_format import CorruptModelError, FormatVersionError, parse_model
 

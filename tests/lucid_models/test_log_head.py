@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration.log_head import LogHead, learn_log_head
+from lucid_models.duration.heads import LogHead, learn_log_head
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
-from lucid_models.duration.rival_estimates import user_name_s
-from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
+from lucid_models.duration.pairs import HeadSettings, TaughtJobs
 from lucid_models.evaluation.measures import log10_errors
+from lucid_models.evaluation.rival_estimates import user_name_s
 from tests.fixtures import small_jobs
 
 FAST = BoostingSettings(objective="pseudo_huber:delta=0.25", bags=2, max_rounds=60, max_bins=16)

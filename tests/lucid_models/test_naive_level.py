@@ -6,10 +6,9 @@ import pytest
 
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.features import DurationFeatureSettings
-from lucid_models.duration.level_search import LevelChoice
+from lucid_models.duration.level_search import LevelChoice, best_naive_level
 from lucid_models.duration.levels import hierarchy, learned_features, with_naive_estimate
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
-from lucid_models.duration.naive_level import best_naive_level
 
 QUICK = BoostingSettings(objective="pseudo_huber:delta=0.25", bags=2, max_rounds=40, max_bins=16)
 SETTINGS = DurationSettings(log_boosting=QUICK, mean_boosting=QUICK)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from lucid_models.duration.bucket_learning import BucketSettings, learn_buckets
 from lucid_models.duration.features import DurationFeatureSettings
-from lucid_models.duration.job_keys import name_family
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
-from lucid_models.duration.name_buckets import NameBuckets, levenshtein
+from lucid_models.duration.name_buckets import NameBuckets, levenshtein, name_family
 from lucid_models.model_format import CorruptModelError
 
 STEMS = ("resnet", "bert", "gpt", "yolo", "unet", "lstm", "vgg", "swin", "dcgan", "wavenet")

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration.log_head import learn_log_head
+from lucid_models.duration.heads import learn_log_head
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
-from lucid_models.duration.pair_trial import TriedPairs, pairs_sentence, try_pairs
-from lucid_models.duration.taught_jobs import HeadSettings, TaughtJobs
+from lucid_models.duration.pairs import HeadSettings, TaughtJobs, TriedPairs, pairs_sentence, try_pairs
 from tests.fixtures import small_jobs
 
 FAST = BoostingSettings(objective="pseudo_huber:delta=0.25", bags=2, max_rounds=100, max_bins=16)

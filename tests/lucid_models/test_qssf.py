@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
-from lucid_models.duration.rival_estimates import UNKNOWN_S, known_from_s
+from lucid_models.evaluation.rival_estimates import UNKNOWN_S, known_from_s
 from lucid_models.qssf.estimates import mixed_s, qssf_estimates_s
 from lucid_models.qssf.rolling import RollingEstimator, rolling_estimates_s
 from lucid_models.qssf.rules import AS_SHIPPED, PUBLISHED, QssfRules, differences, load_qssf_rules

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.duration.rival_estimates import UNKNOWN_S, known_from_s, user_name_s
+from lucid_models.evaluation.rival_estimates import UNKNOWN_S, known_from_s, user_name_s
 
 START = pd.Timestamp("2020-04-01", tz="UTC")
 

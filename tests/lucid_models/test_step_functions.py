@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lucid_models.bin_finder import bin_of
-from lucid_models.duration.step_functions import Readings, StepFunctions
+from lucid_models.duration.queue_rows import Readings, StepFunctions
 
 NUMBERS = st.floats(-9, 9) | st.sampled_from([0.0, -0.0, 1.0, 2.0, np.inf, -np.inf, np.nan])
 CUTS = st.lists(st.sampled_from([-3.0, -1.0, 0.0, 0.5, 1.0, 2.0, 7.0]), unique=True, max_size=5).map(

@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cluster_logs.job_facts import OWNERS
-from lucid_models.duration.job_keys import UNNAMED, log_duration, number_or_nan, size_key
-from lucid_models.duration.key_columns import exactly
+from lucid_models.duration.key_statistics import exactly
 from lucid_models.duration.model import epoch_seconds
+from lucid_models.duration.name_buckets import UNNAMED, log_duration, number_or_nan, size_key
 from lucid_models.groups import joint_codes
 
 Floats = NDArray[np.float64]
