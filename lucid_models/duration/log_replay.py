@@ -154,7 +154,6 @@ def _too_few_jobs(ended: int, with_run_time: int, until_s: float) -> BadInputErr
     )
 
 
-Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 _CLUSTERS, _OWNERS = 1, 2  # tiers
