@@ -65,8 +65,8 @@ class WorkerPolicy(Policy):
         """Go by estimates; refuse what a release says apart from its policy: how servers are lent."""
         for name in sorted(_OF_LOANS.intersection(stated)):
             raise BadInputError(
-                f"The setting {name!r} of the policy {cls.__name__.lower()!r} says how servers are lent, which "
-                "a release says apart from its policy.",
+                f"The setting {name!r} of the policy {cls.__name__.lower()!r} says how servers are lent, "
+                "which a release says apart from its policy.",
                 remedy="Say it of the release's loans (lucid release build --loaning NAME=VALUE).",
             )
         return {"sizes": "estimated", **stated}
