@@ -16,7 +16,7 @@ import pandas as pd
 from cluster_logs.busy_days import BusyDays
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.duration.levels import level_rows
+from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
 from lucid_models.duration.pairs import pairs_sentence
 from lucid_models.evaluation.duration import DurationTest

@@ -23,8 +23,9 @@ from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
 from lucid_models.duration.heads import Heads, LogHead, learn_heads
 from lucid_models.duration.job_replay import replay
+from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
-from lucid_models.duration.levels import NAIVE, learned_features, level_rows
+from lucid_models.duration.levels import NAIVE, learned_features
 from lucid_models.duration.log_replay import (
     MIN_JOBS,
     LogSettings,

@@ -7,7 +7,7 @@ from typing import Any
 from foundation.errors import BadInputError
 from foundation.markdown import NO_VALUE, markdown_table, markdown_text
 from lucid_models.catalogue import load_catalogue_entry
-from lucid_models.duration.levels import level_table
+from lucid_models.duration.level_record import level_table
 
 _LEVELS = (
     "Found in the training window, on its newest jobs, and searched for again at every training: which facts",
