@@ -6,7 +6,7 @@ from checks.tree import ROOT, page, part
 from experiments.policies.policy_comparison import COLUMNS, SLICES, VARIANTS
 from pipeline.services import SERVICES
 from simulator import actions, policy
-from simulator.policies.registry import BUILT_IN
+from simulator.policies.registry import policy_names
 
 POLICIES = page("policies")
 
@@ -20,12 +20,14 @@ def rows(table: str) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def test_every_policy_is_in_the_page_of_rules() -> None:
-    assert not [name for name in BUILT_IN if f"`{name}`" not in POLICIES and f"| {name} |" not in POLICIES]
+    assert not [
+        name for name in policy_names() if f"`{name}`" not in POLICIES and f"| {name} |" not in POLICIES
+    ]
 
 
 def test_policies_are_compared_on_every_slice_and_every_variant_has_its_row() -> None:
     compared = {policy for _, policy in rows("policies")}
-    assert {"fifo", "qssf", "easy", "tsafrir_easy", "fair_share", "horus"} <= compared <= set(BUILT_IN)
+    assert {"fifo", "qssf", "easy", "tsafrir_easy", "fair_share", "horus"} <= compared <= set(policy_names())
     assert set(rows("policies")) == {(part, policy) for part in SLICES for policy in compared}
     assert list(rows("variants")) == [(variant.policy, variant.label) for variant in VARIANTS]
     assert all(len(figures) == len(COLUMNS) for figures in rows("policies").values())

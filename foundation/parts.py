@@ -51,6 +51,7 @@ class Part:
 
     - `name`: its folder's, below parts/; `title`: what it is, and the paper that it follows.
     - `policies`, `rules`: scheduling policies and rule sets of the simulator, by name.
+    - `policy_loader`: what it makes of any policy with settings of its own (`simulator.policies.loading`).
     - `adapters`: kinds of clusters of the live scheduler, by name.
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
     - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
@@ -69,6 +70,7 @@ class Part:
     title: str
     policies: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
+    policy_loader: str | None = None
     adapters: Mapping[str, str] = field(default_factory=dict)
     rank_accounts: Mapping[str, str] = field(default_factory=dict)
     mlflow_experiments: tuple[str, ...] = ()
@@ -101,8 +103,17 @@ KNOWN: Mapping[str, KnownPart] = {
     ),
     "characterisation": KnownPart("parts/characterisation", ("lucid characterise",)),
     "kueue": KnownPart("parts/kueue", ("adapter kueue", "lucid live kueue")),
-    "lending": KnownPart("parts/lending", ("model inference_load", "setting loans", "lucid live loans")),
-    "node_sleep": KnownPart("parts/node_sleep", ("model node_demand", "setting node_sleep")),
+    "lending": KnownPart(
+        "parts/lending",
+        (
+            *("policy lyra", "policy pollux", "policy gandiva", "policy opportunistic"),
+            *("rules lyra", "companion inference"),
+            *("model inference_load", "setting loans", "lucid live loans"),
+        ),
+    ),
+    "node_sleep": KnownPart(
+        "parts/node_sleep", ("companion node_sleep", "model node_demand", "setting node_sleep")
+    ),
     "waits": KnownPart("parts/waits", ("model waits", "lucid live waits")),
 }
 

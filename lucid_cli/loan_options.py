@@ -11,7 +11,7 @@ from foundation.errors import BadInputError
 from lucid_cli.options import file_option
 
 if TYPE_CHECKING:
-    from pipeline.replay.inference_lender import InferenceLender
+    from pipeline.loaning.inference_lender import InferenceLender
 
 Switch = Literal["on", "off"]
 WORKER_FORMAT, WORKER_RULES = "lyra-csv", "lyra"
@@ -92,7 +92,7 @@ class LentServers:
 
     def lender(self, source_format: str, job_shares: Sequence[str]) -> "InferenceLender | None":
         """Return what lends servers; None without a load. Raises BadInputError for half of the options."""
-        from pipeline.replay.inference_lender import InferenceLender
+        from pipeline.loaning.inference_lender import InferenceLender
         from simulator.loaning.jobs_in_workers import JobMix
 
         if self.inference is None:

@@ -303,8 +303,9 @@ def simulate(
                     estimates, named_values(estimate_setting, "--estimate-setting", "rolling_weight=1")
                 ),
                 seed=seed,
-                node_sleep=parse_node_sleep(node_sleep, seed),
-                lender=lender,
+                companions=tuple(
+                    each for each in (lender, parse_node_sleep(node_sleep, seed)) if each is not None
+                ),
                 withdrawn=withdrawn,
             ),
             policies,

@@ -133,7 +133,7 @@ class AuditedSimulation(Simulation):
     def _fault_of_workers(self, job: JobView) -> str | None:
         """Say what is wrong with a job's workers: its base is whole, and it is as fast as they make it."""
         placement, flexible = dict(job.placement or ()), dict(job.flexible)
-        workers, service, pool = job.job.workers, self.inference, self.pools[job.pool]
+        workers, service, pool = job.job.workers, self.lender, self.pools[job.pool]
         if workers is None or len(placement) != len(job.placement or ()):
             return f"holds {job.placement}, a node of which comes twice"
         base = total = 0.0

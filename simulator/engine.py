@@ -5,7 +5,7 @@ order of `EventKind`, and then asks the policy once. A running job costs nothing
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop
 from math import inf
@@ -19,6 +19,7 @@ from simulator.action_taker import ActionTaker
 from simulator.actions import PolicyError, Start
 from simulator.agenda import Agenda
 from simulator.cluster_changes import ClusterChange, SizeChange
+from simulator.companion import Attached, Beginning, CompanionEvent
 from simulator.event_kinds import EventKind
 from simulator.initial_state import (
     Foreseen,
@@ -30,14 +31,11 @@ from simulator.initial_state import (
     jobs_begun,
     nodes_of,
     pool_with,
+    refuse_lasting_sleep,
 )
 from simulator.job_lifecycle import JobLifecycle
 from simulator.job_view import JobView, RunState
-from simulator.loaning.loan_recorder import loan_recorder_of
-from simulator.loaning.standstill import Standstill
-from simulator.node_inventory import NodeInventory, Repair, beside_inference, cpu_pool, make_pools
-from simulator.node_sleep.fleet import fleet_of
-from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
+from simulator.node_inventory import NodeInventory, Repair, beside_lender, cpu_pool, make_pools
 from simulator.placed_workers import PlacedWorkers
 from simulator.policy import Policy, refuse_missing_estimates, refuse_unequal_nodes
 from simulator.recorder import Recorder
@@ -69,7 +67,7 @@ class Simulation:
     ) -> None:
         began = process_time()
         cluster, changes, initial = scenario.cluster, scenario.changes, scenario.initial
-        self.rules, self.inference = scenario.rules, scenario.inference
+        self.rules, self.lender = scenario.rules, scenario.lender
         self._counted_from_s = scenario.counted_from_s
         self.policy = policy
         self.name = name or type(policy).__name__.lower()
@@ -80,7 +78,7 @@ class Simulation:
         if initial is not None:  # no node is to spare of a cluster that is in use
             largest = {name: cluster.gpus_of(name) for name in cluster.virtual_clusters}
         self.cluster = policy.prepare(cluster, largest)
-        whole = beside_inference(self.cluster, scenario.inference)
+        whole = beside_lender(self.cluster, self.lender)
         self.pools = make_pools(whole, cluster.cpu_cores_per_node, self.rules.remainder)
         self.jobs = sorted(begun.values(), key=attrgetter("index"))
         first = 0
@@ -94,8 +92,9 @@ class Simulation:
             refuse_missing_estimates(self.jobs, self.name)
             self.rules.check_estimates(self.workload, self.name)
         self.now_s = 0.0
-        placed_workers = PlacedWorkers(scenario.inference)
+        placed_workers = PlacedWorkers(self.lender)
         if initial is not None:
+            refuse_lasting_sleep(initial, scenario.companions)
             self.now_s = initial.at_s
             running = [begun[view] for view in initial.running]
             begin_in(self.pools, initial, running, placed_workers, self.rules.remainder)
@@ -105,11 +104,10 @@ class Simulation:
         names = [name for base in sorted(resized) for name in (base, cpu_pool(base)) if name in self.pools]
         self._unplaceable = UnplaceableJobs(self.pools[name] for name in names) if names else None
         self._agenda = Agenda()
-        self._fleet = fleet_of(scenario, self.cluster.virtual_clusters, self.pools, self.jobs, self._agenda)
-        self._standstill = None if scenario.inference is None else Standstill(scenario.inference)
-        self._loans = loan_recorder_of(scenario, self.pools, self.jobs, self.now_s)
-        watching = [each for each in (recorder, self._fleet, self._loans) if each is not None]
-        self._recorder = together(watching)
+        self._attached = self._attach(scenario)
+        # Asked at every moment; what a companion does not override is not called.
+        self._look = [each.look for each in self._attached.values() if type(each).look is not Attached.look]
+        self._recorder = together([*([] if recorder is None else [recorder]), *self._attached.values()])
         # Not bound to self: a finished simulation goes at once, with all of its jobs.
         report_progress, label, count = progress or silent, self.name, len(self.jobs)
         self._lifecycle = JobLifecycle(
@@ -134,24 +132,40 @@ class Simulation:
             self.pools,
             forecast=scenario.forecast,
             believed_pairs=scenario.believed_pairs,
-            inference=scenario.inference,
+            lender=self.lender,
         )
         self._jobs_may_leave = any(view.job.cancel_time_s is not None for view in self.jobs)
         self._submitted = len(begun)  # jobs are sorted by submission: these have been, the others are to come
         self._agenda.push_given(changes, self.jobs, None if initial is None else initial.at_s)
         if initial is not None:
             self._go_on_from(initial, begun)
-        self._ask_lender(scenario)
-        if self._fleet is not None:
-            self._fleet.begin()
+        elif self.lender is not None:  # the policy is asked about its servers before any job comes
+            self._wakes[self.pools[self.lender.name]] = 0.0
+            self._agenda.push(0.0, EventKind.WAKE, self.pools[self.lender.name])
+        for attached in self._attached.values():
+            attached.begin()
         self._cpu_s = process_time() - began
 
-    def _ask_lender(self, scenario: Scenario) -> None:
-        """Have the policy asked about an inference service's servers from the start, before any job comes."""
-        if scenario.inference is not None and scenario.initial is None:
-            pool = self.pools[scenario.inference.name]
-            self._wakes[pool] = 0.0
-            self._agenda.push(0.0, EventKind.WAKE, pool)
+    def _attach(self, scenario: Scenario) -> dict[str, Attached]:
+        """Return what a scenario's companions are in this simulation, by their keys."""
+        memories = {} if scenario.initial is None else scenario.initial.companions
+        origin = scenario.workload.origin
+        return {
+            companion.key: companion.attach(
+                Beginning(
+                    pools=self.pools,
+                    virtual_clusters=tuple(self.cluster.virtual_clusters),
+                    jobs=self.jobs,
+                    agenda=self._agenda,
+                    now_s=self.now_s,
+                    clock_s=0.0 if origin is None else origin.timestamp(),
+                    counted_from_s=scenario.counted_from_s,
+                    lender=self.lender,
+                    memory=memories.get(companion.key),
+                )
+            )
+            for companion in scenario.companions
+        }
 
     def _go_on_from(self, initial: InitialState, begun: Mapping[JobView, JobView]) -> None:
         """Queue the jobs that wait, and push the events that are due."""
@@ -213,8 +227,7 @@ class Simulation:
             set_aside=dict(self._nodes.set_aside),
             submitted=self.jobs[self._submitted - 1].index + 1 if self._submitted else 0,
             history=handed_over(self.policy.history(), {**copies, **places}),
-            node_sleep=None if self._fleet is None else self._fleet.memory(),
-            loans=None if self._loans is None else self._loans.totals(),
+            companions={key: attached.memory() for key, attached in self._attached.items()},
         )
 
     @property
@@ -244,7 +257,7 @@ class Simulation:
         """Take up to so many moments that lie not after `until_s`; return how many there were."""
         began = process_time()
         events, jobs, lifecycle = self._agenda.events, self.jobs, self._lifecycle
-        complete, enqueue = lifecycle.complete, lifecycle.enqueue
+        complete, enqueue, look = lifecycle.complete, lifecycle.enqueue, self._look
         count, at = len(jobs), self._submitted
         taken = 0
         while taken < moments and lifecycle.completed + lifecycle.cancelled < count:
@@ -272,7 +285,7 @@ class Simulation:
                 if (
                     not self._changed
                     and (not events or events[0][0] != now)
-                    and (self._fleet is None or not self._fleet.look(now, more_jobs=at < count))
+                    and not (look and True in [each(now, more_jobs=at < count) for each in look])
                 ):
                     break
             else:
@@ -284,8 +297,9 @@ class Simulation:
 
     def _nothing_can_start(self, now_s: float) -> bool:
         """Return whether no job that is left can ever start again: too large, or left waiting for ever."""
-        if self._standstill is not None and self._standstill.lasts(now_s, self.pools, self._agenda.events):
-            return True
+        for attached in self._attached.values():
+            if attached.nothing_starts(now_s, self.pools, self._agenda.events):
+                return True
         if self._unplaceable is None:
             return False
         over = self._lifecycle.completed + self._lifecycle.cancelled
@@ -363,11 +377,14 @@ class Simulation:
             self._wakes[pool] = at_s
             self._agenda.push(at_s, EventKind.WAKE, pool)
 
-    def _change_cluster(self, change: ClusterChange | Repair | PowerEvent) -> None:
-        """Nodes come, leave, fail, are repaired or boot; the jobs of a failed node start again from zero."""
-        if isinstance(change, Boot | SleepCheck):
-            if self._fleet is not None:
-                self._changed.update(dict.fromkeys(self._fleet.happen(change, self.now_s)))
+    def _change_cluster(self, change: ClusterChange | Repair | CompanionEvent) -> None:
+        """Nodes come, leave, fail or are repaired, and jobs of a failed node start again from zero; or what a
+        companion foresaw happens.
+        """
+        if isinstance(change, CompanionEvent):
+            attached = self._attached.get(change.companion)
+            if attached is not None:
+                self._changed.update(dict.fromkeys(attached.happen(change, self.now_s)))
             return
         affected = self._nodes.apply(change, self.now_s)
         for pool in affected.pools:
@@ -377,8 +394,8 @@ class Simulation:
                     self._lifecycle.waits_on(view, pool)
         for view in affected.killed:
             self._lifecycle.fail(view)
-        if self._fleet is not None:
-            self._fleet.changed(affected.pools)
+        for attached in self._attached.values():
+            attached.changed(affected.pools)
         if affected.repair is not None:
             self._agenda.push(affected.repair.at_s, EventKind.CLUSTER, affected.repair)
 
@@ -429,10 +446,13 @@ class Simulation:
         counted = self.counted_jobs()
         warm_up_jobs = len(self.jobs) - len(counted)
         own_gpus = partial(self._nodes.mean_gpus, from_s=self._counted_from_s or 0.0)
+        mean_gpus: Callable[[float], float] = own_gpus
+        for attached in self._attached.values():
+            mean_gpus = attached.mean_gpus(mean_gpus)
         jobs, figures = schedule_of(
             self._columns_of(counted),
             ScheduleColumns.of(counted, self._lifecycle.ended_in_profiling),
-            mean_gpus=own_gpus if self._loans is None else self._loans.with_lent(own_gpus),
+            mean_gpus=mean_gpus,
         )
         summary: dict[str, Any] = {
             "policy": self.name,
@@ -447,16 +467,15 @@ class Simulation:
             "cpu_s": self._cpu_s,
             "jobs_per_cpu_s": len(self.jobs) / self._cpu_s if self._cpu_s > 0 else 0.0,
         }
-        if self._loans is not None:
-            summary |= self._loans.summary(self.now_s, own_gpus(self.now_s), counted)
-        if self._fleet is not None:
-            summary |= self._fleet.summary()
+        kept = {}
+        for key, attached in self._attached.items():
+            summary |= attached.summary(self.now_s, own_gpus(self.now_s), counted)
+            kept[key] = attached.kept()
         return SimulationResult(
             jobs,
             summary,
             self.workload.origin,
-            node_states=None if self._fleet is None else self._fleet.states(),
-            servers_on_loan=() if self._loans is None else tuple(self._loans.totals().loans),
+            kept=kept,
             warm_up_jobs=warm_up_jobs,
             counted_from_s=self._counted_from_s,
         )

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from foundation.png_figures import save_figure
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, SizeChange
+from simulator.companion import OverTime
 from simulator.job_view import RunState
-from simulator.metrics import Floats, mean, percentile
-from simulator.node_sleep.power_history import NodeStates
+from simulator.metrics import mean, percentile
 from simulator.prediction_metrics import finite_errors_pct
-from simulator.recorders.usage import Usage, binned
+from simulator.recorders.usage import Usage, binned, most_done_s
 from simulator.recorders.wait_causes import CAUSE_COLUMNS, CAUSE_NAMES
 from simulator.result import SimulationResult
 
@@ -23,7 +23,6 @@ QUEUING_CDF_FILE = "queuing_cdf.png"
 QUEUING_FILE = "queuing_delay_by_virtual_cluster.png"
 USAGE_FILE = "usage.png"
 WAITS_FILE = "waits.png"
-NODES_FILE = "nodes.png"
 PREDICTION_FILE = "pred_err_cdf.png"
 TRADE_OFF_FILE = "jct_against_pred_err.png"
 SHOWN_VIRTUAL_CLUSTERS = 8  # as in Figure 9: those with the longest queuing, and "all"
@@ -45,7 +44,7 @@ def draw_figures(
 
     With `usage`, by policy, also GPUs in use and waiting jobs over time; `cluster` and its `changes` add the
     line of all GPUs. With `waits` (`simulator.recorders.waiting.mean_waits` by policy) also what jobs waited
-    for. Results with predictions have their error drawn, too, and those of nodes that sleep the nodes. What
+    for. Results with predictions have their error drawn, too, and so is what companions kept over time. What
     is drawn over time begins at `from_s`, where warm-up is over.
     """
     if not any(len(result.jobs) and len(result.counted) for result in results.values()):
@@ -62,9 +61,13 @@ def draw_figures(
         drawn[TRADE_OFF_FILE] = jct_against_pred_err(predicted)
     if usage:
         drawn[USAGE_FILE] = usage_over_time(usage, cluster, changes, from_s=from_s)
-    states = {name: result.node_states for name, result in results.items() if result.node_states is not None}
-    if states:
-        drawn[NODES_FILE] = nodes_over_time(states, from_s=from_s)
+    kept: dict[type[OverTime], dict[str, OverTime]] = {}
+    for policy, result in results.items():
+        for each in result.kept.values():
+            if isinstance(each, OverTime):
+                kept.setdefault(type(each), {})[policy] = each
+    for kind, by_policy in kept.items():
+        drawn[f"{kind.name}.png"] = kind.drawn(by_policy, from_s=from_s)
     if waits:
         drawn[WAITS_FILE] = waits_by_cause(waits)
     for name, figure in drawn.items():
@@ -179,7 +182,7 @@ def usage_over_time(
     """
     figure = Figure(figsize=(9, 5), layout="constrained")
     busy, queue = figure.subplots(2, 1, sharex=True)
-    end_s = max((_most_done_s(each.at_s, each.gpus_in_use) for each in usage.values()), default=0.0) or 1.0
+    end_s = max((most_done_s(each.at_s, each.gpus_in_use) for each in usage.values()), default=0.0) or 1.0
     edges = np.linspace(from_s, max(end_s, from_s + 1.0), POINTS // 2)
     for name, each in usage.items():
         for axes, values in ((busy, each.gpus_in_use), (queue, each.waiting_jobs)):
@@ -203,41 +206,6 @@ def usage_over_time(
         axes.grid(visible=True, alpha=0.3)
     _name_lines(busy)
     return figure
-
-
-def nodes_over_time(states: Mapping[str, NodeStates], *, from_s: float = 0.0) -> Figure:
-    """Draw busy, awake and all nodes over time (days), one plot a policy (Helios, figure 14).
-
-    Means over equal bins; nodes that boot are drawn with those awake. The picture ends as `usage_over_time`.
-    """
-    figure = Figure(figsize=(9, 1.0 + 2.2 * len(states)), layout="constrained")
-    plots = figure.subplots(len(states), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    end_s = max(_most_done_s(each.at_s, each.busy) for each in states.values()) or 1.0
-    edges = np.linspace(from_s, max(end_s, from_s + 1.0), POINTS // 2)
-    for axes, (name, each) in zip(plots, states.items(), strict=True):
-        powered = each.awake + each.booting
-        for values, label in (
-            (powered + each.asleep, "all"),
-            (powered, "awake or booting"),
-            (each.busy, "busy"),
-        ):
-            means = binned(each.at_s, values, edges)
-            axes.stairs(means, (edges - from_s) / DAY_S, baseline=None, label=label, linewidth=1)
-        axes.set_title(name, fontsize="medium")
-        axes.set_ylabel("nodes")
-        axes.set_ylim(bottom=0)
-        axes.grid(visible=True, alpha=0.3)
-    plots[0].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    plots[-1].set_xlabel("days from the first submission")
-    return figure
-
-
-def _most_done_s(at_s: Floats, busy: Floats) -> float:
-    """When a run has 1 % of its GPU time (or time of nodes) to go."""
-    if not len(at_s):
-        return 0.0
-    done = np.cumsum(busy[:-1] * np.diff(at_s))
-    return float(at_s[np.searchsorted(done, 0.99 * done[-1]) + 1]) if len(done) else 0.0
 
 
 def _size_over_time(

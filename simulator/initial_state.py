@@ -14,18 +14,17 @@ from typing import Any
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.agenda import Event
+from simulator.companion import Companion, CompanionEvent
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView
-from simulator.loaning.loan_recorder import LoanTotals
 from simulator.node_inventory import Repair
-from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
 from simulator.placed_workers import PlacedWorkers
 from simulator.placement import NOWHERE, Placement, Remainder, free_gpus
-from simulator.snapshot import NodePool
+from simulator.snapshot import ASLEEP, BOOTING, NodePool
 from simulator.workload import Workload
 
-# An event to come: when (s), its kind, and its subject (a job, the pool to decide in, a repair, a boot).
-Foreseen = tuple[float, EventKind, "JobView | str | Repair | PowerEvent"]
+# An event to come: when (s), its kind, and its subject (a job, the pool to decide in, a repair, ...).
+Foreseen = tuple[float, EventKind, "JobView | str | Repair | CompanionEvent"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +59,8 @@ class InitialState:
     at once. `failures` are the node failures so far. `set_aside`: how many nodes of each virtual cluster a
     policy took for itself when the cluster was new (size changes and failures count them). `submitted`: jobs
     so far, whose indices no later job gets. `duration_s`: true run times in the place of the views' own, by
-    job id. `history` is what the policy remembers, and `node_sleep` a fleet of sleeping nodes
-    (`simulator.node_sleep.fleet`), without which nodes that boot take a whole boot more; `loans` is what was
-    counted of servers on loan.
+    job id. `history` is what the policy remembers, and `companions` what each of these does, by its
+    key (`Attached.memory`); one that is not named begins anew.
     """
 
     at_s: float
@@ -75,8 +73,7 @@ class InitialState:
     submitted: int = 0
     duration_s: Mapping[str, float] = field(default_factory=dict)
     history: Any = None
-    node_sleep: Any = None
-    loans: LoanTotals | None = None
+    companions: Mapping[str, Any] = field(default_factory=dict)
 
     def with_durations(self, duration_s: Mapping[str, float]) -> "InitialState":
         """Return the same cluster with other true run times (s), by job id; those not named stay.
@@ -116,6 +113,21 @@ def jobs_begun(initial: InitialState | None, workload: Workload) -> dict[JobView
     return initial.begun()
 
 
+def refuse_lasting_sleep(initial: InitialState, companions: Iterable[Companion]) -> None:
+    """Raise BadInputError when nodes sleep or boot from the start, and no companion is to wake them."""
+    if any(companion.wakes for companion in companions):
+        return
+    if any(
+        not reasons.isdisjoint((ASLEEP, BOOTING))
+        for nodes in initial.nodes.values()
+        for reasons in nodes.closed.values()
+    ):
+        raise BadInputError(
+            "Nodes of the initial state sleep or boot, and the scenario says nothing of sleeping nodes.",
+            remedy="Give the scenario a companion that wakes them; a control that is off wakes all.",
+        )
+
+
 def copied(views: Iterable[JobView]) -> dict[JobView, JobView]:
     """Return a copy of each view, partners as copies of each other."""
     copies = {view: view.copy() for view in views}
@@ -140,7 +152,7 @@ def foreseen_of(
         if kind == EventKind.WAKE:
             if wakes.get(subject) == at_s and subject not in changed:
                 foreseen.append((at_s, EventKind.WAKE, subject.name))
-        elif isinstance(subject, Repair | Boot | SleepCheck):
+        elif isinstance(subject, Repair | CompanionEvent):
             foreseen.append((at_s, EventKind.CLUSTER, subject))
         elif kind < EventKind.CANCEL and subject.version == version:
             foreseen.append((at_s, EventKind(kind), copies[subject]))

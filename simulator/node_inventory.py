@@ -8,7 +8,7 @@ from foundation.errors import BadInputError, UnknownNameError
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
 from simulator.job_view import JobView
-from simulator.loaning.inference_service import InferenceService
+from simulator.lender import Lender
 from simulator.placement import FreeGpus, Remainder, free_gpus
 from simulator.snapshot import FAILED, GONE, NodePool
 
@@ -56,16 +56,16 @@ def make_pools(cluster: ClusterSpec, cpu_cores_per_node: int, remainder: Remaind
     return pools
 
 
-def beside_inference(cluster: ClusterSpec, inference: InferenceService | None) -> ClusterSpec:
-    """Return a cluster with the servers of an inference service as one more partition."""
-    if inference is None:
+def beside_lender(cluster: ClusterSpec, lender: Lender | None) -> ClusterSpec:
+    """Return a cluster with the servers of a lender as one more partition."""
+    if lender is None:
         return cluster
-    if inference.name in {*cluster.virtual_clusters, *cluster.partitions}:
+    if lender.name in {*cluster.virtual_clusters, *cluster.partitions}:
         raise BadInputError(
-            f"The inference service is called {inference.name!r}, as a part of the cluster is.",
-            remedy="Give it another name.",
+            f"The servers that may be lent are called {lender.name!r}, as a part of the cluster is.",
+            remedy="Give them another name.",
         )
-    return replace(cluster, partitions={**cluster.partitions, inference.name: inference.servers})
+    return replace(cluster, partitions={**cluster.partitions, lender.name: lender.servers})
 
 
 class NodeInventory:

@@ -226,12 +226,12 @@ def refuse_unequal_nodes(scenario: Scenario, policy: Policy, name: str) -> None:
             remedy="Use another policy (EASY, fair share, Clarity, Lucid, those that serve in order or "
             "preempt), or treat all alike: virtual_cluster,nodes and --gpus-per-node.",
         )
-    for what, there in (("Sleeping nodes", scenario.node_sleep), ("Servers on loan", scenario.inference)):
-        if there is not None:
-            raise BadInputError(
-                f"{what} need equal nodes, of one virtual cluster each; these differ in size or are shared.",
-                remedy="Leave them out, or treat all alike: virtual_cluster,nodes and --gpus-per-node.",
-            )
+    for companion in scenario.companions:
+        raise BadInputError(
+            f"{companion.noun} need equal nodes, of one virtual cluster each; these differ in size or are "
+            "shared.",
+            remedy="Leave them out, or treat all alike: virtual_cluster,nodes and --gpus-per-node.",
+        )
 
 
 def start_from_front(pool: NodePool) -> list[Start]:

@@ -4,7 +4,7 @@ Right after the decisions of the moment at which jobs were submitted, the cluste
 forward without later submissions, until they have ended. Nothing that is not known then counts: neither nodes
 that will fail or come, nor which boots will fail, nor which jobs will be withdrawn. One play serves all jobs
 of a moment; of what the play needs, only the jobs that run and wait are copied, once. Under a policy that
-lets no later job delay an earlier one the simulation itself is the play, unless nodes sleep.
+lets no later job delay an earlier one the simulation itself is the play, unless it has companions.
 
 How long jobs run is what was known then, their estimates: one that a job has outlived was too short and
 counts twice, as EASY takes it. By true run times (`by="truth"`) the play is that of PCS' authors.
@@ -58,18 +58,17 @@ class PredictingSimulation(Simulation):
         self._only = None if only is None else frozenset(only)
         self._ahead_policy = deepcopy(policy)  # before it has seen anything
         super().__init__(scenario, policy, **more)
-        sleep = scenario.node_sleep
         self._ahead = replace(
             scenario,
             workload=NO_JOBS,
             cluster=self.cluster,
             changes=(),
-            node_sleep=None if sleep is None else sleep.with_sure_boots(),
+            companions=tuple(each.known_ahead() for each in scenario.companions),
         )
         self._is_the_play = (
             policy.arrivals_never_delay
             and by == "truth"
-            and sleep is None
+            and not scenario.companions
             and not scenario.changes
             and all(view.job.cancel_time_s is None for view in self.jobs)
         )

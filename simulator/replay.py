@@ -13,7 +13,8 @@ from simulator.compiled.replay import replay as compiled_replay
 from simulator.compiled.replay import worth_it
 from simulator.engine import Simulation
 from simulator.job_view import JobView
-from simulator.loaning.policy_beside_inference import policy_for
+from simulator.own_engine import RulesWithEngine
+from simulator.policies.loading import policy_for
 from simulator.policy import Policy
 from simulator.prediction import PredictBy, PredictingSimulation
 from simulator.recorder import Recorder
@@ -38,9 +39,9 @@ def simulate(
 ) -> SimulationResult:
     """Replay a scenario under a policy.
 
-    A policy given by name runs with the rule set's settings for it, changed by `settings`, with `loaning` on
-    servers of the inference service, too (`load_borrowing_policy`); a policy given as an object runs as it
-    is. `predict` predicts each job's end at its submission (or that of the jobs of these ids), by
+    A policy given by name runs with the rule set's settings for it, changed by `settings`, and as parts have
+    it that know further settings (`simulator.policies.loading`); a policy given as an object runs as it is.
+    `predict` predicts each job's end at its submission (or that of the jobs of these ids), by
     `run_times_to_predict_by`; in pools without nodes it is all of them. `recorder` watches. Jobs that could
     never start are left out and counted in `summary["skipped"]`.
 
@@ -57,11 +58,15 @@ def simulate(
         policy = policy_for(scenario, name, settings)
     elif settings:
         raise BadInputError("Settings were given for a policy that is already made.")
-    replayed = rules.replay(
-        scenario, policy, name=name, predict=bool(predict), watched=recorder is not None, progress=progress
-    )
-    if replayed is not None:
-        return replayed
+    if isinstance(rules, RulesWithEngine):
+        return rules.replay(
+            scenario,
+            policy,
+            name=name,
+            predict=bool(predict),
+            watched=recorder is not None,
+            progress=progress,
+        )
     if recorder is None and not predict and chosen(engine, len(scenario.workload)):
         result = compiled_replay(
             scenario, policy, name=name or type(policy).__name__.lower(), progress=progress

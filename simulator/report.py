@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from foundation.csv_files import write_csv
+from simulator.companion import OverTime
 from simulator.metrics import by_group, rows_of
 from simulator.result import SimulationResult
 
@@ -38,7 +39,8 @@ MORE_JOB_FILE_COLUMNS = [
 def write_results(results: Mapping[str, SimulationResult], out_dir: Path) -> list[Path]:
     """Write DIR/jobs_P.csv for each policy P, and DIR/summary.json.
 
-    Where nodes sleep also DIR/nodes_P.csv: how many were in which state, from when on. Returns the files.
+    Also DIR/NAME_P.csv for what companions kept over time: how many nodes were in which state, from when on.
+    Returns the files.
     `summary.json` is a list in the order of `results`: each policy's summary and its figures by virtual
     cluster.
     """
@@ -50,10 +52,11 @@ def write_results(results: Mapping[str, SimulationResult], out_dir: Path) -> lis
         predicted = [column for column in PREDICTION_COLUMNS if column in result.jobs]
         write_csv(result.jobs[[*JOB_FILE_COLUMNS, *predicted, *MORE_JOB_FILE_COLUMNS]], path)
         written.append(path)
-        if result.node_states is not None:
-            path = out_dir / f"nodes_{name}.csv"
-            write_csv(pd.DataFrame(vars(result.node_states)), path)
-            written.append(path)
+        for kept in result.kept.values():
+            if isinstance(kept, OverTime):
+                path = out_dir / f"{kept.name}_{name}.csv"
+                write_csv(pd.DataFrame(kept.columns()), path)
+                written.append(path)
         counted = result.counted
         ended = rows_of(counted, counted["end_time_s"].notna().to_numpy())
         summaries.append(

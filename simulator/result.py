@@ -1,7 +1,7 @@
 """What a simulation returns: one row a job, and a summary."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from simulator.elastic_run import ElasticRun
 from simulator.job_view import JobView, RunState
 from simulator.metrics import Floats, mean, rows_of, schedule_summary
-from simulator.node_sleep.power_history import NodeStates
 from simulator.workload_columns import Texts, WorkloadColumns, of_rows
 
 if TYPE_CHECKING:
@@ -27,9 +26,8 @@ class SimulationResult:
     jobs: "pd.DataFrame"  # the columns of `job_rows`
     summary: Mapping[str, Any]
     origin: "pd.Timestamp | None" = None  # the instant of second 0 (UTC)
-    node_states: NodeStates | None = None  # of a cluster whose nodes sleep
-    # (s, servers on loan), each until the next, where an inference service lends.
-    servers_on_loan: tuple[tuple[float, int], ...] = ()
+    # What the scenario's companions noted over time, by their keys; an `OverTime` is written and drawn, too.
+    kept: Mapping[str, Any] = field(default_factory=dict)
     warm_up_jobs: int = 0  # that come before those of the table in the workload
     counted_from_s: float | None = None  # as in the scenario
 

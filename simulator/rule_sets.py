@@ -1,4 +1,4 @@
-"""The rule sets by name: our own, that of Lyra's comparison, and those that parts offer.
+"""The rule sets by name: our own, and those that parts offer.
 
 A part (`foundation.parts`) offers rule sets by name, each the place of a function of the names of faults to
 leave out, which returns a `Rules`.
@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection
 
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.parts import at_place, lacking, offered
-from simulator.loaning.comparison_rules import COMPARISON_RULES
 from simulator.rules import DEFAULT, Rules
 
-BUILT_IN = {rules.name: rules for rules in (DEFAULT, COMPARISON_RULES)}
+BUILT_IN = {DEFAULT.name: DEFAULT}
 WITHOUT = "-without:"  # between a rule set's name and the faults to leave out, separated by commas
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foundation.progress import Progress
 from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.job_view import JobView
 from simulator.placement import Remainder
@@ -17,10 +16,6 @@ from simulator.workload import Workload, refuse_negative_estimates
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from simulator.policy import Policy
-    from simulator.result import SimulationResult
-    from simulator.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -30,8 +25,8 @@ class Rules:
     - `remainder`: the node that takes the remainder of a job larger than a node.
     - `labelled_scores`: sharing scores are the labels of the published table, not a model's predictions.
     - `fractional`: elastic policies share the GPUs of a virtual cluster in fractions, as one pool without
-      nodes (`replay`); others cannot run.
-    - `policies`: policies by name that stand in for those that are registered.
+      nodes (`simulator.own_engine`); others cannot run.
+    - `policies`: policies (subclasses of `Policy`) by name that stand in for those that are registered.
     - `policy_settings`: settings by policy.
     - `faults`: the names of the mistakes of another simulator that are in it.
     """
@@ -40,29 +35,13 @@ class Rules:
     remainder: Remainder = "fullest"
     labelled_scores: bool = False
     fractional: bool = False
-    policies: Mapping[str, "type[Policy]"] = field(default_factory=dict)
+    policies: Mapping[str, type[Any]] = field(default_factory=dict)
     policy_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
     def check_estimates(self, workload: Workload, policy: str) -> None:
         """Raise BadInputError for estimates that no policy may order by."""
         refuse_negative_estimates(workload, policy)
-
-    def replay(
-        self,
-        scenario: "Scenario",
-        policy: "Policy",
-        *,
-        name: str | None,
-        predict: bool,
-        watched: bool,
-        progress: Progress | None,
-    ) -> "SimulationResult | None":
-        """Replay a scenario in an engine of the rule set's own; None: in ours.
-
-        `watched` says whether there is a recorder; raises BadInputError for what that engine cannot do.
-        """
-        return None
 
     def labelled_tables(self, singles: Path, pairs: Path) -> "tuple[pd.DataFrame, pd.DataFrame] | None":
         """Return measured tables whose labels count as they are; None: the packing model scores job types.

@@ -1,20 +1,23 @@
 """Everything that a replay starts from, the policy aside."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import ClusterChange
 from simulator.colocation import BelievedPairs, ColocationModel
+from simulator.companion import Companion
 from simulator.forecast import ThroughputForecast
 from simulator.initial_state import InitialState
 from simulator.job import Job
-from simulator.loaning.inference_service import InferenceService
-from simulator.node_sleep.node_sleep import NodeSleep
+from simulator.lender import Lender
 from simulator.rules import DEFAULT, Rules
 from simulator.workload import Workload
+
+CompanionT = TypeVar("CompanionT", bound=Companion)
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,26 @@ class Scenario:
     forecast: ThroughputForecast | None = None  # the load to come, as a policy may know it
     believed_pairs: BelievedPairs | None = None  # how fast pairs run, as a policy may know it
     initial: InitialState | None = None  # jobs that wait and run at its start; they are not in `workload`
-    node_sleep: NodeSleep | None = None  # which nodes sleep; None: all are always awake
-    inference: InferenceService | None = None  # servers beside the cluster's, which may be lent to it
+    companions: tuple[Companion, ...] = ()  # what acts on the cluster beside the policy, one of a kind
     counted_from_s: float | None = None
+
+    @property
+    def lender(self) -> Lender | None:
+        """The servers beside the cluster's own that may be lent to it."""
+        return next((each for each in self.companions if isinstance(each, Lender)), None)
+
+    def companion(self, kind: type[CompanionT]) -> CompanionT | None:
+        """Return the companion of this class, if there is one."""
+        return next((each for each in self.companions if isinstance(each, kind)), None)
+
+    def beside(self, *companions: Companion) -> "Scenario":
+        """Return the same scenario with these companions, in the places of those of their keys."""
+        of_key = {each.key: each for each in (*self.companions, *companions)}
+        return replace(self, companions=tuple(of_key.values()))
+
+    def without(self, companion: Companion) -> "Scenario":
+        """Return the same scenario without a companion."""
+        return replace(self, companions=tuple(each for each in self.companions if each is not companion))
 
     @property
     def counted_jobs(self) -> Sequence[Job]:

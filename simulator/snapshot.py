@@ -12,7 +12,7 @@ from simulator.colocation import BelievedPairs
 from simulator.forecast import Throughput, ThroughputForecast
 from simulator.job_queue import JobQueue
 from simulator.job_view import JobView
-from simulator.loaning.inference_service import InferenceService
+from simulator.lender import Lender
 from simulator.placement import FreeGpus
 from simulator.running_order import RunningOrder
 
@@ -143,7 +143,7 @@ class Snapshot:
     changed: Collection[NodePool] = field(default_factory=tuple)
     forecast: ThroughputForecast | None = None
     believed_pairs: BelievedPairs | None = None
-    inference: InferenceService | None = None
+    lender: Lender | None = None  # whose servers are one more pool, of its name
 
     @property
     def throughput(self) -> Throughput | None:

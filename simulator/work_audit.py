@@ -56,7 +56,7 @@ class WorkAudit:
 
     def speed_of(self, job: JobView) -> float:
         """Return the speed of a job on what it holds: of workers, three (say) on loan are worth one."""
-        workers, service = job.job.workers, self._simulation.inference
+        workers, service = job.job.workers, self._simulation.lender
         if workers is None:
             return job.speed_on(job.held_gpus)
         pool = self._simulation.pools[job.pool]

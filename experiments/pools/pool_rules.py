@@ -7,6 +7,7 @@ from experiments.pools.replay import replay_in_pools
 from foundation.errors import BadInputError
 from foundation.progress import Progress
 from simulator.elastic.elastic_policy import ElasticPolicy
+from simulator.own_engine import RulesWithEngine
 from simulator.policies.registry import elastic_policy_names
 from simulator.policy import Policy
 from simulator.result import SimulationResult
@@ -14,7 +15,7 @@ from simulator.scenario import Scenario
 
 
 @dataclass(frozen=True)
-class PoolRules(ArtifactRules):
+class PoolRules(ArtifactRules, RulesWithEngine):
     """Rules under which a scenario is replayed in pools without nodes."""
 
     def replay(
@@ -34,7 +35,7 @@ class PoolRules(ArtifactRules):
                 f"{self.name} a pool is shared in fractions.",
                 remedy=f"Choose {', '.join(elastic_policy_names())}, or other rules.",
             )
-        if scenario.changes or scenario.initial is not None or scenario.node_sleep is not None or watched:
+        if scenario.changes or scenario.initial is not None or scenario.companions or watched:
             raise BadInputError(
                 f"Under the rules {self.name} there are no nodes: none can come, go, sleep or be watched.",
                 remedy="Use the default rules.",

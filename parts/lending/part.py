@@ -5,6 +5,14 @@ from foundation.parts import Command, Dag, Part
 PART = Part(
     "lending",
     "Servers on loan: inference's idle servers lent to training (Lyra)",
+    policies={
+        "lyra": "simulator.policies.lyra:Lyra",
+        "pollux": "simulator.policies.pollux:Pollux",
+        "gandiva": "simulator.policies.gandiva:Gandiva",
+        "opportunistic": "simulator.policies.opportunistic:Opportunistic",
+    },
+    rules={"lyra": "simulator.loaning.comparison_rules:comparison_rules"},
+    policy_loader="simulator.loaning.policy_beside_inference:load_borrowing_policy",
     models={"inference_load": "lucid_models.inference_load.kind:ENTRY"},
     dags=(Dag("forecast_inference_load", "lucid_airflow.lending.forecast_dag:dag", act="train"),),
     mlflow_experiments=("lucid-inference-forecasts",),

@@ -14,6 +14,7 @@ from pipeline.validation.contenders import replay_contender
 from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.loaning.gate_limits import GroupQueuing, LoanEvidence, loaned_servers
+from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.result import SimulationResult
 
@@ -59,7 +60,7 @@ def _loan_replays(judged: JudgedRelease) -> tuple[LoanEvidence, dict[str, Simula
     if live is not None and live.manifest.loaning is not None and champion is not None:
         lent = lending_of(live, series, inputs).beside(champion, inputs)
         results[CHAMPION_LENDS] = replay_contender(*lent)
-    short_pct = lending.short_pct(results[LENDS].servers_on_loan, inputs)
+    short_pct = lending.short_pct(results[LENDS].kept[InferenceService.key], inputs)
     if short_pct is None:
         return LoanEvidence(unmeasured="no five-minute step of the window was measured."), {}
     evidence = LoanEvidence(short_pct=short_pct, coverage=_coverage(lending, inputs))

@@ -31,7 +31,7 @@ class Lending:
         """Return a contender that names its policy, and its inputs, with servers on loan."""
         assert isinstance(contender.policy, str)  # noqa: S101 - as releases and trials do
         policy = self.policy(contender.policy, contender.settings, in_workers=_in_workers(inputs))
-        scenario = replace(inputs.scenario, inference=self.service(inputs))
+        scenario = inputs.scenario.beside(self.service(inputs))
         return replace(contender, policy=policy, settings={}), replace(inputs, scenario=scenario)
 
     def policy(self, name: str, settings: Mapping[str, Any], *, in_workers: bool = False) -> Policy:

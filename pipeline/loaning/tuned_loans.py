@@ -25,6 +25,7 @@ from pipeline.search.tuning.tuned_part import (
 from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.held_out_data import HeldOutWindow
 from pipeline.validation.replay_inputs import ReplayInputs
+from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.loaning.settings import LEND
 from simulator.result import SimulationResult
@@ -102,7 +103,7 @@ class LoanTrials(PartReplays):
         lending = Lending(self._loads[window], released.loans)
 
         def figures(result: SimulationResult, jobs: pd.DataFrame) -> dict[str, float]:
-            short_pct = lending.short_pct(result.servers_on_loan, inputs)
+            short_pct = lending.short_pct(result.kept[InferenceService.key], inputs)
             if short_pct is None:
                 return {}
             return {SHORT: short_pct, "preemptions": int(jobs["preemptions"].sum())}

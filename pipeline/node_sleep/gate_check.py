@@ -68,7 +68,7 @@ def sleep_evidence(
     if contender is None or awake is None:
         return replace(evidence, unmeasured=evidence.unmeasured or "the release could not be replayed.")
     sleep = NodeSleep(settings, forecaster=release.node_demand)
-    asleep = replay_contender(contender, replace(inputs, scenario=replace(inputs.scenario, node_sleep=sleep)))
+    asleep = replay_contender(contender, replace(inputs, scenario=inputs.scenario.beside(sleep)))
     return replace(evidence, added_queuing_s=added_queuing(asleep, awake)["added_queuing_delay_s"])
 
 

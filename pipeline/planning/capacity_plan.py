@@ -17,8 +17,10 @@ from pipeline.planning.questions import Questions
 from pipeline.planning.replays import PlanReplays
 from pipeline.planning.size_search import SizeSearch
 from pipeline.planning.wait_target import Resampling, WaitTarget
-from simulator.loaning.policy_beside_inference import LOANING, borrows_itself, policy_for
+from simulator.loaning.inference_service import InferenceService
+from simulator.loaning.policy_beside_inference import LOANING, borrows_itself
 from simulator.loaning.settings import LoanSettings
+from simulator.policies.loading import policy_for
 
 BUSIEST_PCT = 80.0  # of a cluster that is this full on average queues grow without end
 
@@ -57,9 +59,9 @@ class PlanSettings:
                 "One pool of GPUs has no nodes that could sleep.",
                 remedy="Give a file of nodes; one virtual cluster named all takes every job.",
             )
-        if self.loans is False or (self.loans is None and log.scenario.inference is None):
+        if self.loans is False or (self.loans is None and log.scenario.lender is None):
             return self._without_loans(log), ()
-        if log.scenario.inference is None:
+        if log.scenario.lender is None:
             raise BadInputError(
                 "Nothing can be lent: there is no inference load of a known number of servers.",
                 remedy="Give the load of its servers.",
@@ -75,7 +77,7 @@ class PlanSettings:
     def _without_loans(self, log: PlannedLog) -> "PlanSettings":
         """Return the same without loans, also of a policy that would lend by itself."""
         run, scenario = self.run, log.scenario
-        if scenario.inference is not None and borrows_itself(run.policy, scenario.rules):
+        if scenario.lender is not None and borrows_itself(run.policy, scenario.rules):
             run = replace(run, settings={**run.settings, LOANING: False})
         return replace(self, run=run, loans=False)
 
@@ -140,9 +142,10 @@ def make_plan(
     if settings.by_virtual_cluster:
         progress(0, None, "virtual clusters")
         answers += questions.nodes_of_virtual_clusters(awake)
-    if log.scenario.inference is not None:
+    service = log.scenario.companion(InferenceService)
+    if service is not None:
         answers += servers_of_inference(
-            log.scenario.inference,
+            service,
             headroom=float(settings.run.settings.get("headroom", LoanSettings().headroom)),
             most_short_pct=settings.most_short_pct,
             lending=bool(settings.loans),

@@ -20,10 +20,10 @@ from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.run_manifest import frame_sha256
 from foundation.storage import write_bytes, write_frame
+from pipeline.loaning.inference_lender import InferenceLender
 from pipeline.planning.planned_log import PlannedLog, read_planned_log
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.replay.cluster_events import ClusterSize, lake_sizes
-from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.warm_up import warm_up_days_of
@@ -127,7 +127,7 @@ class LogRequest:
         if self.training_servers is not None:
             sizes = size.read(log.zone)
         return read_planned_log(
-            LogToReplay(log, size, rules=rules, lender=self._lender(inference)),
+            LogToReplay(log, size, rules=rules, companions=self._lender(inference)),
             needs_estimates=class_.needs_estimates,
             needs_profiles=class_.reads_profiles,
             command=self._words(log, inference),
@@ -152,15 +152,11 @@ class LogRequest:
             words += ["--inference-servers", str(self.inference_servers)] if self.inference_servers else []
         return words
 
-    def _lender(self, inference: str | None) -> InferenceLender | None:
+    def _lender(self, inference: str | None) -> tuple[InferenceLender, ...]:
         if inference is None:
-            return None
-        return InferenceLender(
-            inference,
-            self.inference_servers,
-            JobMix(scenario=self.scenario),  # type: ignore[arg-type]
-            self.loaned_workers,
-        )
+            return ()
+        mix = JobMix(scenario=self.scenario)  # type: ignore[arg-type]
+        return (InferenceLender(inference, self.inference_servers, mix, self.loaned_workers),)
 
     def _frozen_jobs(
         self,

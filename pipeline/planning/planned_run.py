@@ -88,7 +88,7 @@ def inputs_digest(log: PlannedLog) -> str:
     hashed = hashlib.sha256()
     shared = (log.gpus_per_node, log.one_pool, log.origin, scenario.rules, scenario.colocation)
     counted = () if scenario.counted_from_s is None else (scenario.counted_from_s,)
-    for each in (*shared, scenario.inference, *counted):
+    for each in (*shared, scenario.lender, *counted):
         hashed.update(f"{each!r}\n".encode())
     for job in scenario.workload.jobs:
         hashed.update(f"{job!r}\n".encode())

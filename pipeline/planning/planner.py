@@ -22,7 +22,7 @@ from pipeline.planning.records import line_of_plan, log_report, write_report
 from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays, replay_planned
 from pipeline.release.release_settings import own_settings
 from pipeline.search.experiment_store.documents import digest
-from simulator.loaning.policy_beside_inference import load_borrowing_policy
+from simulator.policies.loading import load_with_parts
 from simulator.rule_sets import load_rules
 
 DEFAULT_POLICY = "fifo"
@@ -49,7 +49,7 @@ def plan_capacity(
     run = settings.run
     may_lend = run if settings.loans is False else replace(run, loaning=True)
     # An error before long work.
-    load_borrowing_policy(run.policy, may_lend.all_settings, load_rules(request.rule_set))
+    load_with_parts(run.policy, may_lend.all_settings, load_rules(request.rule_set))
     for sleep in settings.sleeps:
         sleep_of_replay(sleep, run.seed)
     uri = replays_uri or str(out_dir.absolute() / _REPLAYED)

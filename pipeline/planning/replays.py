@@ -152,11 +152,9 @@ def replay_planned(
 ) -> tuple[dict[str, Any], Floats, float]:
     """Replay a log on the nodes of a run; returns figures, each job's wait (s) and CPU seconds."""
     began = process_time()
-    scenario = replace(
-        log.scenario,
-        cluster=log.cluster_of(run.nodes),
-        node_sleep=sleep_of_replay(run.node_sleep, run.seed) if run.node_sleep else None,
-    )
+    scenario = replace(log.scenario, cluster=log.cluster_of(run.nodes))
+    if run.node_sleep:
+        scenario = scenario.beside(sleep_of_replay(run.node_sleep, run.seed))
     result = simulate(scenario, run.policy, settings=run.all_settings, progress=progress)
     figures = {name: result.summary[name] for name in KEPT_FIGURES if name in result.summary}
     waits_s = result.counted["queuing_delay_s"].to_numpy(dtype=np.float64)

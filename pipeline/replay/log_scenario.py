@@ -14,18 +14,17 @@ from foundation.errors import BadInputError
 from foundation.input_roots import admitted
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
-from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.job_types import profiles_by_type
+from pipeline.replay.log_companion import LogCompanion
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.replay.warm_up import WarmJobs
 from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
+from simulator.companion import Companion
 from simulator.elastic_jobs import as_elastic
 from simulator.job import JobProfile
 from simulator.job_columns import strings_or_none
-from simulator.loaning.jobs_in_workers import in_workers
 from simulator.naive_forecast import naive_forecast
-from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.rules import DEFAULT, Rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import read_speed_ups, speed_ups_for
@@ -46,9 +45,8 @@ class LogToReplay:
     `speed_ups_path` has the speed-up curves of elastic jobs where they are not the measured ones; with
     `elastic_min_gpus` all jobs are elastic. `singles_path` and `pairs_path` are measurements of job types,
     alone and in pairs. `estimates` says where policies have run times from. `seed` draws failures and trains
-    models. `node_sleep`: nodes may sleep. `lender`: inference servers may be lent. `withdrawn` says what
-    becomes of jobs that left the log's queue without a run: they leave here, too, or run for as long as they
-    are estimated to.
+    models. `companions` act beside the policies. `withdrawn` says what becomes of jobs that left the log's
+    queue without a run: they leave here, too, or run for as long as they are estimated to.
     """
 
     log: LogFile
@@ -61,8 +59,7 @@ class LogToReplay:
     elastic_min_gpus: int | None = None
     estimates: EstimateSource = field(default_factory=EstimateSource)
     seed: int = 0
-    node_sleep: NodeSleep | None = None
-    lender: InferenceLender | None = None
+    companions: tuple[Companion | LogCompanion, ...] = ()
     withdrawn: Withdrawn = "leave"
 
 
@@ -98,7 +95,9 @@ def read_scenario(
     log, rules, zone = request.log, request.rules, request.log.zone
     speed_ups = read_speed_ups(request.speed_ups_path) if request.speed_ups_path is not None else None
     sizes = request.size.read(zone) if sizes is None else sizes
-    learns = request.lender is not None or request.estimates.learns_from_jobs
+    learns = request.estimates.learns_from_jobs or any(
+        isinstance(each, LogCompanion) for each in request.companions
+    )
     frame, remarks = log.read(progress, to_replay=not learns)
     warm = log.part(frame)
     jobs = warm.jobs
@@ -127,14 +126,8 @@ def read_scenario(
             speed_ups=speed_ups if speed_ups is not None else speed_ups_for(largest),
         )
     origin = workload.origin if workload.origin is not None else jobs["submit_time"].min()
-    inference = None
-    gangs = request.lender is not None and has_workers(jobs)
-    if request.lender is not None:
-        request.lender.check_jobs(in_workers=gangs)
-        if gangs:
-            workload = in_workers(workload, jobs, request.lender.mix)
-        inference, of_load = request.lender.service(origin, in_workers=gangs)
-        remarks += of_load
+    companions, workload, has_estimates, of_companions = _beside(request, workload, jobs, origin)
+    remarks += of_companions
     events = request.events
     if events.lake_cluster is not None:
         sizes = lake_sizes(events.lake_uri, events.lake_cluster, origin.to_pydatetime(), zone)
@@ -159,7 +152,7 @@ def read_scenario(
             remedy="Check --nodes against the log's virtual clusters.",
         )
     estimates = None
-    if not gangs:  # jobs in workers have estimates of their own
+    if not has_estimates:
         workload, estimates, beliefs = _with_beliefs(request, workload, warm, needs_estimates, progress)
         remarks += beliefs
     scenario = Scenario(
@@ -170,11 +163,27 @@ def read_scenario(
         changes=changes,
         forecast=naive_forecast(workload),  # no model was trained here; what policies do with it is theirs
         believed_pairs=learned_pairs(singles_path, pairs_path, request.seed) if needs_pairs else None,
-        node_sleep=request.node_sleep,
-        inference=inference,
+        companions=companions,
         counted_from_s=counted_from_s,
     )
     return LogScenario(scenario, origin, frame["job_id"], len(sizes), estimates, tuple(remarks))
+
+
+def _beside(
+    request: LogToReplay, workload: Workload, jobs: pd.DataFrame, origin: pd.Timestamp
+) -> tuple[tuple[Companion, ...], Workload, bool, list[str]]:
+    """Return the companions, the jobs beside them, whether these have their estimates, and remarks."""
+    companions: list[Companion] = []
+    has_estimates, remarks = False, list[str]()
+    for each in request.companions:
+        if isinstance(each, Companion):
+            companions.append(each)
+            continue
+        companion, workload, estimated, said = each.beside(workload, jobs, origin)
+        companions.append(companion)
+        has_estimates |= estimated
+        remarks += said
+    return tuple(companions), workload, has_estimates, remarks
 
 
 def _with_beliefs(
@@ -202,11 +211,6 @@ def _with_beliefs(
     if runs_withdrawn:
         workload = workload.running_what_was_withdrawn()
     return workload, estimates, remarks
-
-
-def has_workers(jobs: pd.DataFrame) -> bool:
-    """Whether a job table says in which workers its jobs run."""
-    return bool(jobs["workers_max"].notna().any())
 
 
 def reference_measurements() -> tuple[Path | None, Path | None, str]:

@@ -15,6 +15,7 @@ import pandas as pd
 from foundation.csv_files import write_csv
 from foundation.errors import BadInputError
 from simulator.cluster_changes import ClusterChange
+from simulator.companion import OverTime
 from simulator.recorder import Recorder
 from simulator.recorders.recorder_group import together
 from simulator.recorders.timeline import DEFAULT_MAX_SLICES, TimelineRecorder, TimelineWindow, open_timeline
@@ -133,7 +134,11 @@ class RunWatch:
         if self._usage is not None:
             self.usage = self._usage.usage().since(result.counted_from_s)
         if self._timeline is not None:
-            self._timeline.close({"policy": self.policy, **(about or {})}, changes, result.node_states)
+            self._timeline.close(
+                {"policy": self.policy, **(about or {})},
+                changes,
+                [each for each in result.kept.values() if isinstance(each, OverTime)],
+            )
             if self._timeline.ended_s is not None:
                 self.remarks.append(
                     f"The timeline of {self.policy} ends at {self._timeline.ended_s:,.0f} s, after "

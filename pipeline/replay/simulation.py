@@ -10,7 +10,6 @@ import numpy as np
 from foundation.progress import Progress, Work, silent
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from pipeline.replay.recordings import RunWatch, Watching
-from simulator.node_sleep.added_queuing import added_queuing
 from simulator.policies.registry import policy_class
 from simulator.prediction import PredictBy
 from simulator.replay import run_times_to_predict_by, simulate
@@ -23,8 +22,8 @@ class SimulationReport:
     """One summary a policy, and remarks on what the log did not say.
 
     If waits were watched, a summary has the key `mean_waits_s` (by cause), and if they were to be explained
-    `why`: rows of `WaitRecorder.table` with `sentences`. If nodes may sleep, each policy is also replayed
-    with nodes that never do, and its summary says what sleep adds (`simulator.node_sleep.added_queuing`).
+    `why`: rows of `WaitRecorder.table` with `sentences`. Of a companion that is compared each policy is also
+    replayed without it, and its summary says what it adds (`Companion.added`).
     """
 
     summaries: tuple[Mapping[str, Any], ...]
@@ -92,11 +91,13 @@ def simulate_log(
         known = "limit" if class_.by_limits and limited else logged.estimates
         known_to = known if class_.by_limits or class_.needs_estimates else None
         results[policy] = replace(results[policy], summary={**results[policy].summary, "estimates": known_to})
-        if scenario.node_sleep is not None:
-            always_awake = replace(scenario, node_sleep=None)
-            awake = simulate(always_awake, policy, settings=settings.get(policy), progress=reported)
-            added = added_queuing(results[policy], awake)
-            results[policy] = replace(results[policy], summary={**results[policy].summary, **added})
+        for companion in scenario.companions:
+            if companion.is_compared:
+                without = simulate(
+                    scenario.without(companion), policy, settings=settings.get(policy), progress=reported
+                )
+                added = companion.added(results[policy], without)
+                results[policy] = replace(results[policy], summary={**results[policy].summary, **added})
         progress(len(workload), len(workload), what)
         watches[policy] = watch
         remarks += watch.remarks

@@ -81,8 +81,7 @@ def may_be(scenario: Scenario, policy: Policy) -> bool:
         and scenario.cluster.has_equal_nodes
         and not scenario.cluster.partitions
         and scenario.initial is None
-        and scenario.node_sleep is None
-        and scenario.inference is None
+        and not scenario.companions
         and jobs.phase is None
         and jobs.elasticity is None
         and jobs.workers is None

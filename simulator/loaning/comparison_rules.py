@@ -4,18 +4,25 @@ There all of them decide once a minute, over workers, in one queue beside the in
 7.1): FIFO and shortest job first give each job its base workers on training servers, and AFS adds workers.
 """
 
+from collections.abc import Collection
+
+from foundation.errors import check_names
 from simulator.policies.lyra import Lyra
 from simulator.rules import Rules
 from simulator.worker_scaling.afs_by_workers import AfsByWorkers
 
 _ALONE = {"loaning": False, "scaling": False}
 
-COMPARISON_RULES = Rules(
-    "lyra",
-    policies={"fifo": Lyra, "sjf": Lyra, "afs": AfsByWorkers},
-    policy_settings={
-        "fifo": {**_ALONE, "order": "submission"},
-        "sjf": _ALONE,
-        "afs": {"loaning": False},
-    },
-)
+
+def comparison_rules(faults: Collection[str] = ()) -> Rules:
+    """Return the rule set; raises UnknownNameError for a fault to leave out, as it has none."""
+    check_names("fault of the rules lyra:", [fault for fault in faults if fault != "all"], ())
+    return Rules(
+        "lyra",
+        policies={"fifo": Lyra, "sjf": Lyra, "afs": AfsByWorkers},
+        policy_settings={
+            "fifo": {**_ALONE, "order": "submission"},
+            "sjf": _ALONE,
+            "afs": {"loaning": False},
+        },
+    )

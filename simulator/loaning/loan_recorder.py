@@ -5,21 +5,21 @@ submission is no cluster's life. A GPU counts as used until the decision after i
 no other can have it. Reclaims and scaling operations are counted to the end.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from simulator.agenda import Event
+from simulator.companion import Attached
 from simulator.job_view import JobView
-from simulator.loaning.inference_service import InferenceService
+from simulator.loaning.inference_servers import InferenceServers
+from simulator.loaning.standstill import Standstill
 from simulator.placement import NOWHERE, Placement
-from simulator.recorder import Recorder, StopReason
+from simulator.recorder import StopReason
 from simulator.snapshot import NodePool
-
-if TYPE_CHECKING:
-    from simulator.scenario import Scenario
 
 _PREEMPTED = ("preempted", "evicted")
 
@@ -46,12 +46,12 @@ class LoanTotals:
         return replace(self, loans=self.loans.copy(), jobs_on_loan=self.jobs_on_loan.copy())
 
 
-class LoanRecorder(Recorder):
+class LoanRecorder(Attached):
     """Watches a simulation with an inference service."""
 
     def __init__(
         self,
-        service: InferenceService,
+        service: InferenceServers,
         pools: Mapping[str, NodePool],
         *,
         begun_s: float,
@@ -64,6 +64,7 @@ class LoanRecorder(Recorder):
         `totals` are those of the simulation that this one goes on from.
         """
         self._service = service
+        self._standstill = Standstill(service)
         self._pools = [pool for name, pool in pools.items() if name != service.name]
         self._size = pools[service.name].free.gpus_per_node
         self._until_s = judged_until_s if judged_until_s > begun_s else inf
@@ -80,7 +81,7 @@ class LoanRecorder(Recorder):
             self._totals.loans.append((begun_s, sum(map(len, self._guests.values()))))
         self._preempted: list[tuple[NodePool, Placement]] = []  # base workers, in the present decision
 
-    def totals(self) -> LoanTotals:
+    def memory(self) -> LoanTotals:
         """Return what another recorder goes on with."""
         self._pass_time(self._now_s)
         return self._totals.copy()
@@ -195,7 +196,15 @@ class LoanRecorder(Recorder):
             "jobs_on_loan": sum(job.index in totals.jobs_on_loan for job in jobs),
         }
 
-    def with_lent(self, own_gpus: Callable[[float], float]) -> Callable[[float], float]:
+    def kept(self) -> tuple[tuple[float, int], ...]:
+        """Return the servers on loan: (from when on, servers), each until the next."""
+        return tuple(self.memory().loans)
+
+    def nothing_starts(self, now_s: float, pools: Mapping[str, NodePool], events: Iterable[Event]) -> bool:
+        """Whether jobs wait for ever, while the load and the decisions go on."""
+        return self._standstill.lasts(now_s, pools, events)
+
+    def mean_gpus(self, own_gpus: Callable[[float], float]) -> Callable[[float], float]:
         """Return how many GPUs there have been on average until a moment (s), with those on loan."""
         begun_s = self._totals.loans[0][0]
 
@@ -237,18 +246,3 @@ class _InferenceTime:
 def _pct(part: float, whole: float) -> float | None:
     """Return a share in percent; None of nothing."""
     return 100.0 * part / whole if whole > 0 else None
-
-
-def loan_recorder_of(
-    scenario: "Scenario", pools: Mapping[str, NodePool], jobs: Sequence[JobView], now_s: float
-) -> LoanRecorder | None:
-    """Return the recorder of a simulation that begins now; None: there is no inference service."""
-    if scenario.inference is None:
-        return None
-    return LoanRecorder(
-        scenario.inference,
-        pools,
-        begun_s=max(now_s, scenario.counted_from_s or now_s),
-        judged_until_s=jobs[-1].submit_time_s if jobs else now_s,
-        totals=None if scenario.initial is None else scenario.initial.loans,
-    )

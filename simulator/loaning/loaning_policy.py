@@ -64,11 +64,11 @@ class LoaningPolicy(Policy):
         moves, pools = self._loans.decide(snapshot)
         if moves or not pools:
             return moves
-        service = snapshot.inference
+        service = snapshot.lender
         if service is None:
             return self.inner.decide(snapshot)
         own = {name: pool for name, pool in snapshot.pools.items() if name != service.name}
-        seen = replace(snapshot, pools=own, changed=pools, inference=None)
+        seen = replace(snapshot, pools=own, changed=pools, lender=None)
         return _not_lent_on(self.inner.decide(seen))
 
     def next_change_s(self, pool: NodePool, now_s: float) -> float | None:

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foundation.errors import BadInputError
 from simulator.loaning.loaning_policy import LoaningPolicy
 from simulator.loaning.settings import LoanSettings
-from simulator.policies.registry import load_policy, policy_class
+from simulator.own_engine import RulesWithEngine
+from simulator.policies.loading import Load
+from simulator.policies.registry import policy_class
 from simulator.policy import Policy
 from simulator.rules import Rules
+from simulator.scenario import Scenario
 from simulator.workload_columns import objects_in
-
-if TYPE_CHECKING:
-    from simulator.scenario import Scenario
 
 LOANING = "loaning"  # the setting that says whether servers are lent
 
@@ -29,25 +29,39 @@ def borrows_itself(name: str, rules: Rules) -> bool:
     return LOANING in setting_names(name, rules)
 
 
-def load_borrowing_policy(name: str, settings: Mapping[str, Any] | None, rules: Rules) -> Policy:
-    """Make a policy from its name and settings, among which those of loans may be.
+def load_borrowing_policy(
+    load: Load,
+    name: str,
+    settings: Mapping[str, Any] | None,
+    rules: Rules,
+    scenario: Scenario | None = None,
+) -> Policy:
+    """Make a policy from its name and settings, among which those of loans may be (`LoadAround`).
 
     A policy that does not borrow itself does with `loaning` true (`LoaningPolicy`); settings that are not its
-    own are then those of `LoanSettings`, and mean nothing with `loaning` false. Raises as `load_policy`.
+    own are then those of `LoanSettings`, and mean nothing with `loaning` false. Raises as `load_policy`, and
+    BadInputError where the scenario's jobs cannot borrow under it.
     """
+    policy = _load(load, name, settings, rules)
+    if scenario is not None and scenario.lender is not None:
+        _check_jobs(policy, name, scenario)
+    return policy
+
+
+def _load(load: Load, name: str, settings: Mapping[str, Any] | None, rules: Rules) -> Policy:
     given = {**(settings or {})}
     if LOANING not in given or borrows_itself(name, rules):
-        return load_policy(name, given, rules)
+        return load(name, given, rules)
     own, lent = setting_names(name, rules), {each.name for each in fields(LoanSettings)}
     borrows = given.pop(LOANING)
     loans = {key: value for key, value in given.items() if key in lent - own}
-    policy = load_policy(name, {key: value for key, value in given.items() if key not in loans}, rules)
+    policy = load(name, {key: value for key, value in given.items() if key not in loans}, rules)
     loan_settings = LoanSettings.from_data(loans)
     if not isinstance(borrows, bool):
         raise BadInputError(f"loaning is {borrows!r}.", remedy="Use true or false.")
     if not borrows:
         return policy
-    if type(rules).replay is not Rules.replay:
+    if isinstance(rules, RulesWithEngine):
         raise BadInputError(
             f"The simulator that the rules {rules.name!r} replay knows no servers on loan.",
             remedy="Use the rules default.",
@@ -55,11 +69,7 @@ def load_borrowing_policy(name: str, settings: Mapping[str, Any] | None, rules: 
     return LoaningPolicy(policy, loan_settings)
 
 
-def policy_for(scenario: "Scenario", name: str, settings: Mapping[str, Any] | None) -> Policy:
-    """Make a policy for a scenario; raises BadInputError where its jobs cannot borrow under it."""
-    policy = load_borrowing_policy(name, settings, scenario.rules)
-    if scenario.inference is None:
-        return policy
+def _check_jobs(policy: Policy, name: str, scenario: Scenario) -> None:
     in_workers = any(objects_in(scenario.workload.columns.workers))
     if isinstance(policy, LoaningPolicy) and in_workers:
         raise BadInputError(
@@ -71,4 +81,3 @@ def policy_for(scenario: "Scenario", name: str, settings: Mapping[str, Any] | No
             f"Policy {name!r} lends servers to jobs in workers, and the log has none.",
             remedy="Use another policy, as fifo or lucid, or do not lend.",
         )
-    return policy

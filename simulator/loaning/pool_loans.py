@@ -10,7 +10,7 @@ from math import inf
 
 from simulator.actions import Action, Loan, Preempt, Reclaim, Resize
 from simulator.job_view import JobView
-from simulator.loaning.inference_service import InferenceService
+from simulator.lender import Lender
 from simulator.loaning.orchestrator import most_to_lend, servers_of_use, servers_to_lend
 from simulator.loaning.reclaiming import LoanedServer, choose_reclaim
 from simulator.loaning.settings import LoanSettings
@@ -98,7 +98,7 @@ class PoolLoans:
 
         Nodes move first: where any do, the policy is asked again at once, and then in all pools with news.
         """
-        service = snapshot.inference
+        service = snapshot.lender
         if service is None:
             return [], snapshot.changed
         lender = snapshot.pools[service.name]
@@ -113,7 +113,7 @@ class PoolLoans:
         asked, self._to_ask = self._to_ask, {}
         return [], tuple(asked)
 
-    def _move(self, snapshot: Snapshot, service: InferenceService, lender: NodePool) -> list[Action]:
+    def _move(self, snapshot: Snapshot, service: Lender, lender: NodePool) -> list[Action]:
         settings, now_s = self._settings, snapshot.now_s
         borrowers = [
             _Borrower(
@@ -143,7 +143,7 @@ class PoolLoans:
     def _waiting_gpus(self, pool: NodePool, unit: int) -> int:
         return sum(self._jobs.waiting_gpus(view, unit) for view in pool.queue)
 
-    def _servers_of_use(self, borrowers: Sequence[_Borrower], service: InferenceService) -> int:
+    def _servers_of_use(self, borrowers: Sequence[_Borrower], service: Lender) -> int:
         """Count what jobs could use: base demand that waits, and flexible demand on loan that is not met."""
         unit, servers = service.loaned_workers_per_worker, 0
         for borrower in borrowers:

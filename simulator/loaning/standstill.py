@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from simulator.agenda import Event
+from simulator.companion import CompanionEvent
 from simulator.event_kinds import EventKind
-from simulator.loaning.inference_service import InferenceService
-from simulator.node_sleep.power_events import SleepCheck
+from simulator.loaning.inference_servers import InferenceServers
 from simulator.snapshot import NodePool
 
 DAY_S = 86_400.0
@@ -20,7 +20,7 @@ class Standstill:
     not start then it never will.
     """
 
-    def __init__(self, service: InferenceService) -> None:
+    def __init__(self, service: InferenceServers) -> None:
         self._last_change_s = -inf if service.repeats else service.times_s[-1]
         self._limit_s = DAY_S + (2 * service.length_s if service.repeats else 0.0)
         self._since_s: float | None = None
@@ -28,7 +28,7 @@ class Standstill:
     def lasts(self, now_s: float, pools: Mapping[str, NodePool], events: Iterable[Event]) -> bool:
         """Return whether it has come to that; asked at each moment after the last submission."""
         if any(pool.running for pool in pools.values()) or any(
-            kind != EventKind.WAKE and not isinstance(subject, SleepCheck)
+            kind != EventKind.WAKE and not (isinstance(subject, CompanionEvent) and subject.only_looks)
             for _, kind, _, subject, _ in events
         ):
             self._since_s = None

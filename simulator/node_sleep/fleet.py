@@ -9,7 +9,7 @@ lent stay awake, and servers on loan from inference are counted nowhere. Ties go
 comes first in the cluster.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -17,20 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.errors import BadInputError
 from simulator.agenda import Agenda
+from simulator.companion import Attached
 from simulator.event_kinds import EventKind
 from simulator.job_view import JobView
-from simulator.node_inventory import cpu_pool
 from simulator.node_sleep.control import BIN_S, SleepObservation, open_control
-from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.node_sleep.power_events import Boot, PowerEvent, SleepCheck
 from simulator.node_sleep.power_history import NodeStates, PowerHistory, PowerTotals, power_figures
+from simulator.node_sleep.replayed_sleep import ReplayedSleep
 from simulator.node_sleep.virtual_cluster_nodes import VirtualClusterNodes
 from simulator.placement import Placement
-from simulator.recorder import Recorder, StopReason
-from simulator.scenario import Scenario
-from simulator.snapshot import ASLEEP, BOOTING, NodePool
+from simulator.recorder import StopReason
+from simulator.snapshot import NodePool
 
 
 @dataclass
@@ -56,12 +54,12 @@ class FleetMemory:
         return replace(self, busy=self.busy.copy(), boots=dict(self.boots), totals=self.totals.copy())
 
 
-class SleepingFleet(Recorder):
+class SleepingFleet(Attached):
     """The nodes of a simulation's virtual clusters; as a recorder it sees jobs move."""
 
     def __init__(
         self,
-        sleep: NodeSleep,
+        sleep: ReplayedSleep,
         virtual_clusters: Iterable[VirtualClusterNodes],
         agenda: Agenda,
         now_s: float,
@@ -289,11 +287,11 @@ class SleepingFleet(Recorder):
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def states(self) -> NodeStates:
+    def kept(self) -> NodeStates:
         """Return what the nodes were over time, since this fleet began."""
         return self.history.states()
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self, end_s: float, mean_gpus: float, jobs: Sequence[JobView]) -> dict[str, Any]:
         """Return figures of the time in which jobs were submitted, from second 0 or the end of warm-up on.
 
         What follows the last submission is no cluster's life: it would count as sleep. If all jobs came at
@@ -326,41 +324,3 @@ class _Bins:
             self._room = np.concatenate([self._room, np.empty(self._count)])
         self._room[self._count] = value
         self._count += 1
-
-
-def fleet_of(
-    scenario: Scenario,
-    names: Iterable[str],
-    pools: Mapping[str, NodePool],
-    jobs: Iterable[JobView],
-    agenda: Agenda,
-) -> SleepingFleet | None:
-    """Return the fleet of the virtual clusters of these names; None: all nodes are always awake.
-
-    Raises BadInputError when nodes sleep from the start, and nothing is to wake them.
-    """
-    initial, origin = scenario.initial, scenario.workload.origin
-    if scenario.node_sleep is None:
-        if initial is not None and any(
-            not reasons.isdisjoint((ASLEEP, BOOTING))
-            for nodes in initial.nodes.values()
-            for reasons in nodes.closed.values()
-        ):
-            raise BadInputError(
-                "Nodes of the initial state sleep or boot, and the scenario says nothing of sleeping nodes.",
-                remedy="Give the scenario's node_sleep; the control 'off' wakes all.",
-            )
-        return None
-    elastic = any(
-        job.elastic is not None and (job.job.workers is None or job.job.workers.elastic) for job in jobs
-    )
-    lender = None if scenario.inference is None else scenario.inference.name
-    clusters = [
-        VirtualClusterNodes(name, pools[name], pools.get(cpu_pool(name)), elastic=elastic, lender=lender)
-        for name in names
-    ]
-    memory = None if initial is None else initial.node_sleep
-    if memory is None:
-        memory = FleetMemory(0.0 if origin is None else origin.timestamp())
-    now_s = 0.0 if initial is None else initial.at_s
-    return SleepingFleet(scenario.node_sleep, clusters, agenda, now_s, memory, scenario.counted_from_s or 0.0)

@@ -1,49 +1,65 @@
 """Nodes that sleep and boot as part of a replay: what a scenario says of them."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, fields, replace
-from math import isfinite
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
-from foundation.errors import BadInputError, UnknownNameError
-from simulator.node_sleep.control import NodeForecaster, open_control
+from foundation.errors import UnknownNameError
+from simulator.companion import Beginning, Companion
+from simulator.node_inventory import cpu_pool
+from simulator.node_sleep.added_queuing import added_queuing
+from simulator.node_sleep.control import NodeForecaster
+from simulator.node_sleep.fleet import FleetMemory, SleepingFleet
+from simulator.node_sleep.power_events import KEY
+from simulator.node_sleep.replayed_sleep import ReplayedSleep
 from simulator.node_sleep.settings import SleepSettings
+from simulator.node_sleep.virtual_cluster_nodes import VirtualClusterNodes
+from simulator.result import SimulationResult
 
 
 @dataclass(frozen=True)
-class NodeSleep:
-    """How the nodes of a simulated cluster sleep, and how their boots go.
+class NodeSleep(ReplayedSleep, Companion):
+    """Nodes that sleep beside any policy, with the fields of `ReplayedSleep`."""
 
-    `settings` name the control and the time of a boot. A share of `boot_failure_share` of all boots fails,
-    drawn with `seed`: the node is then booted again, which takes as long once more. In each virtual cluster
-    `awake_per_virtual_cluster` nodes never sleep.
-    """
+    key: ClassVar[str] = KEY
+    noun: ClassVar[str] = "Sleeping nodes"
+    wakes: ClassVar[bool] = True
+    is_compared: ClassVar[bool] = True
 
-    settings: SleepSettings
-    _: KW_ONLY
-    forecaster: NodeForecaster | None = None  # for the control "forecast"
-    awake_per_virtual_cluster: int = 0
-    boot_failure_share: float = 0.0
-    seed: int = 0
+    def attach(self, beginning: Beginning) -> SleepingFleet:
+        """Return the fleet of a simulation's virtual clusters."""
+        elastic = any(
+            job.elastic is not None and (job.job.workers is None or job.job.workers.elastic)
+            for job in beginning.jobs
+        )
+        lender = None if beginning.lender is None else beginning.lender.name
+        pools = beginning.pools
+        clusters = [
+            VirtualClusterNodes(name, pools[name], pools.get(cpu_pool(name)), elastic=elastic, lender=lender)
+            for name in beginning.virtual_clusters
+        ]
+        memory = FleetMemory(beginning.clock_s) if beginning.memory is None else beginning.memory
+        return SleepingFleet(
+            self, clusters, beginning.agenda, beginning.now_s, memory, beginning.counted_from_s or 0.0
+        )
 
-    def __post_init__(self) -> None:
-        awake = self.awake_per_virtual_cluster
-        if isinstance(awake, bool) or not isinstance(awake, int) or awake < 0:
-            raise BadInputError(
-                f"awake_per_virtual_cluster is {awake!r}.", remedy="Use a whole number of nodes, 0 or more."
-            )
-        share = self.boot_failure_share
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-            raise BadInputError(
-                f"boot_failure_share is {share!r}.", remedy="Use a share of boots, from 0 to below 1."
-            )
-        if not isfinite(self.settings.boot_s):
-            raise BadInputError(f"boot_s is {self.settings.boot_s!r}.", remedy="Use 0 or more seconds.")
-        open_control(self.settings, self.forecaster)
-
-    def with_sure_boots(self) -> "NodeSleep":
-        """Return the same without failures, which are not known beforehand."""
+    def known_ahead(self) -> "NodeSleep":
+        """Return the same without failures of boots."""
         return replace(self, boot_failure_share=0.0)
+
+    @property
+    def acts(self) -> bool:
+        """Whether any node may sleep."""
+        return self.settings.control != "off"
+
+    @property
+    def is_random(self) -> bool:
+        """Whether boots fail, which is drawn."""
+        return self.boot_failure_share > 0
+
+    def added(self, result: SimulationResult, without: SimulationResult) -> Mapping[str, Any]:
+        """Return the queuing that sleep adds (`simulator.node_sleep.added_queuing`)."""
+        return added_queuing(result, without)
 
     @classmethod
     def from_data(

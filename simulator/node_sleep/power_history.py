@@ -1,12 +1,18 @@
 """What the nodes of a cluster were over time: awake, booting, asleep, busy, and short; and figures of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.companion import OverTime
 from simulator.node_sleep.energy import EnergySettings, energy_saved
 from simulator.recorders.step_log import StepLog
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DAY_S = 86_400.0
 MINUTE_S = 60.0
@@ -15,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class NodeStates:
+class NodeStates(OverTime):
     """Step functions of time: `busy[i]`, say, holds from `at_s[i]` until `at_s[i + 1]`; equal lengths.
 
     Nodes of the virtual clusters that are there, neither failed nor set aside. `awake` holds the busy ones;
@@ -28,6 +34,19 @@ class NodeStates:
     asleep: Floats
     busy: Floats
     short: Floats
+    name: ClassVar[str] = "nodes"
+    counters: ClassVar[tuple[str, ...]] = ("awake", "booting", "asleep")
+
+    def columns(self) -> Mapping[str, Floats]:
+        """Return the numbers of nodes."""
+        return vars(self)
+
+    @classmethod
+    def drawn(cls, by_policy: Mapping[str, Self], *, from_s: float) -> "Figure":
+        """Draw busy, awake and all nodes over time."""
+        from simulator.node_sleep.figure import nodes_over_time  # matplotlib is slow to load
+
+        return nodes_over_time(by_policy, from_s=from_s)
 
 
 @dataclass

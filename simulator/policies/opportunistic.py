@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from simulator.actions import Action
 from simulator.job_view import JobView
+from simulator.loaning.inference_servers import InferenceServers
 from simulator.loaning.orchestrator import share_of_servers
 from simulator.snapshot import Snapshot
 from simulator.worker_scaling.job_workers import workers_of
@@ -38,9 +39,9 @@ class Opportunistic(WorkerPolicy):
 
     def decide(self, snapshot: Snapshot) -> Sequence[Action]:
         """Decide as others do, knowing how many inference servers are ever idle."""
-        service = snapshot.inference
+        service = snapshot.lender
         self._idle_servers, self._unit = 0, 1
-        if service is not None and self.settings.loaning:
+        if isinstance(service, InferenceServers) and self.settings.loaning:
             kept = share_of_servers(min(service.usage), service.servers)
             kept += share_of_servers(self.settings.headroom, service.servers)
             self._idle_servers, self._unit = service.servers - kept, service.loaned_workers_per_worker

@@ -37,10 +37,6 @@ BUILT_IN: Mapping[str, str] = {
     "afs": "Afs",
     "themis": "Themis",
     "pcs": "Pcs",
-    "pollux": "Pollux",
-    "lyra": "Lyra",
-    "gandiva": "Gandiva",
-    "opportunistic": "Opportunistic",
 }
 
 

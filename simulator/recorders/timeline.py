@@ -11,7 +11,7 @@ Events are written while the simulation runs, so a long run costs disk and no me
 
 import gzip
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from math import inf
@@ -20,9 +20,9 @@ from typing import IO, Any, TextIO, cast
 
 from foundation.errors import BadInputError
 from simulator.cluster_changes import ClusterChange, NodeFailure
+from simulator.companion import OverTime
 from simulator.job_view import JobView
 from simulator.node_inventory import cpu_pool
-from simulator.node_sleep.power_history import NodeStates
 from simulator.placement import Placement
 from simulator.recorder import Recorder, StopReason
 from simulator.snapshot import NodePool
@@ -31,7 +31,6 @@ DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a
 SECOND_US = 1_000_000
 CPU_POOL_SUFFIX = cpu_pool("")
 RESIZED = "resized"  # why a slice ends whose run goes on with other GPUs
-NODE_STATES = ("awake", "booting", "asleep")
 CUT = "timeline ends"  # why a slice ends whose run went on
 
 
@@ -181,15 +180,15 @@ class TimelineRecorder(Recorder):
         self,
         about: Mapping[str, Any] | None = None,
         changes: Sequence[ClusterChange] = (),
-        states: NodeStates | None = None,
+        kept: Iterable[OverTime] = (),
     ) -> None:
         """End the file: runs that go on are cut, failures of nodes are marked, `about` describes the run.
 
-        Nodes that sleep are a counter of the whole cluster, process 0.
+        What companions kept over time are counters of the whole cluster, process 0.
         """
         self._cut()
-        if states is not None:
-            self._nodes(states)
+        for each in kept:
+            self._over_time(each)
         for change in changes:
             if isinstance(change, NodeFailure) and change.virtual_cluster in self._pools:
                 mine = self._pools[change.virtual_cluster]
@@ -205,14 +204,15 @@ class TimelineRecorder(Recorder):
             other["complete_until_s"] = self.ended_s
         self._file.write(f'\n], "otherData": {json.dumps(other)}}}\n')
 
-    def _nodes(self, states: NodeStates) -> None:
-        self._metadata(0, 0, "process_name", {"name": "nodes"})
-        rows = zip(*(getattr(states, name).tolist() for name in ("at_s", *NODE_STATES)), strict=True)
+    def _over_time(self, kept: OverTime) -> None:
+        self._metadata(0, 0, "process_name", {"name": kept.name})
+        columns = kept.columns()
+        rows = zip(*(columns[name].tolist() for name in ("at_s", *kept.counters)), strict=True)
         for at_s, *counts in rows:
             if self._inside(at_s):
-                args = json.dumps({name: int(n) for name, n in zip(NODE_STATES, counts, strict=True)})
+                args = json.dumps({name: int(n) for name, n in zip(kept.counters, counts, strict=True)})
                 self._write(
-                    f'{{"ph": "C", "name": "nodes", "cat": "count", "pid": 0, "tid": 0, '
+                    f'{{"ph": "C", "name": "{kept.name}", "cat": "count", "pid": 0, "tid": 0, '
                     f'"ts": {round(at_s * SECOND_US)}, "args": {args}}}'
                 )
 

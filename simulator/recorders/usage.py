@@ -94,3 +94,11 @@ class UsageRecorder(Recorder):
 
 def _held_gpus(job: JobView) -> int:
     return job.held_gpus if job.job.gpus else 0
+
+
+def most_done_s(at_s: NDArray[np.float64], busy: NDArray[np.float64]) -> float:
+    """When a run has 1 % of its GPU time (or time of nodes) to go."""
+    if not len(at_s):
+        return 0.0
+    done = np.cumsum(busy[:-1] * np.diff(at_s))
+    return float(at_s[np.searchsorted(done, 0.99 * done[-1]) + 1]) if len(done) else 0.0

@@ -126,7 +126,7 @@ class WorkerPolicy(Policy):
         head = pool.queue.head()
         if head is not None and not head.job.gpus:
             return start_from_front(pool)  # cores have no workers
-        service = snapshot.inference if self.settings.loaning else None
+        service = snapshot.lender if self.settings.loaning else None
         draft = Draft(
             pool,
             lender=None if service is None else service.name,

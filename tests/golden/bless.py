@@ -18,7 +18,7 @@ from simulator.loaning.inference_service import InferenceService
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.node_sleep.power_history import PowerTotals, power_figures
 from simulator.node_sleep.settings import SleepSettings
-from simulator.policies.registry import BUILT_IN, elastic_policy_names, policy_class
+from simulator.policies.registry import elastic_policy_names, policy_class, policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.rule_sets import load_rules, rule_set_names
@@ -38,7 +38,7 @@ def cases() -> list[tuple[str, str]]:
     return [
         (policy, rules.name)
         for rules in map(load_rules, rule_set_names())
-        for policy in BUILT_IN
+        for policy in policy_names()
         if rules.name == "default"
         or policy in rules.policy_settings
         or (rules.fractional and policy in elastic_policy_names())
@@ -89,7 +89,7 @@ def sample_in_workers(rules: str = "default") -> Scenario:
         Workload(tuple(jobs), {}),
         ClusterSpec({"training": 7}),
         rules=load_rules(rules),
-        inference=InferenceService(9, times_s, usage, loaned_workers_per_worker=2, repeats=True),
+        companions=(InferenceService(9, times_s, usage, loaned_workers_per_worker=2, repeats=True),),
     )
 
 
@@ -118,7 +118,7 @@ def sleeping() -> dict[str, object]:
     """Return what is kept of a case in which nodes sleep behind a buffer, and some boots fail."""
     workload, cluster = sample_workload("quiet", SEED, JOBS)
     sleep = NodeSleep(SleepSettings(buffer_nodes=2, keep_bins=1), boot_failure_share=0.1, seed=SEED)
-    result = simulate(Scenario(workload, cluster, node_sleep=sleep), "qssf")
+    result = simulate(Scenario(workload, cluster, companions=(sleep,)), "qssf")
     kept = ("mean_queuing_delay_s", *power_figures(PowerTotals(), 0.0))
     return {
         "workload": f"quiet, seed {SEED}, {JOBS} jobs",

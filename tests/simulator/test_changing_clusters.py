@@ -13,7 +13,7 @@ from simulator.conformance import AuditedSimulation, check_work, sample_changes,
 from simulator.engine import PolicyError
 from simulator.forecast import ThroughputForecast
 from simulator.job import Job, JobProfile
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.policy import Policy, start_from_front
 from simulator.replay import simulate
 from simulator.scenario import Scenario
@@ -250,7 +250,7 @@ def test_a_forecast_is_looked_up_by_time():
         ThroughputForecast(600, [1], [1, 2], [1], [1])
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", policy_names())
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_every_policy_keeps_its_books_while_nodes_come_and_go(name, seed):

@@ -9,13 +9,13 @@ import pytest
 from simulator.cluster import ClusterSpec
 from simulator.job import Job, JobProfile
 from simulator.policies.fifo import Fifo
-from simulator.policies.registry import BUILT_IN, elastic_policy_names
+from simulator.policies.registry import elastic_policy_names, policy_names
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
 
 SHORT, LONG = 150, 1_200  # jobs in the queue
-CASES = [(policy, {}) for policy in BUILT_IN] + [
+CASES = [(policy, {}) for policy in policy_names()] + [
     ("srtf", {"selection": "quota"}),
     ("tiresias", {"selection": "quota"}),
 ]

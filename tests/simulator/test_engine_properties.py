@@ -11,7 +11,7 @@ from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import audited
 from simulator.job import Job, JobProfile
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
@@ -52,7 +52,7 @@ def workloads(draw):
     )
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", policy_names())
 @settings(max_examples=40, deadline=None)
 @given(workload=workloads())
 def test_capacity_gangs_and_work(name, workload):

@@ -15,7 +15,7 @@ from simulator.initial_state import InitialState, PoolNodes
 from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
 from simulator.placement import Placement
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
@@ -54,7 +54,7 @@ def cut_and_resumed(name, workload, cluster, changes, moment_s, rules="default")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", policy_names())
 @settings(max_examples=12, deadline=None)
 @given(
     shape=st.sampled_from(SHAPES), seed=st.integers(0, 50), where=st.floats(0, 1.5), on_event=st.booleans()
@@ -77,7 +77,7 @@ def test_completion_times_and_steps_of_other_rules_go_on_too(name, rules, moment
     assert resumed == whole
 
 
-@pytest.mark.parametrize("name", [name for name in BUILT_IN if load_policy(name).unequal_nodes])
+@pytest.mark.parametrize("name", [name for name in policy_names() if load_policy(name).unequal_nodes])
 @pytest.mark.parametrize("moment_s", [100.0, 777.7, 3_000.0])
 def test_nodes_that_are_shared_or_differ_in_size_go_on_too(name, moment_s):
     workload, cluster = sample_workload(SHARED, 4)

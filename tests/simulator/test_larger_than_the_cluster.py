@@ -125,7 +125,7 @@ def test_a_worker_needs_one_node_for_itself(gpus_each: int, least: int, starts: 
     workers = Workers(gpus_each, least, least)
     job = Job("j", "vc", "u", workers.gpus, 0.0, 50.0, 50.0, workers=workers)
     service = InferenceService(4, (0.0,), (0.5,))
-    scenario = Scenario(Workload((job,), {}), ClusterSpec({"vc": 2}), inference=service)
+    scenario = Scenario(Workload((job,), {}), ClusterSpec({"vc": 2}), companions=(service,))
     result = simulate(scenario, "lyra")
     assert (result.summary["jobs"] == 1) == starts
     assert result.summary["skipped"] == ({} if starts else {BIGGER_THAN_VIRTUAL_CLUSTER: 1})

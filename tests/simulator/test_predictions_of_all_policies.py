@@ -16,7 +16,7 @@ from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
 from simulator.engine import Simulation
 from simulator.job import Job
 from simulator.job_view import RunState
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.prediction import PredictingSimulation, fair_times_s
 from simulator.replay import simulate
 from simulator.scenario import Scenario
@@ -46,7 +46,7 @@ def naively(name, workload, cluster, changes, moments):
     return predicted
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", policy_names())
 @settings(max_examples=6, deadline=None)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 200))
 def test_predictions_equal_naive_forward_runs_and_change_nothing(name, shape, seed):

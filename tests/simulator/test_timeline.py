@@ -14,7 +14,7 @@ from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.job import Job
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.recorders.timeline import CUT, TimelineRecorder, TimelineWindow, open_timeline
 from simulator.scenario import Scenario
 from simulator.workload import Workload
@@ -87,7 +87,7 @@ def check_format(trace):
     return processes, names
 
 
-@pytest.mark.parametrize("policy", BUILT_IN)
+@pytest.mark.parametrize("policy", policy_names())
 @pytest.mark.parametrize("shape", ["burst", "gangs"])
 def test_every_run_is_there_once_and_adds_up_to_the_jobs_table(policy, shape):
     workload, cluster = sample_workload(shape, seed=2, jobs=90)

@@ -8,7 +8,7 @@ from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation, check_work, sample_workload
 from simulator.job import Job
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.recorders.wait_causes import CAUSE_COLUMNS
 from simulator.recorders.waiting import WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, rows_of_job
@@ -57,7 +57,7 @@ def test_a_job_may_be_withdrawn_while_it_is_held():
     assert recorder.table(result)["waited_for_gpus_s"].tolist() == [70, 0]
 
 
-@pytest.mark.parametrize("policy", BUILT_IN)
+@pytest.mark.parametrize("policy", policy_names())
 @pytest.mark.parametrize("shape", ["loaded", "gangs"])
 def test_every_policy_completes_what_fits_when_sizes_swing(policy, shape):
     workload, cluster = sample_workload(shape, seed=11, jobs=80)

@@ -10,7 +10,7 @@ from simulator.cluster_changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
 from simulator.engine import Simulation
 from simulator.job import Job
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.recorders.wait_causes import CAUSE_COLUMNS, WaitCause
 from simulator.recorders.waiting import WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, in_words, rows_of_job
@@ -114,7 +114,7 @@ def check_overtaken(recorder, waits):
         assert waits["overtaken_by"][index] == len(overtakers)
 
 
-@pytest.mark.parametrize("policy", BUILT_IN)
+@pytest.mark.parametrize("policy", policy_names())
 @pytest.mark.parametrize("shape", ["loaded", "gangs"])
 def test_causes_add_up_and_agree_with_watching_each_job(policy, shape):
     workload, cluster = sample_workload(shape, seed=3, jobs=80)
@@ -158,7 +158,7 @@ def jobs_of(rows):
     st.lists(
         st.tuples(st.integers(0, 300), st.integers(1, 12), st.integers(0, 400)), min_size=1, max_size=25
     ),
-    st.sampled_from(list(BUILT_IN)),
+    st.sampled_from(list(policy_names())),
 )
 def test_any_workload(rows, policy):
     workload = jobs_of(rows)

@@ -50,9 +50,14 @@ def job(name: str = "a", *, hours_of_work: float = 1.0, submit_s: float = 0.0, *
     return Job(name, "training", None, crew.gpus, submit_s, work / crew.rate(crew.most), workers=crew)
 
 
+def service_of(simulation: Simulation) -> InferenceService:
+    assert isinstance(simulation.lender, InferenceService)
+    return simulation.lender
+
+
 def played(steps: dict[float, Step], *jobs: Job, k: int = 3, **service: Any) -> Simulation:
     inference = InferenceService(3, (0.0,), (0.0,), loaned_workers_per_worker=k, **service)
-    scenario = Scenario(Workload(jobs, {}), ClusterSpec({"training": 2}), inference=inference)
+    scenario = Scenario(Workload(jobs, {}), ClusterSpec({"training": 2}), companions=(inference,))
     simulation = Simulation(scenario, Scripted(steps))
     simulation.run()
     return simulation
@@ -145,14 +150,20 @@ def test_a_state_keeps_loans_and_flexible_workers() -> None:
     steps = {0.0: start(((2, 8), (3, 4)), ((3, 4),), lend=2)}
     inference = InferenceService(3, (0.0,), (0.0,), loaned_workers_per_worker=1)
     scenario = Scenario(
-        Workload((job(loanable=True),), {}), ClusterSpec({"training": 2}), inference=inference
+        Workload((job(loanable=True),), {}), ClusterSpec({"training": 2}), companions=(inference,)
     )
     simulation = Simulation(scenario, Scripted(steps))
     simulation.run(100.0)
     state = simulation.state()
     assert state.running[0].flexible == ((3, 4),)
     resumed = Simulation(
-        Scenario(Workload((), {}), simulation.cluster, inference=inference, initial=state), Scripted({})
+        Scenario(
+            Workload((), {}),
+            simulation.cluster,
+            companions=(inference,),
+            initial=state,
+        ),
+        Scripted({}),
     )
     assert sorted(resumed.pools["training"].guests) == [2, 3]
     resumed.run()
@@ -162,7 +173,7 @@ def test_a_state_keeps_loans_and_flexible_workers() -> None:
 
 def test_an_inference_service_has_a_name_of_its_own() -> None:
     service = InferenceService(1, (0.0,), (0.0,), name="training")
-    scenario = Scenario(Workload((), {}), ClusterSpec({"training": 2}), inference=service)
+    scenario = Scenario(Workload((), {}), ClusterSpec({"training": 2}), companions=(service,))
     with pytest.raises(BadInputError, match="another name"):
         Simulation(scenario, Scripted({}))
 
@@ -190,7 +201,8 @@ def test_a_state_in_which_a_job_runs_where_its_workers_cannot_be_is_refused(
 ) -> None:
     began = played({0.0: start(((2, 8), (3, 4)), lend=2)}, job(loanable=True))
     state = Simulation(
-        Scenario(Workload((), {}), began.cluster, inference=began.inference), Scripted({})
+        Scenario(Workload((), {}), began.cluster, companions=(service_of(began),)),
+        Scripted({}),
     ).state()
     view = JobView(job(loanable=True), 0)
     view.pool, view.state = "training", RunState.RUNNING
@@ -198,7 +210,12 @@ def test_a_state_in_which_a_job_runs_where_its_workers_cannot_be_is_refused(
     guests = {2: ("inference", 0), 3: ("inference", 1)}
     nodes = {**state.nodes, "training": PoolNodes(4, 8, guests=guests)}
     initial = replace(state, running=(view,), nodes=nodes)
-    scenario = Scenario(Workload((), {}), began.cluster, inference=began.inference, initial=initial)
+    scenario = Scenario(
+        Workload((), {}),
+        began.cluster,
+        companions=(service_of(began),),
+        initial=initial,
+    )
     with pytest.raises(BadInputError, match=says):
         Simulation(scenario, Scripted({}))
     view.placement, view.flexible = Placement.of([(2, 8), (3, 4)]), NOWHERE
@@ -212,7 +229,7 @@ def test_a_job_that_a_policy_never_starts_ends_a_replay_beside_an_inference_serv
             return now_s + 300.0
 
     service = InferenceService(3, (0.0, 300.0, 90_000.0), (0.5, 0.0, 1.0), repeats=repeats)
-    scenario = Scenario(Workload((job(),), {}), ClusterSpec({"training": 2}), inference=service)
+    scenario = Scenario(Workload((job(),), {}), ClusterSpec({"training": 2}), companions=(service,))
     simulation = Simulation(scenario, Idles({}))
     simulation.run()
     assert 90_000 < simulation.now_s < 500_000

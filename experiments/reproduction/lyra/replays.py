@@ -75,10 +75,11 @@ def _replay_into(shared: tuple[Path, Mapping[LyraRun, Path]], run: LyraRun) -> N
 def replay(data: Path, run: LyraRun) -> LyraOutcome:
     """Replay a window under a scheme."""
     scenario = scenario_of(data, run.window, run.scheme.jobs)
-    assert scenario.inference is not None  # noqa: S101
+    service = scenario.companion(InferenceService)
+    assert service is not None  # noqa: S101
     watch = LoanWatch()
     result = simulate(scenario, run.scheme.policy, settings=dict(run.scheme.settings), recorder=watch)
-    return outcome_of(result, watch, run.window, scenario.inference)
+    return outcome_of(result, watch, run.window, service)
 
 
 def scenario_of(data: Path, window: LyraWindow, variant: JobVariant) -> Scenario:
@@ -93,12 +94,14 @@ def scenario_of(data: Path, window: LyraWindow, variant: JobVariant) -> Scenario
         workload,
         ClusterSpec({workload.jobs[0].virtual_cluster: window.training_servers}, GPUS_PER_SERVER),
         rules=load_rules(RULES),
-        inference=InferenceService(
-            window.inference_servers,
-            load["time_s"].tolist(),
-            load["usage"].tolist(),
-            mixed_speed=1.0 if variant.mix.scenario == "ideal" else 0.7,
-            repeats=True,
+        companions=(
+            InferenceService(
+                window.inference_servers,
+                load["time_s"].tolist(),
+                load["usage"].tolist(),
+                mixed_speed=1.0 if variant.mix.scenario == "ideal" else 0.7,
+                repeats=True,
+            ),
         ),
     )
 

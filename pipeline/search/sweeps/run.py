@@ -125,7 +125,7 @@ class RunReplayer:
             rules=rules,
             colocation=self._colocation,
             changes=changes,
-            node_sleep=sleep,
+            companions=() if sleep is None else (sleep,),
             believed_pairs=None if inputs.packing_model is None else believed_pairs(self._packing_model()),
             counted_from_s=counted_from_s,
         )

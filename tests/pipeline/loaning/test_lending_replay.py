@@ -56,7 +56,7 @@ def test_a_replay_lends_by_what_was_known_and_is_short_by_what_then_was(series: 
     until_s = known.replay_times_s(FIRST.timestamp())[-1]
     jobs = tuple(Job(f"j{i}", "vc", None, 8, 600.0 * i, 9000.0) for i in range(int(until_s // 600)))
     played = Simulation(
-        Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1}), inference=service),
+        Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1}), companions=(service,)),
         LoaningPolicy(load_policy("fifo"), LoanSettings(headroom=0.0)),
     )
     played.run()

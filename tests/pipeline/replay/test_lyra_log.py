@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from foundation.errors import BadInputError, UnknownNameError
+from pipeline.loaning.inference_lender import InferenceLender
 from pipeline.replay.cluster_events import ClusterSize
-from pipeline.replay.inference_lender import InferenceLender
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
@@ -36,7 +36,7 @@ def asked(load: str, **lender: object) -> LogToReplay:
         LogFile(str(JOBS), "lyra-csv"),
         ClusterSize(servers=2),
         rules=RULES,
-        lender=InferenceLender(load, **{"servers": 10, **lender}),  # type: ignore[arg-type]
+        companions=(InferenceLender(load, **{"servers": 10, **lender}),),  # type: ignore[arg-type]
     )
 
 
@@ -88,7 +88,7 @@ def fortnight(
         LogFile(str(data / "jobs.csv.gz"), "lyra-csv"),
         ClusterSize(servers=80),
         rules=RULES,
-        lender=InferenceLender(str(data / "inference_load.csv.gz"), 94),
+        companions=(InferenceLender(str(data / "inference_load.csv.gz"), 94),),
     )
     (summary,) = simulate_log(asked, [policy], tmp_path, settings={policy: settings}).summaries
     with (reference / "fortnight_80_servers.csv").open() as stream:

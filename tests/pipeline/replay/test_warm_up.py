@@ -129,12 +129,12 @@ def test_nodes_that_sleep_are_counted_from_the_end_of_the_warm_up() -> None:
         Job("last", "vc", "u", 4, 2 * day_s, 1.0),
     )
     sleep = NodeSleep(SleepSettings(control="buffer", buffer_nodes=0, boot_s=0.0))
-    scenario = Scenario(Workload(jobs, {}), ClusterSpec({"vc": 2}, 4), node_sleep=sleep)
+    scenario = Scenario(Workload(jobs, {}), ClusterSpec({"vc": 2}, 4), companions=(sleep,))
     whole = simulate(scenario, "fifo")
     counted = simulate(replace(scenario, counted_from_s=day_s), "fifo")
-    assert whole.node_states is not None
-    assert counted.node_states is not None
-    assert counted.node_states.at_s[0] == day_s
+    assert whole.kept[NodeSleep.key] is not None
+    assert counted.kept[NodeSleep.key] is not None
+    assert counted.kept[NodeSleep.key].at_s[0] == day_s
     asleep_node_s = whole.summary["nodes_asleep_mean"] * 2 * day_s
     assert counted.summary["nodes_asleep_mean"] == pytest.approx(asleep_node_s / day_s)
     assert counted.summary["wake_ups"] <= whole.summary["wake_ups"]

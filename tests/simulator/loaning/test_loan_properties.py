@@ -68,7 +68,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         loaned_workers_per_worker=draw(st.integers(1, 3)),
         repeats=draw(st.booleans()),
     )
-    return Scenario(Workload(jobs, {}), ClusterSpec({"training": TRAINING}), inference=service)
+    return Scenario(Workload(jobs, {}), ClusterSpec({"training": TRAINING}), companions=(service,))
 
 
 POLICIES = st.builds(
@@ -86,7 +86,7 @@ POLICIES = st.builds(
 def played(scenario: Scenario, policy: LyraSettings) -> AuditedSimulation:
     """Play a scenario under audit, and look at the servers at each epoch."""
     simulation = AuditedSimulation(scenario, Lyra(policy))
-    service = scenario.inference
+    service = scenario.lender
     assert service is not None
     while simulation.step():
         now_s = simulation.now_s
@@ -122,7 +122,7 @@ def test_own_nodes_may_sleep_meanwhile(
     scenario: Scenario, policy: LyraSettings, buffer: int, boot_s: float
 ) -> None:
     sleep = NodeSleep(SleepSettings(buffer_nodes=buffer, boot_s=boot_s, keep_bins=0))
-    played(replace(scenario, node_sleep=sleep), policy)
+    played(scenario.beside(sleep), policy)
 
 
 @settings(deadline=None, max_examples=25)

@@ -68,7 +68,7 @@ def summary_of(placements: dict[str, tuple[Pairs, Pairs]], *jobs: Job) -> dict[s
         4, (0.0, 300.0, 600.0), (0.25, 0.5, 0.75), loaned_workers_per_worker=1, mixed_speed=1.0
     )
     last = Job("last", "training", None, 8, 1000.0, 100.0, workers=Workers(8, 1, 1, loanable=True))
-    scenario = Scenario(Workload((*jobs, last), {}), ClusterSpec({"training": 1}), inference=service)
+    scenario = Scenario(Workload((*jobs, last), {}), ClusterSpec({"training": 1}), companions=(service,))
     simulation = Simulation(scenario, TwoLoans(placements))
     simulation.run()
     return dict(simulation.result().summary)
@@ -124,7 +124,7 @@ def test_a_service_that_needs_what_is_on_loan_is_short() -> None:
 
     jobs = (job("a", 8), Job("last", "training", None, 8, 900.0, 60.0, workers=Workers(8, 1, 1)))
     simulation = Simulation(
-        Scenario(Workload(jobs, {}), ClusterSpec({"training": 1}), inference=service), LendsAll({})
+        Scenario(Workload(jobs, {}), ClusterSpec({"training": 1}), companions=(service,)), LendsAll({})
     )
     simulation.run()
     assert simulation.result().summary["inference_short_pct"] == pytest.approx(100 * 2 / 3)
@@ -135,14 +135,14 @@ def test_a_state_hands_over_what_was_counted() -> None:
     jobs = (job("a", 8), job("b", 4), last)
     service = InferenceService(4, (0.0,), (0.25,), loaned_workers_per_worker=1)
     placements = {"a": (((0, 8),), ()), "b": (((2, 4),), ())}
-    scenario = Scenario(Workload(jobs, {}), ClusterSpec({"training": 1}), inference=service)
+    scenario = Scenario(Workload(jobs, {}), ClusterSpec({"training": 1}), companions=(service,))
     whole = Simulation(scenario, TwoLoans(placements))
     whole.run()
     part = Simulation(scenario, TwoLoans(placements))
     part.run(700.0)
     later = Workload(jobs[2:], {})
     on = Simulation(
-        Scenario(later, part.cluster, inference=service, initial=part.state()), TwoLoans(placements)
+        Scenario(later, part.cluster, companions=(service,), initial=part.state()), TwoLoans(placements)
     )
     on.run()
     names = ("training_usage_pct", "on_loan_usage_pct", "reclaims", "servers_on_loan_mean", "jobs_on_loan")

@@ -23,7 +23,7 @@ USAGE = [0.0, 0.3, 1.0, 0.5, 0.8, 0.3, 0.5, 1.0, 0.0, 0.8]
 def sample(shape: str, usage: list[float]) -> Scenario:
     workload, cluster = sample_workload(shape, seed=1)
     service = InferenceService(10, [300.0 * bin_ for bin_ in range(len(usage))], usage, repeats=True)
-    return Scenario(workload, cluster, changes=sample_changes(shape, 1, cluster), inference=service)
+    return Scenario(workload, cluster, changes=sample_changes(shape, 1, cluster), companions=(service,))
 
 
 @pytest.mark.parametrize("shape", ["churn", "elastic"])
@@ -34,17 +34,17 @@ def test_every_policy_keeps_its_books_and_inference_its_servers(name: str, shape
     )
     headroom = 1 if shape == "churn" else 2
     scenario = sample(shape, USAGE)
-    assert scenario.inference is not None
+    assert scenario.lender is not None
     simulation = AuditedSimulation(scenario, LoaningPolicy(load_policy(name), settings), name=name)
     on_loan_at: dict[float, int] = {}
     while simulation.step():
         on_loan = sum(len(pool.guests) for key, pool in simulation.pools.items() if key in "abc")
         on_loan_at[simulation.now_s] = on_loan
-        needed = scenario.inference.servers_needed(simulation.now_s)
+        needed = scenario.lender.servers_needed(simulation.now_s)
         assert on_loan <= max(0, 10 - needed - headroom)
     check_work(simulation.jobs, name)
     assert max(on_loan_at.values()) > 0
-    steps = simulation.result().servers_on_loan
+    steps = simulation.result().kept[InferenceService.key]
     told_at = [bisect_right(steps, at_s, key=lambda step: step[0]) - 1 for at_s in on_loan_at]
     assert [steps[at][1] for at in told_at] == list(on_loan_at.values())
 
@@ -52,8 +52,8 @@ def test_every_policy_keeps_its_books_and_inference_its_servers(name: str, shape
 @pytest.mark.parametrize("name", ["fifo", "lucid", "tiresias", "pcs"])
 def test_without_an_inference_service_or_idle_servers_nothing_changes(name: str) -> None:
     scenario = replace(sample("loaded", [1.0]), changes=())
-    plain = audited(replace(scenario, inference=None), load_policy(name), name=name).jobs
-    for each in (scenario, replace(scenario, inference=None)):
+    plain = audited(replace(scenario, companions=()), load_policy(name), name=name).jobs
+    for each in (scenario, replace(scenario, companions=())):
         jobs = audited(each, LoaningPolicy(load_policy(name)), name=name).jobs
         pd.testing.assert_frame_equal(jobs, plain)
 
@@ -62,7 +62,7 @@ def run(
     usage: list[float], jobs: list[Job], nodes: dict[str, int], *, checkpoints: bool = False
 ) -> Simulation:
     service = InferenceService(4, [300.0 * bin_ for bin_ in range(len(usage))], usage)
-    scenario = Scenario(Workload(tuple(jobs), {}), ClusterSpec(nodes), inference=service)
+    scenario = Scenario(Workload(tuple(jobs), {}), ClusterSpec(nodes), companions=(service,))
     settings = LoanSettings(headroom=0.0)
     simulation = Simulation(
         scenario, LoaningPolicy(load_policy("fifo"), settings, checkpoints=checkpoints), name="fifo"

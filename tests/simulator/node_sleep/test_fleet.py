@@ -50,7 +50,8 @@ def workload(*jobs, vc="vc"):
 
 
 def run(jobs, cluster, sleep, policy="fifo", **more):
-    return audited(Scenario(jobs, cluster, node_sleep=sleep, **more), load_policy(policy), name=policy)
+    companions = () if sleep is None else (sleep,)
+    return audited(Scenario(jobs, cluster, companions=companions, **more), load_policy(policy), name=policy)
 
 
 def waits(result):
@@ -83,7 +84,7 @@ def test_nodes_sleep_from_the_first_check_on_and_mean_is_over_time():
     assert result.summary["kwh_saved"] == pytest.approx(2 * 5_400 / 3_600 * 2.4)
     assert result.summary["node_utilisation_pct"] == pytest.approx(100 / 3)
     assert result.summary["node_utilisation_awake_pct"] == pytest.approx(100 * 6_000 / (6_000 + 2 * 600))
-    states = result.node_states
+    states = result.kept[NodeSleep.key]
     assert states.at_s.tolist()[:2] == [0.0, 600.0]
     assert states.asleep.tolist()[:2] == [0.0, 2.0]
 
@@ -94,7 +95,7 @@ def test_off_is_a_cluster_whose_nodes_never_sleep():
     off = run(jobs, ClusterSpec({"vc": 4}), NodeSleep(SleepSettings(control="off")))
     assert off.jobs.equals(awake.jobs)
     assert (off.summary["nodes_asleep_mean"], off.summary["wake_ups"]) == (0, 0)
-    assert awake.node_states is None
+    assert not awake.kept
     assert "nodes_asleep_mean" not in awake.summary
 
 
@@ -119,7 +120,7 @@ def test_a_gang_that_running_jobs_keep_out_finds_the_other_nodes_awake():
 
 def test_virtual_clusters_are_woken_their_own_nodes_and_the_buffer_goes_where_spares_are_fewest():
     jobs = workload((0, 8, 9 * HOUR_S, "a"), (1, 8, 9 * HOUR_S, "b"), (2 * HOUR_S, 8, 600, "a"))
-    scenario = Scenario(jobs, ClusterSpec({"a": 6, "b": 6}), node_sleep=buffer(1))
+    scenario = Scenario(jobs, ClusterSpec({"a": 6, "b": 6}), companions=(buffer(1),))
     simulation = Simulation(scenario, load_policy("fifo"))
     simulation.run(1.5 * HOUR_S)
     asleep = {name: len(pool.closed_nodes()) for name, pool in simulation.pools.items()}
@@ -134,7 +135,9 @@ def test_virtual_clusters_are_woken_their_own_nodes_and_the_buffer_goes_where_sp
 
 def test_the_lowest_indices_wake_and_the_highest_sleep():
     jobs = workload(KEEPS_ONE_BUSY, (2 * HOUR_S, 8, 600))
-    simulation = Simulation(Scenario(jobs, ClusterSpec({"vc": 4}), node_sleep=buffer(1)), load_policy("fifo"))
+    simulation = Simulation(
+        Scenario(jobs, ClusterSpec({"vc": 4}), companions=(buffer(1),)), load_policy("fifo")
+    )
     simulation.run(HOUR_S)
     assert sorted(simulation.pools["vc"].closed_nodes()) == [2, 3]
 
@@ -200,7 +203,7 @@ def test_nodes_whose_cores_are_in_use_do_not_sleep_and_cpu_jobs_wake_nodes():
 def test_nodes_that_a_policy_sets_aside_stay_awake():
     rows = [(i * HOUR_S, 1, 100.0) for i in range(8)]
     estimated = workload(*rows).with_estimates(np.array([row[2] for row in rows]))
-    scenario = Scenario(estimated, ClusterSpec({"vc": 20}), node_sleep=buffer())
+    scenario = Scenario(estimated, ClusterSpec({"vc": 20}), companions=(buffer(),))
     simulation = Simulation(scenario, load_policy("lucid"))
     aside = [pool for name, pool in simulation.pools.items() if name != "vc"]
     assert aside
@@ -239,7 +242,7 @@ def test_a_simulation_in_which_nothing_starts_ends_although_checks_would_go_on()
         def decide(self, snapshot):
             return []
 
-    scenario = Scenario(workload((0, 8, 100)), ClusterSpec({"vc": 2}), node_sleep=buffer())
+    scenario = Scenario(workload((0, 8, 100)), ClusterSpec({"vc": 2}), companions=(buffer(),))
     with pytest.raises(PolicyError, match="left 1 of 1 jobs incomplete"):
         simulate(scenario, StartsNothing())
 
@@ -271,7 +274,7 @@ def test_pools_without_nodes_have_none_that_sleep():
     from simulator.rule_sets import load_rules
 
     scenario = Scenario(
-        workload((0, 1, 10)), ClusterSpec({"vc": 1}), rules=load_rules("pcs-artifact"), node_sleep=buffer()
+        workload((0, 1, 10)), ClusterSpec({"vc": 1}), rules=load_rules("pcs-artifact"), companions=(buffer(),)
     )
     with pytest.raises(BadInputError, match="sleep or be watched"):
         simulate(scenario, "afs")

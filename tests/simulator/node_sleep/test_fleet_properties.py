@@ -19,7 +19,7 @@ from simulator.engine import Simulation
 from simulator.job_view import RunState
 from simulator.node_sleep.node_sleep import NodeSleep
 from simulator.node_sleep.settings import SleepSettings
-from simulator.policies.registry import BUILT_IN, load_policy
+from simulator.policies.registry import load_policy, policy_names
 from simulator.prediction import PredictingSimulation
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
@@ -74,17 +74,17 @@ def outcomes(jobs):
     }
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", policy_names())
 @settings(max_examples=12, deadline=None)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 40), sleep=sleeps)
 def test_capacity_work_and_no_job_left_behind(name, shape, seed, sleep):
     workload, cluster = sample_workload(shape, seed, jobs=60)
-    scenario = Scenario(workload, cluster, changes=sample_changes(shape, seed, cluster), node_sleep=sleep)
+    scenario = Scenario(workload, cluster, changes=sample_changes(shape, seed, cluster), companions=(sleep,))
     simulation = SleepAudit(scenario, load_policy(name), name=name)
     simulation.run()
     check_work(simulation.jobs, name)
     result = simulation.result()  # raises if a job never completed
-    states = result.node_states
+    states = result.kept[NodeSleep.key]
     assert (np.diff(states.at_s) > 0).all()
     assert (states.busy <= states.awake).all()
     assert (states.short <= states.asleep + states.booting).all()
@@ -97,7 +97,7 @@ def test_capacity_work_and_no_job_left_behind(name, shape, seed, sleep):
 def test_off_changes_nothing(name, shape, seed):
     workload, cluster = sample_workload(shape, seed, jobs=60)
     scenario = Scenario(workload, cluster, changes=sample_changes(shape, seed, cluster))
-    off = replace(scenario, node_sleep=NodeSleep(SleepSettings(control="off"), boot_failure_share=0.9))
+    off = scenario.beside(NodeSleep(SleepSettings(control="off"), boot_failure_share=0.9))
     assert simulate(off, name).jobs.equals(simulate(scenario, name).jobs)
 
 
@@ -106,7 +106,7 @@ def test_off_changes_nothing(name, shape, seed):
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 50), where=st.floats(0, 1.5), sleep=sleeps)
 def test_a_run_that_is_cut_goes_on_exactly_as_the_uncut_one(name, shape, seed, where, sleep):
     workload, cluster = sample_workload(shape, seed, jobs=60)
-    scenario = Scenario(workload, cluster, changes=sample_changes(shape, seed, cluster), node_sleep=sleep)
+    scenario = Scenario(workload, cluster, changes=sample_changes(shape, seed, cluster), companions=(sleep,))
     whole = Simulation(scenario, load_policy(name))
     whole.run()
     first = Simulation(scenario, load_policy(name))
@@ -127,7 +127,7 @@ def test_what_is_submitted_later_changes_no_decision_before(seed, sleep, where):
     workload, cluster = sample_workload("quiet", seed, jobs=60)
     moment_s = where * workload.jobs[-1].submit_time_s
     early = tuple(job for job in workload.jobs if job.submit_time_s < moment_s)
-    scenario = Scenario(workload, cluster, node_sleep=sleep)
+    scenario = Scenario(workload, cluster, companions=(sleep,))
 
     def until_then(jobs):
         simulation = Simulation(replace(scenario, workload=replace(workload, jobs=jobs)), load_policy("fifo"))
@@ -144,31 +144,31 @@ def test_what_is_submitted_later_changes_no_decision_before(seed, sleep, where):
     assert until_then(workload.jobs) == with_others
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", policy_names())
 def test_every_policy_completes_the_same_jobs_with_nodes_that_sleep(name):
     for shape in ("quiet", "burst", "gangs"):
         workload, cluster = sample_workload(shape, seed=1)
-        scenario = Scenario(workload, cluster, node_sleep=EAGER)
+        scenario = Scenario(workload, cluster, companions=(EAGER,))
         result = audited(scenario, load_policy(name), name=name)
         assert (result.jobs["state"] == "completed").all()
         again = simulate(scenario, load_policy(name)).jobs
         assert again.equals(result.jobs)
-        assert result.node_states.asleep.max() > 0
+        assert result.kept[NodeSleep.key].asleep.max() > 0
 
 
 def test_under_the_artifacts_rules_too():
     workload, cluster = sample_workload("loaded", seed=1)
     for name in ("srtf", "tiresias", "lucid"):
-        scenario = Scenario(workload, cluster, rules=load_rules("lucid-artifact"), node_sleep=EAGER)
+        scenario = Scenario(workload, cluster, rules=load_rules("lucid-artifact"), companions=(EAGER,))
         result = simulate(scenario, name)
         assert (result.jobs["state"] == "completed").all()
-        assert result.node_states.asleep.max() > 0
+        assert result.kept[NodeSleep.key].asleep.max() > 0
 
 
 def test_predictions_know_of_boots_and_not_which_will_fail():
     workload, cluster = sample_workload("quiet", seed=2, jobs=60)
     sure = NodeSleep(SleepSettings(buffer_nodes=0, keep_bins=0))
-    scenario = Scenario(workload, cluster, node_sleep=sure)
+    scenario = Scenario(workload, cluster, companions=(sure,))
     simulation = PredictingSimulation(scenario, load_policy("fifo"), by="truth")
     simulation.run()
     result = simulation.result()
@@ -176,7 +176,7 @@ def test_predictions_know_of_boots_and_not_which_will_fail():
     assert waited.any()
     assert (result.jobs["predicted_end_time_s"] == result.jobs["end_time_s"])[waited].mean() > 0.8
     failing = PredictingSimulation(
-        replace(scenario, node_sleep=replace(sure, boot_failure_share=0.5)), load_policy("fifo"), by="truth"
+        scenario.beside(replace(sure, boot_failure_share=0.5)), load_policy("fifo"), by="truth"
     )
     failing.run()
     late = failing.result().jobs

@@ -39,7 +39,7 @@ def _scenario(example: dict[str, Any]) -> Scenario:
         repeats=True,
     )
     return Scenario(
-        Workload(tuple(jobs), {}), ClusterSpec({"training": config["n_train"]}), inference=service
+        Workload(tuple(jobs), {}), ClusterSpec({"training": config["n_train"]}), companions=(service,)
     )
 
 

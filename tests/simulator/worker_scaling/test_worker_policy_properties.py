@@ -82,15 +82,15 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         usage,
         loaned_workers_per_worker=draw(st.integers(1, 3)),
     )
-    return Scenario(Workload(tuple(jobs), {}), ClusterSpec({"training": SERVERS}), inference=service)
+    return Scenario(Workload(tuple(jobs), {}), ClusterSpec({"training": SERVERS}), companions=(service,))
 
 
 def audited(scenario: Scenario, policy: str, chosen: dict[str, Any]) -> list[tuple[float | None, ...]]:
     """Return each job's first start, end, queuing and preemptions, and check what must hold meanwhile."""
     rules = load_rules(RIVALS.get(policy, "default"))
     scenario = replace(scenario, rules=rules)
-    assert scenario.inference is not None
-    audit = Audit(scenario.inference, {})
+    assert scenario.lender is not None
+    audit = Audit(scenario.lender, {})
     simulation = Simulation(scenario, load_policy(policy, chosen, rules), recorder=audit)
     audit.pools.update(simulation.pools)
     simulation.run()

@@ -6,12 +6,14 @@ import pandas as pd
 
 from cluster_logs.ingest_tables import read_inference_load_file
 from foundation.errors import BadInputError
+from pipeline.replay.log_companion import BesideLog, LogCompanion
 from simulator.loaning.inference_service import InferenceService
-from simulator.loaning.jobs_in_workers import JobMix
+from simulator.loaning.jobs_in_workers import JobMix, in_workers
+from simulator.workload import Workload
 
 
 @dataclass(frozen=True)
-class InferenceLender:
+class InferenceLender(LogCompanion):
     """A file of the load of inference servers (format `inference-load`), and what jobs can make of them.
 
     `servers`: how many there are, where the file does not say. `loaned_workers_per_worker` None: Lyra's 3 for
@@ -24,6 +26,15 @@ class InferenceLender:
     mix: JobMix = field(default_factory=JobMix)
     loaned_workers_per_worker: int | None = None
     mixed_speed: float | None = None
+
+    def beside(self, workload: Workload, jobs: pd.DataFrame, origin: pd.Timestamp) -> BesideLog:
+        """Return the service, and the jobs in workers where the log has such."""
+        gangs = bool(jobs["workers_max"].notna().any())
+        self.check_jobs(in_workers=gangs)
+        if gangs:
+            workload = in_workers(workload, jobs, self.mix)
+        service, remarks = self.service(origin, in_workers=gangs)
+        return BesideLog(service, workload, estimated=gangs, remarks=tuple(remarks))
 
     def check_jobs(self, *, in_workers: bool) -> None:
         """Raise BadInputError for what only jobs in workers can do, where the log has none."""
