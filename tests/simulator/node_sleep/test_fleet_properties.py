@@ -42,13 +42,21 @@ sleeps = st.builds(
 EAGER = NodeSleep(SleepSettings(buffer_nodes=0, keep_bins=0), boot_failure_share=0.2)
 
 
+def fleet_in(simulation):
+    return simulation._attached[NodeSleep.key]
+
+
+def fleet_figures(simulation):
+    return fleet_in(simulation).summary(simulation.now_s, 0.0, simulation.jobs)
+
+
 class SleepAudit(AuditedSimulation):
     """Also compares what the fleet believes with the nodes, and looks for jobs that wait in vain."""
 
     def step(self, until_s=float("inf")):
         if not super().step(until_s):
             return False
-        for cluster in self._fleet._clusters:
+        for cluster in fleet_in(self)._clusters:
             for pool in cluster.pools:
                 closed = pool.closed_nodes()
                 asleep = sum("asleep" in reasons for reasons in closed.values())
@@ -118,7 +126,7 @@ def test_a_run_that_is_cut_goes_on_exactly_as_the_uncut_one(name, shape, seed, w
     second.run()
     over = [view for view in first.jobs if view.state in (RunState.COMPLETED, RunState.CANCELLED)]
     assert outcomes((*over, *second.jobs)) == outcomes(whole.jobs)
-    assert second._fleet.summary() == pytest.approx(whole._fleet.summary())
+    assert fleet_figures(second) == pytest.approx(fleet_figures(whole))
 
 
 @settings(max_examples=25, deadline=None)
@@ -133,7 +141,7 @@ def test_what_is_submitted_later_changes_no_decision_before(seed, sleep, where):
         simulation = Simulation(replace(scenario, workload=replace(workload, jobs=jobs)), load_policy("fifo"))
         while simulation.step() and simulation.now_s < moment_s:
             pass
-        states = simulation._fleet.states()
+        states = fleet_in(simulation).kept()
         before = int(np.searchsorted(states.at_s, moment_s))
         return [(*values,) for values in zip(states.at_s, states.asleep, states.booting, strict=True)][
             :before
