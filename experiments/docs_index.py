@@ -1,6 +1,6 @@
-"""Generated lists of docs/: the job table's columns, a site's keys, services, who may do what, decisions.
+"""Generated lists of docs/: the job table's columns, a site's keys, who may do what, decisions.
 
-    python -m experiments.docs_index              # docs/formats.md, site_policy.md, services.md, ...
+    python -m experiments.docs_index              # docs/formats.md, site_policy.md, ...
     python -m experiments.docs_index --modules    # prints every module with what it holds, folder by folder
 
 Every sentence is the first of a docstring, or the title of a record.
@@ -24,7 +24,6 @@ from cluster_logs.slurm_words import EXPORT_COMMAND
 from experiments.pages import written
 from foundation.markdown import markdown_table
 from lucid_airflow.access.acts import roles_table
-from pipeline.services import SERVICES
 
 ROOT = Path(__file__).resolve().parents[1]
 # From what runs on top to what all else stands on.
@@ -119,24 +118,6 @@ def decision_list() -> str:
     return "\n".join(f"- [{title}]({record.name})" for title, record in zip(titles, records, strict=True))
 
 
-def service_table() -> str:
-    """Return what services learn, and where each part of them is."""
-    rows = []
-    for service in SERVICES.values():
-        parts = {
-            f"learns {', '.join(service.models)}": service.trained_by,
-            "its learning is judged": service.learning_judged_by,
-            "decides": (service.decides_by,),
-            "its decisions are judged": (service.deciding_judged_by,),
-            "acts on a live cluster": (service.acts_by,),
-        }
-        rows += [
-            (service.title, part, ", ".join(f"`{place}`" for place in places))
-            for part, places in parts.items()
-        ]
-    return markdown_table(("service", "part", "place"), rows, align_numbers=False)
-
-
 def pages() -> dict[Path, str]:
     """Return each page that holds a generated list, as it should read."""
     docs = ROOT / "docs"
@@ -150,7 +131,6 @@ def pages() -> dict[Path, str]:
         },
         docs / "site_policy.md": {"keys": site_table()},
         docs / "security.md": {"acts": roles_table()},
-        docs / "services.md": {"services": service_table()},
         docs / "decisions" / "README.md": {"decisions": decision_list()},
     }
     return {page: written(page.read_text(encoding="utf-8"), lists) for page, lists in tables.items()}

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from foundation.errors import BadInputError, NotFoundError
@@ -64,6 +65,9 @@ class Part:
     - `monitor_check`: how monitoring judges it (`pipeline.monitoring.part_health.MonitorCheck`).
     - `release_settings`: what of it a release pins (`pipeline.release.part_settings.PartOfRelease`).
     - `tuned`: what of it is tuned (`pipeline.search.tuning.tuned_part.TunedPart`).
+    - `manifest`: fields of a release's manifest, by name, each a
+      `lucid_models.releases.optional_parts.OptionalPart`.
+    - `model_steps`: what is done with models of a kind, each a `pipeline.training.model_steps.ModelSteps`.
     """
 
     name: str
@@ -83,13 +87,20 @@ class Part:
     monitor_check: str | None = None
     release_settings: str | None = None
     tuned: str | None = None
+    manifest: Mapping[str, str] = field(default_factory=dict)
+    model_steps: Mapping[str, str] = field(default_factory=dict)
 
 
 class KnownPart(NamedTuple):
-    """A part of a checkout: where it lies, and what can be asked for that it brings."""
+    """A part of a checkout: where it lies, and what can be asked for that it brings.
+
+    `manifest_fields`: fields of a release's manifest, each with the first format that has it: what a format
+    holds does not depend on what is installed.
+    """
 
     folder: str
     brings: tuple[str, ...]
+    manifest_fields: Mapping[str, int] = MappingProxyType({})
 
 
 # Only so that a part which is not installed can be named where somebody asks for what it brings.
@@ -110,11 +121,14 @@ KNOWN: Mapping[str, KnownPart] = {
             *("rules lyra", "companion inference"),
             *("model inference_load", "setting loans", "lucid live loans"),
         ),
+        {"loaning": 5},
     ),
     "node_sleep": KnownPart(
-        "parts/node_sleep", ("companion node_sleep", "model node_demand", "setting node_sleep")
+        "parts/node_sleep",
+        ("companion node_sleep", "model node_demand", "setting node_sleep"),
+        {"node_sleep": 4},
     ),
-    "waits": KnownPart("parts/waits", ("model waits", "lucid live waits")),
+    "waits": KnownPart("parts/waits", ("model waits", "lucid live waits"), {"waits": 6}),
 }
 
 
@@ -162,6 +176,14 @@ def at_place(place: str) -> Any:
     return found
 
 
+def manifest_fields() -> dict[str, int]:
+    """Return the fields of a release's manifest that are settings of parts of a checkout, installed or not,
+    each with the first format that has it, the oldest first.
+    """
+    fields = {name: since for known in KNOWN.values() for name, since in known.manifest_fields.items()}
+    return dict(sorted(fields.items(), key=lambda item: item[1]))
+
+
 def lacking() -> dict[str, NotFoundError]:
     """Return what the parts of a checkout would bring that are not installed, with the error that says so."""
     installed = {part.name for part in installed_parts()}
@@ -172,5 +194,5 @@ def lacking() -> dict[str, NotFoundError]:
         )
         for name, known in KNOWN.items()
         if name not in installed
-        for what in known.brings
+        for what in (*known.brings, *(f"field {field} of releases" for field in known.manifest_fields))
     }

@@ -34,6 +34,10 @@ class LiveRelease:
     scorers: "ReleaseScorers"
     signed_by: Sequence[str] = ()
 
+    def pinned(self, kind: str, field: str) -> Pinned[Any]:
+        """What it says to a part: the model of a kind, and the settings in a field."""
+        return Pinned(self.scorers.forecasts.get(kind), self.manifest.parts.get(field))
+
     def describe(self) -> str:
         """One line for people."""
         word = ", not approved"

@@ -3,12 +3,10 @@
 NumPy and the scorers, which take most of the client's start, are imported for the first approved release.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from foundation.errors import BadInputError, ReleaseRefusedError
 from live_scheduler.release import LiveRelease
-from live_scheduler.waits.settings import WaitAnswerSettings
 from lucid_models.releases.approval import (
     MAX_VERDICT_BYTES,
     ReleaseIdentity,
@@ -22,8 +20,7 @@ from lucid_models.releases.manifest import (
     ReleaseManifest,
     parse_pinned_manifest,
 )
-from simulator.loaning.released_loans import ReleasedLoans
-from simulator.node_sleep.settings import SleepSettings
+from lucid_models.releases.optional_parts import optional_part
 
 ReadFile = Callable[[str, int], bytes]
 """Reads a file of a release by name, of at most so many bytes."""
@@ -59,16 +56,14 @@ def verify_release(
         files[pin.file] = read(pin.file, pin.bytes)
         check_size(manifest, kind, len(files[pin.file]))
     scorers = load_release_scorers(manifest, files)
-    for what, settings, check in (
-        ("sleeping nodes", manifest.node_sleep, _check_node_sleep),
-        ("servers on loan", manifest.loaning, ReleasedLoans.from_data),
-        ("answers about waits", manifest.waits, WaitAnswerSettings.from_data),
-    ):
+    for name, settings in manifest.parts.items():
+        part = optional_part(name)
         try:
-            if settings is not None:
-                check(settings)
+            part.check_settings(settings)
         except BadInputError as error:
-            raise ReleaseRefusedError(f"The release's settings of {what} do not hold: {error}") from error
+            raise ReleaseRefusedError(
+                f"The release's settings of {part.what} do not hold: {error}"
+            ) from error
     approval = None if verdict is None else verdict.sha256
     return (
         LiveRelease(
@@ -76,9 +71,3 @@ def verify_release(
         ),
         files,
     )
-
-
-def _check_node_sleep(settings: Mapping[str, Any]) -> None:
-    """Refuse a control that no live cluster can be driven by."""
-    if SleepSettings.from_data(settings).control == "helios-artifact":
-        raise ReleaseRefusedError("The control 'helios-artifact' reads the future: it replays series only.")

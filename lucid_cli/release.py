@@ -1,7 +1,7 @@
 """`lucid release`: build, prove, publish, roll back."""
 
 from getpass import getuser
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,6 +31,9 @@ from lucid_cli.output import (
 from lucid_cli.setting_pairs import named_values
 from lucid_models.releases.manifest import DEFAULT_POLICY
 
+if TYPE_CHECKING:
+    from lucid_models.releases.store import ReleaseInfo
+
 ModelVersionOption = Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; kept with the release that goes live.")]
 
@@ -39,8 +42,8 @@ app = typer.Typer(
 )
 
 
-def _present(release: object, as_json: bool) -> None:
-    facts = to_jsonable(release)
+def _present(release: "ReleaseInfo", as_json: bool) -> None:
+    facts = release.to_data()
 
     def people() -> None:
         from pipeline.overview.release_contents import not_defaults
@@ -55,7 +58,7 @@ def _present(release: object, as_json: bool) -> None:
             "policy": facts["policy"],
             "settings that are not defaults": not_defaults(facts["policy"], facts["settings"]) or None,
             **({"choice": facts["choice"]} if facts["choice"] else {}),
-            **{part: facts[part] for part in ("node_sleep", "loaning", "waits") if facts[part]},
+            **release.parts,
             "provenance": facts["provenance"],
             **({"went_live": went_live} if went_live else {}),
             "says": (facts["verdict"] or {}).get("sentence"),
@@ -130,14 +133,12 @@ def build(
 ) -> None:
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.lifecycle import build_release
-    from lucid_models.releases.optional_parts import PartSettings
-    from pipeline.loaning.release_settings import check_inference_load, pinned_loaning
-    from pipeline.node_sleep.release_settings import pinned_node_sleep
+    from lucid_models.releases.optional_parts import optional_part
     from pipeline.release.order_only import decide_sharing
+    from pipeline.release.part_settings import part_of_release
     from pipeline.release.release_settings import allowing_simulated, pinned_settings
     from pipeline.training.windows import read_as_of, training_window_end
     from pipeline.validation.held_out_days import record_held_out
-    from pipeline.waits.release_settings import pinned_waits
 
     pinned = {
         "packing": packing,
@@ -148,20 +149,28 @@ def build(
         "waits": wait_model,
     }
     versions = {model: version for model, version in pinned.items() if version is not None}
-    for model, settings, missing in (
-        ("node_demand", node_sleep, "--node-sleep control=forecast"),
-        ("inference_load", loaning, "--loaning usage=forecast"),
-        ("waits", waits, "--waits least_jobs=30"),
+    parts: dict[str, dict[str, Any]] = {}
+    for field, model, pairs, example in (
+        ("node_sleep", node_demand, node_sleep, "control=forecast"),
+        ("loaning", inference_load, loaning, "usage=forecast"),
+        ("waits", wait_model, waits, "least_jobs=30"),
     ):
-        if model in versions and not settings:
+        option = f"--{field.replace('_', '-')}"
+        if pairs:
+            parts[field] = named_values(pairs, option, example)
+        elif model is not None:
             raise BadInputError(
-                f"A model of {model} is of no use to a release that does not ask it.",
-                remedy=f"Add {missing}.",
+                f"A model of {optional_part(field).kind} is of no use to a release that does not ask it.",
+                remedy=f"Add {option} {example}.",
             )
     lake_uri = lake_or_default(lake)
     tracking, cluster = released.find()
-    if loaning:
-        check_inference_load(lake_uri, cluster)
+    pinned_parts: dict[str, dict[str, Any]] = {}
+    for field, chosen in parts.items():
+        of_release = part_of_release(field)
+        if of_release.check_lake is not None:
+            of_release.check_lake(lake_uri, cluster)
+        pinned_parts[field] = of_release.pinned(chosen)
     stated = named_values(setting, "--setting", "sharing=apathetic")
     sharing = decide_sharing(
         allowing_simulated(pinned_settings(stated, policy), allow=allow_simulated_profiles),
@@ -177,13 +186,7 @@ def build(
         versions=versions or None,
         policy=policy,
         settings=sharing.settings,
-        parts=PartSettings(
-            pinned_node_sleep(named_values(node_sleep, "--node-sleep", "control=forecast"))
-            if node_sleep
-            else None,
-            pinned_loaning(named_values(loaning, "--loaning", "usage=forecast")) if loaning else None,
-            pinned_waits(named_values(waits, "--waits", "least_jobs=30")) if waits else None,
-        ),
+        parts=pinned_parts,
         training_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
     )
     record_held_out(tracking, release, hold_out_days, lake_uri=lake_uri)
@@ -383,7 +386,10 @@ def list_command(
     """List the releases, the newest first; with --json as `releases`, each in the shape of `show`."""
     from lucid_models.releases.lifecycle import list_releases
 
-    releases = to_jsonable(list_releases(tracking_uri=tracking_or_default(tracking_uri), cluster=cluster))
+    releases = [
+        release.to_data()
+        for release in list_releases(tracking_uri=tracking_or_default(tracking_uri), cluster=cluster)
+    ]
     if not releases and not as_json:
         raise NotFoundError(
             "There is no release yet.", remedy="Build one: lucid release build --cluster NAME."

@@ -16,7 +16,7 @@ from lucid_cli.options import (
     folder_option,
     lake_or_default,
 )
-from lucid_cli.output import JsonFlag, print_facts, progress_reporter, show, to_jsonable
+from lucid_cli.output import JsonFlag, print_facts, progress_reporter, show
 from lucid_cli.setting_pairs import named_values
 from lucid_cli.verdict_output import print_verdict_tables
 
@@ -96,7 +96,7 @@ def _judged(tracking_uri: str, cluster: str, validation: "Validation") -> dict[s
     decided, version = validation.verdict.to_dict(), int(validation.verdict.subject["release"])
     release: dict[str, Any]
     try:
-        release = to_jsonable(show_release(tracking_uri=tracking_uri, cluster=cluster, version=version))
+        release = show_release(tracking_uri=tracking_uri, cluster=cluster, version=version).to_data()
     except ReleaseRefusedError:  # its manifest cannot be trusted, and it was refused for that
         unread = {"alias": None, "models": {}, "settings": {}, "verdict": decided}
         release = {"name": release_name(cluster), "version": version, "cluster": cluster, **unread}

@@ -49,7 +49,7 @@ class LakeTraining:
 
     def train(self, model: str, **options: Any) -> None:
         """Train as the DAG `retrain_models` does: on the cluster's tables before the held-out window."""
-        from pipeline.training.model_training import TrainingOptions, train_model
+        from pipeline.training.model_training import train_model
         from pipeline.training.windows import read_as_of, training_window_end
 
         lake_uri = lake_or_default(self.lake)
@@ -60,7 +60,7 @@ class LakeTraining:
             lake_uri=lake_uri,
             training_until=until.isoformat(),
             tracking_uri=tracking_or_default(self.tracking_uri),
-            options=TrainingOptions(**options),
+            options=options,
         )
         _present(report, self.as_json)
 

@@ -36,6 +36,10 @@ PAUSE_DAYS = 3
 _FIRST_DAYS = 64
 
 
+class TooLittleDataError(BadInputError):
+    """A model that a release may do without has too little to learn from."""
+
+
 @dataclass(frozen=True)
 class TrainingTable:
     """A table up to `until`, and from when on the validation tail begins.

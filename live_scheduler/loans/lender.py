@@ -53,7 +53,7 @@ class NodeLender:
 
     def after_decision(self, cluster: ClusterState, release: LiveRelease) -> None:
         """Look at the nodes by what a release says of loans; never raises."""
-        self.look(cluster.at_s, Pinned(release.scorers.inference_load, release.manifest.loaning))
+        self.look(cluster.at_s, release.pinned("inference_load", "loaning"))
 
     def look(self, now_s: float, pinned: Pinned[UsageForecaster]) -> None:
         """Look at the nodes if it is time, and do what the mode allows. Never raises: see `view.problem`.

@@ -25,7 +25,7 @@ def plan_loans_once(query: LoanQuery, release: Release) -> LoanAnswer:
     limits = LoanLimits(**{name: given.pop(name) for name in _LIMITS if name in given})
     pinned: Pinned[UsageForecaster] = Pinned()
     if isinstance(release, LiveRelease):
-        pinned = Pinned(release.scorers.inference_load, release.manifest.loaning)
+        pinned = release.pinned("inference_load", "loaning")
     rules = ReleasedLoans.from_data({**(pinned.settings or {}), **given})
     need = _need(query, ForecastInUse.of(rules, pinned.forecaster))
     plan = plan_loans(

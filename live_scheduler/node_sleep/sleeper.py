@@ -71,7 +71,7 @@ class NodeSleeper:
 
     def after_decision(self, cluster: ClusterState, release: LiveRelease) -> None:
         """Look at the nodes by what a release says of them; never raises."""
-        self.look(cluster, Pinned(release.scorers.node_demand, release.manifest.node_sleep))
+        self.look(cluster, release.pinned("node_demand", "node_sleep"))
 
     def _look(
         self, cluster: ClusterState, pinned: Pinned[NodeForecaster], before: SleepingNodes

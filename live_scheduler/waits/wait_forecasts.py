@@ -52,9 +52,9 @@ class WaitForecasts(OtherStarts):
     def settings(self) -> WaitAnswerSettings | None:
         """How the release answers about waits; None: it has no wait model."""
         release = self.daemon.releases.current
-        if not isinstance(release, LiveRelease) or release.manifest.waits is None:
+        if not isinstance(release, LiveRelease) or "waits" not in release.manifest.parts:
             return None
-        return WaitAnswerSettings.from_data(release.manifest.waits)
+        return WaitAnswerSettings.from_data(release.manifest.parts["waits"])
 
     def waits_s(self, view: LiveView) -> Mapping[str, float]:
         """Return the P50 of how long jobs go on waiting, by job."""
@@ -85,7 +85,11 @@ class WaitForecasts(OtherStarts):
     def of(self, view: LiveView) -> Mapping[str, WaitForecast]:
         """By the id of each job of the view that waits and may start; nothing without a wait model."""
         release, cluster = self.daemon.releases.current, view.cluster
-        if cluster is None or not isinstance(release, LiveRelease) or release.scorers.waits is None:
+        if (
+            cluster is None
+            or not isinstance(release, LiveRelease)
+            or "waits" not in release.scorers.forecasts
+        ):
             return {}
         made = self._made
         if made is None or made[0] is not cluster or made[1] is not release:
@@ -93,8 +97,7 @@ class WaitForecasts(OtherStarts):
         return made[2]
 
     def _forecasts(self, cluster: ClusterState, release: LiveRelease) -> Mapping[str, WaitForecast]:
-        scorer = release.scorers.waits
-        assert scorer is not None  # noqa: S101
+        scorer = release.scorers.forecasts["waits"]
         # As the job table that was learned from tells it: a job waits from when on it might start.
         jobs = [job for job in cluster.jobs if job.eligible for _ in range(min(job.tasks, _MOST_TASKS))]
         waiting = [

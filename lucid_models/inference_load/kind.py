@@ -1,6 +1,7 @@
-"""The Inference Load Model in the catalogue."""
+"""The Inference Load Model in the catalogue, and what a release says of it."""
 
 from lucid_models.catalogue import CatalogueEntry, FeatureWords, MainFigure
+from lucid_models.releases.optional_parts import OptionalPart
 
 ENTRY = CatalogueEntry(
     kind="inference_load",
@@ -37,4 +38,13 @@ ENTRY = CatalogueEntry(
         "Importance is the mean absolute change over the training bins, before the share.",
         "`lucid explain --model inference_load` says in words why the next bin is forecast as it is.",
     ),
+)
+
+RELEASED = OptionalPart(
+    field="loaning",
+    what="servers on loan",
+    kind="inference_load",
+    setting="usage",
+    settings="simulator.loaning.released_loans:ReleasedLoans.from_data",
+    check="lucid_models.inference_load.pinned:check_pinned",
 )

@@ -1,6 +1,7 @@
-"""The Node Demand Model in the catalogue."""
+"""The Node Demand Model in the catalogue, and what a release says of it."""
 
 from lucid_models.catalogue import CatalogueEntry, FeatureWords, MainFigure
+from lucid_models.releases.optional_parts import OptionalPart
 
 ENTRY = CatalogueEntry(
     kind="node_demand",
@@ -38,4 +39,13 @@ ENTRY = CatalogueEntry(
         "Quantiles of the highest bin add an offset that was calibrated on weeks that were left out.",
         "`lucid explain --model node_demand` says in words why the next hours are forecast as they are.",
     ),
+)
+
+RELEASED = OptionalPart(
+    field="node_sleep",
+    what="sleeping nodes",
+    kind="node_demand",
+    setting="control",
+    settings="live_scheduler.node_sleep.released:check_released",
+    check="lucid_models.node_demand.pinned:check_pinned",
 )

@@ -9,16 +9,16 @@ from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
+from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.layout import REMOVED_TAG
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
     MODEL_KINDS,
-    PINNED_KINDS,
     Provenance,
     ReleaseManifest,
 )
-from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS
+from lucid_models.releases.optional_parts import optional_kinds
 from lucid_models.releases.registry_page import release_description
 
 RELEASE_EXPERIMENT = "lucid-release"
@@ -81,11 +81,12 @@ def choose_versions(
 
     Of the optional kinds those are among them that the release goes by (`forecasts`), wanted or not.
     """
-    unknown = sorted(set(wanted) - set(PINNED_KINDS))
+    optional = optional_kinds()
+    unknown = sorted(set(wanted) - {*MODEL_KINDS, *optional})
     if unknown:
         raise BadInputError(
             f"Unknown kinds of model {unknown}.",
-            remedy=f"A release holds: {', '.join(MODEL_KINDS)}, and perhaps {' or '.join(OPTIONAL_KINDS)}.",
+            remedy=f"A release holds: {', '.join(MODEL_KINDS)}, and perhaps {' or '.join(optional)}.",
         )
     versions_by_model: dict[str, RegisteredVersion] = {}
     for kind in (*MODEL_KINDS, *forecasts):
@@ -110,7 +111,7 @@ def choose_versions(
 
 
 def _trained_by(kind: str) -> str:
-    return f"lucid train {next((part.command for part in OPTIONAL_PARTS if part.kind == kind), kind)}"
+    return f"lucid train {load_catalogue_entry(kind).command}"
 
 
 def _fits(model: RegisteredVersion, cluster: str | None) -> bool:

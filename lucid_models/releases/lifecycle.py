@@ -9,17 +9,15 @@ registered twice.
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from foundation.markdown import markdown_text
-from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.mlflow_server import is_unwritten
 from lucid_models.model_format import parse_model
-from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS, move_champion, settle
 from lucid_models.releases.approval import APPROVED, MAX_VERDICT_BYTES, REFUSED
@@ -48,7 +46,7 @@ from lucid_models.releases.manifest import (
     release_name,
 )
 from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
-from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
+from lucid_models.releases.optional_parts import PartSettings, asked_kinds
 from lucid_models.releases.publication_history import keep_in_history
 from lucid_models.releases.publications import (
     PublicationRequest,
@@ -80,7 +78,6 @@ from lucid_models.releases.studies import log_document
 from lucid_models.signing.installation import Signing
 from lucid_models.signing.statements import Judgement
 from lucid_models.throughput.forecasts import ThroughputForecasts
-from lucid_models.waits.scorer import WaitScorer
 
 if TYPE_CHECKING:  # what trains is imported where models are loaded: most steps read no model
     from lucid_models.duration.model import WorkloadEstimateModel
@@ -105,17 +102,15 @@ logger = logging.getLogger("lucid.releases")
 
 @dataclass(frozen=True)
 class ReleaseModels:
-    """The models of one release, as the classes that were trained; without a forecast of nodes, of inference
-    or of waits None.
+    """The models of one release, as the classes that were trained; `forecasts` are the scorers that its parts
+    go by, by kind.
     """
 
     packing: "PackingAnalyzeModel"
     throughput: ThroughputForecasts
     duration: "WorkloadEstimateModel"
     manifest: ReleaseManifest
-    node_demand: NodeDemandScorer | None = None
-    inference_load: InferenceLoadScorer | None = None
-    waits: WaitScorer | None = None
+    forecasts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_release(
@@ -127,13 +122,13 @@ def build_release(
     training_until: datetime | None = None,
     policy: str = DEFAULT_POLICY,
     origin: SettingsOrigin = SET_BY_DEFAULT,
-    parts: PartSettings = NO_PARTS,
+    parts: PartSettings | None = None,
 ) -> ReleaseInfo:
     """Pin one version of each model (default: the newest for the cluster) and make the release the
     challenger.
 
     `policy` is what the release runs, `settings` are its settings, `origin` says how they were chosen.
-    `parts` are the settings of what a release may do without; a forecast that they go by is pinned as well.
+    `parts` are the settings of parts by their fields; a forecast that they go by is pinned as well.
 
     `training_until`: the gate will replay what comes after it, so a model that learned later is refused. The
     model files are copied into the release, checked and loaded before anything is registered.
@@ -143,7 +138,7 @@ def build_release(
     registered.
     """
     registry = open_registry(tracking_uri)
-    versions_by_model = choose_versions(registry, cluster, versions or {}, forecasts=parts.asked_kinds)
+    versions_by_model = choose_versions(registry, cluster, versions or {}, forecasts=asked_kinds(parts or {}))
     if training_until is not None and training_until.tzinfo is None:
         training_until = training_until.replace(tzinfo=UTC)
     pins: dict[str, ModelPin] = {}
@@ -169,9 +164,7 @@ def build_release(
         provenance=provenance_of(versions_by_model),
         policy=policy,
         choice=None if origin.choice is None else plain_settings(origin.choice),
-        node_sleep=None if parts.node_sleep is None else plain_settings(parts.node_sleep),
-        loaning=None if parts.loaning is None else plain_settings(parts.loaning),
-        waits=None if parts.waits is None else plain_settings(parts.waits),
+        parts={name: plain_settings(chosen) for name, chosen in (parts or {}).items()},
     )
     load_release_scorers(manifest, files)
     version = register_release(registry, manifest, files)
@@ -418,7 +411,5 @@ def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> Rel
         scorers.throughput,
         WorkloadEstimateModel.from_data(documents["duration"]),
         manifest,
-        scorers.node_demand,
-        scorers.inference_load,
-        scorers.waits,
+        scorers.forecasts,
     )

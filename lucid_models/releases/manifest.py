@@ -1,13 +1,11 @@
 """The manifest: what one release consists of, pinned so that a scheduler can never run a mixture.
 
-    {"format_version": 6, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
+    {"format_version": 3, "name": "lucid-release-venus", "created": "2020-09-01T00:00:00+00:00",
      "cluster": "venus",
      "models": {"packing": {"name": "lucid-packing-venus", "version": 3, "file": "packing.json",
                             "sha256": "...", "bytes": 812},
-                "throughput": {...}, "duration": {...}, "node_demand": {...}, "inference_load": {...},
-                "waits": {...}},
+                "throughput": {...}, "duration": {...}},
      "policy": "lucid", "settings": {...}, "choice": {...} or null,
-     "node_sleep": {...} or null, "loaning": {...} or null, "waits": {...},
      "training": {"until": ISO time or null, "datasets": {name: digest}},
      "provenance": {"simulated_profiles": false, "synthetic_logs": false}}
 
@@ -15,12 +13,11 @@
 release runs, `settings` are its settings, and `choice` says how they were chosen where a person picked them
 from a search (which search and point, what was preferred, what was expected).
 
-Three parts are optional (`optional_parts.py`): `node_sleep`, the settings of the control of sleeping nodes,
-`loaning`, those of servers on loan from inference, and `waits`, those of answers about waits; the first two
-may pin a forecast (`node_demand`, `inference_load`), the third does (`waits`). A release is written in the
-oldest version that has all of its parts (3: none, 4: sleeping nodes, 5: servers on loan, 6: waits), so that
-schedulers without a part still read the releases that do without it, and refuse the others
-(docs/decisions/0056, 0064, 0072).
+Beside these a manifest has a field with the settings of each part of a checkout (null: it says nothing of
+it), and may pin the model that they go by (`optional_parts.py`; `foundation.parts.KNOWN` says which version
+first had which). A release is written in the oldest version that has all of its parts (3: none), so that
+schedulers without a part still read the releases that do without it, and refuse the others by the part's
+name (docs/decisions/0056, 0064, 0072).
 
 Reading is strict: a field that is missing, mistyped, out of bounds or unknown is an error, because a
 scheduler that ignored a field could run something else than what was proven.
@@ -38,18 +35,19 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
 from foundation import strict_json
 from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, ReleaseRefusedError
+from foundation.parts import lacking, manifest_fields
 from foundation.strict_json import StrictJsonError
 from lucid_models.format_upgrades import Document, Upgrades, upgrade_document
 from lucid_models.releases.manifest_fields import CorruptManifestError as CorruptManifestError
 from lucid_models.releases.manifest_fields import misfit, object_of, positive_of, text_of, time_of
-from lucid_models.releases.optional_parts import OPTIONAL_KINDS, OPTIONAL_PARTS, check_part
+from lucid_models.releases.optional_parts import PartSettings, check_part, optional_kinds, optional_parts
 
 FORMAT_VERSION = 6
 _WITHOUT_PARTS = 3  # the version of a release without any optional part
@@ -58,7 +56,6 @@ OLD_RELEASE_NAME = "lucid-release"
 RELEASE_PREFIX = f"{OLD_RELEASE_NAME}-"
 DEFAULT_POLICY = "lucid"
 MODEL_KINDS = ("packing", "throughput", "duration")
-PINNED_KINDS = (*MODEL_KINDS, *OPTIONAL_KINDS)
 MANIFEST_FILE = "manifest.json"
 VERDICT_FILE = "verdict.json"  # lies beside it where a scheduler keeps a release
 MAX_MANIFEST_BYTES = 1024 * 1024
@@ -67,7 +64,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _FIELDS = (
     *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
-    *("training", "provenance", "node_sleep", "loaning", "waits"),
+    *("training", "provenance"),
 )
 # Settings that policies no longer have, and what older releases pinned of them: it changed nothing.
 _RETIRED_SETTINGS: Mapping[str, Any] = {
@@ -92,15 +89,16 @@ def _named_by_cluster(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "format_version": 3, "name": name}
 
 
-def _with_part(version: int, part: str) -> Callable[[Document], Document]:
-    """To the version that has an optional part: no release before said anything of it."""
-    return lambda document: {**document, "format_version": version, part: None}
+def _with_parts(version: int) -> Callable[[Document], Document]:
+    """To a version that has more settings of parts: no release before said anything of them."""
+    fields = {field: None for field, since in manifest_fields().items() if since == version}
+    return lambda document: {**document, "format_version": version, **fields}
 
 
 _UPGRADES: Upgrades = {
     1: _with_policy,
     2: _named_by_cluster,
-    **{part.since_version - 1: _with_part(part.since_version, part.field) for part in OPTIONAL_PARTS},
+    **{version: _with_parts(version + 1) for version in range(_WITHOUT_PARTS, FORMAT_VERSION)},
 }
 
 
@@ -163,9 +161,8 @@ def orders_only(settings: Mapping[str, Any]) -> bool:
 class ReleaseManifest:
     """Everything that a release pins; `to_bytes` and `parse_manifest` are each other's inverse.
 
-    `settings` are those of `policy`, by the names of its `Settings`, besides `allow_simulated_profiles`.
-    `node_sleep` are those of the control of sleeping nodes, `loaning` those of servers on loan, `waits` those
-    of answers about waits (None: the release says nothing of them).
+    `settings` are those of `policy`, by the names of its `Settings`, besides `allow_simulated_profiles`;
+    `parts` are those of parts, by their fields.
     """
 
     name: str
@@ -177,9 +174,7 @@ class ReleaseManifest:
     provenance: Provenance
     policy: str = DEFAULT_POLICY
     choice: Mapping[str, Any] | None = None
-    node_sleep: Mapping[str, Any] | None = None
-    loaning: Mapping[str, Any] | None = None
-    waits: Mapping[str, Any] | None = None
+    parts: PartSettings = field(default_factory=dict)
 
     @property
     def orders_only(self) -> bool:
@@ -188,9 +183,8 @@ class ReleaseManifest:
 
     def to_data(self) -> dict[str, Any]:
         """The manifest as a JSON object."""
-        settings_of = {part.field: getattr(self, part.field) for part in OPTIONAL_PARTS}
-        own = [part.since_version for part in OPTIONAL_PARTS if settings_of[part.field] is not None]
-        version = max(own, default=_WITHOUT_PARTS)
+        formats = manifest_fields()
+        version = max((formats.get(name, FORMAT_VERSION) for name in self.parts), default=_WITHOUT_PARTS)
         return {
             "format_version": version,
             "name": self.name,
@@ -198,8 +192,7 @@ class ReleaseManifest:
             "cluster": self.cluster,
             "models": {
                 kind: dict(vars(self.models[kind]))
-                for kind in PINNED_KINDS
-                if kind in MODEL_KINDS or kind in self.models
+                for kind in (*MODEL_KINDS, *(kind for kind in self.models if kind not in MODEL_KINDS))
             },
             "policy": self.policy,
             "settings": dict(self.settings),
@@ -209,11 +202,8 @@ class ReleaseManifest:
                 "datasets": dict(sorted(self.training.datasets.items())),
             },
             "provenance": dict(vars(self.provenance)),
-            **{
-                part.field: None if (settings := settings_of[part.field]) is None else dict(settings)
-                for part in OPTIONAL_PARTS
-                if part.since_version <= version
-            },
+            **{name: None for name, since in formats.items() if since <= version},
+            **{name: dict(settings) for name, settings in self.parts.items()},
         }
 
     def to_bytes(self) -> bytes:
@@ -286,8 +276,10 @@ def parse_pinned_manifest(
 
 
 def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
-    top = object_of(document, _FIELDS, source)
-    models = object_of(top["models"], MODEL_KINDS, f"{source}: models", optional=OPTIONAL_KINDS)
+    parts, formats = optional_parts(), manifest_fields()
+    top = object_of(document, (*_FIELDS, *formats), source, optional=tuple(parts))
+    _check_installed(top, parts, source)
+    models = object_of(top["models"], MODEL_KINDS, f"{source}: models", optional=optional_kinds())
     training = object_of(top["training"], ("until", "datasets"), f"{source}: training")
     provenance = object_of(
         top["provenance"], ("simulated_profiles", "synthetic_logs"), f"{source}: provenance"
@@ -299,8 +291,8 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         raise misfit(source, "settings", top["settings"], "an object")
     if not isinstance(top["policy"], str) or not _POLICY.fullmatch(top["policy"]):
         raise misfit(source, "policy", top["policy"], "the name of a policy, such as lucid")
-    for part in OPTIONAL_PARTS:
-        check_part(part, top[part.field], models, source)
+    for name, part in parts.items():
+        check_part(part, top.get(name), models, source)
     if not isinstance(top["choice"], dict | None):
         raise misfit(source, "choice", top["choice"], "an object or null")
     for flag in ("simulated_profiles", "synthetic_logs"):
@@ -310,7 +302,9 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
     if cluster_of(name) != cluster:
         raise misfit(source, "name", name, f"the registered model of the releases of cluster {cluster!r}")
     pins = {
-        kind: _parse_pin(models[kind], f"{source}: models.{kind}") for kind in PINNED_KINDS if kind in models
+        kind: _parse_pin(models[kind], f"{source}: models.{kind}")
+        for kind in (*MODEL_KINDS, *optional_kinds())
+        if kind in models
     }
     files = [pin.file for pin in pins.values()]
     if len({*files, MANIFEST_FILE, VERDICT_FILE}) != len(files) + 2:
@@ -332,10 +326,25 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         provenance=Provenance(provenance["simulated_profiles"], provenance["synthetic_logs"]),
         policy=top["policy"],
         choice=top["choice"],
-        node_sleep=top["node_sleep"],
-        loaning=top["loaning"],
-        waits=top["waits"],
+        parts={name: top[name] for name in parts if top.get(name) is not None},
     )
+
+
+def _check_installed(top: Mapping[str, Any], parts: Mapping[str, object], source: str) -> None:
+    """Refuse settings and models of a part that is not installed, by its name."""
+    missing = lacking()
+    pinned = top["models"] if isinstance(top["models"], dict) else {}
+    for what in (
+        *(
+            f"field {name} of releases"
+            for name in manifest_fields()
+            if name not in parts and top[name] is not None
+        ),
+        *(f"model {kind}" for kind in pinned),
+    ):
+        if what in missing:
+            error = missing[what]
+            raise ReleaseRefusedError(f"{source} needs more than is installed: {error}")
 
 
 def _parse_pin(value: object, place: str) -> ModelPin:

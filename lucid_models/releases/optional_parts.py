@@ -1,7 +1,7 @@
-"""Parts that a release may do without: settings beside the policy's, and perhaps a forecast that they ask.
+"""Settings of parts in releases: what a release may do without, and perhaps a forecast that they ask.
 
-A row of `OPTIONAL_PARTS` is all that a manifest, the building of a release and a retraining have to know of
-one. What the settings mean is for those to check who act by them: models know nothing of the simulator.
+An `OptionalPart` is all that a manifest, the building of a release and a retraining have to know of one. What
+the settings mean is for those to check that act by them: models know nothing of the simulator.
 
 This module needs the standard library only, as the manifest does.
 """
@@ -10,28 +10,33 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from foundation.errors import UnknownNameError
+from foundation.parts import at_place, lacking, manifest_fields, offered
 from lucid_models.releases.manifest_fields import misfit
 
-NODE_KIND = "node_demand"
-LOAD_KIND = "inference_load"
-WAITS_KIND = "waits"
+# The settings of parts by their fields; what is not there, the release says nothing of.
+PartSettings = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class OptionalPart:
-    """One part: the manifest's field with its settings, and the kind of model that it may pin.
+    """What a release may say of one part (`foundation.parts.Part.manifest`).
 
-    It pins that model where its `setting` is "forecast", or wherever it is there (`setting` None).
-    `since_version`: the format of manifests that first had the field; `lucid train COMMAND` trains the model.
-    `what` is said of it in errors.
+    - `field`: the manifest's field with its settings; `what` is said of it in errors.
+    - `kind`: the kind of model that it may pin: where its `setting` is "forecast", or wherever the field is
+      there (`setting` None).
+    - `settings`: place of the function that reads the settings, and raises BadInputError where they do not
+      hold for a live cluster.
+    - `check`: place of the function that takes the scorer that is pinned and the settings, and raises
+      ReleaseRefusedError when they do not fit, or when an answer to a plain input makes no sense.
     """
 
     field: str
+    what: str
     kind: str
     setting: str | None
-    since_version: int
-    command: str
-    what: str
+    settings: str
+    check: str
 
     def asks_forecast(self, settings: Mapping[str, Any] | None) -> bool:
         """Whether these settings go by the forecast, so that the release has to pin it."""
@@ -39,30 +44,37 @@ class OptionalPart:
             return settings is not None
         return settings.get(self.setting) == "forecast"
 
-
-OPTIONAL_PARTS = (
-    OptionalPart("node_sleep", NODE_KIND, "control", 4, "nodes", "sleeping nodes"),
-    OptionalPart("loaning", LOAD_KIND, "usage", 5, "inference", "servers on loan"),
-    OptionalPart("waits", WAITS_KIND, None, 6, "waits", "waits"),
-)
-OPTIONAL_KINDS = tuple(part.kind for part in OPTIONAL_PARTS)
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Raise BadInputError for settings that do not hold for a live cluster."""
+        at_place(self.settings)(settings)
 
 
-@dataclass(frozen=True)
-class PartSettings:
-    """The settings of the optional parts by their fields; None: the release says nothing of one."""
-
-    node_sleep: Mapping[str, Any] | None = None
-    loaning: Mapping[str, Any] | None = None
-    waits: Mapping[str, Any] | None = None
-
-    @property
-    def asked_kinds(self) -> tuple[str, ...]:
-        """The forecasts that the settings go by."""
-        return tuple(part.kind for part in OPTIONAL_PARTS if part.asks_forecast(getattr(self, part.field)))
+def optional_parts() -> dict[str, OptionalPart]:
+    """What the installed parts add to releases, by field, the oldest field first."""
+    places = offered("manifest")
+    fields = dict.fromkeys((*manifest_fields(), *places))
+    return {field: at_place(places[field]) for field in fields if field in places}
 
 
-NO_PARTS = PartSettings()
+def optional_part(field: str) -> OptionalPart:
+    """What a field says; raises NotFoundError for a part that is not installed, UnknownNameError for none."""
+    parts = optional_parts()
+    if field not in parts:
+        raise lacking().get(f"field {field} of releases") or UnknownNameError(
+            "part of a release", field, parts
+        )
+    return parts[field]
+
+
+def optional_kinds() -> tuple[str, ...]:
+    """The kinds of models that a release may do without."""
+    return tuple(part.kind for part in optional_parts().values())
+
+
+def asked_kinds(parts: PartSettings) -> tuple[str, ...]:
+    """The kinds of models that settings of parts go by; errors as in `optional_part`."""
+    asked = {field: optional_part(field) for field in parts}
+    return tuple(part.kind for field, part in asked.items() if part.asks_forecast(parts[field]))
 
 
 def check_part(part: OptionalPart, settings: object, pinned_kinds: Container[str], source: str) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
+from foundation.jsonable import to_jsonable
+from foundation.parts import manifest_fields
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.approval import (
     APPROVED,
@@ -32,9 +34,8 @@ ALLOW_SIMULATED = "allow_simulated_profiles"
 @dataclass(frozen=True)
 class ReleaseInfo:
     """One release as people see it. `alias` is the one asked for (else its first); `verdict` None: not
-    judged. `went_live`: who made it the champion the last time. `node_sleep` None: nothing of sleeping
-    nodes, `loaning` None: nothing of servers on loan, `waits` None: nothing of waits. `moved`: what
-    publishing it or rolling back to it did, in words.
+    judged. `went_live`: who made it the champion the last time. `parts`: settings of parts, by their
+    fields. `moved`: what publishing it or rolling back to it did, in words.
     """
 
     name: str
@@ -47,9 +48,7 @@ class ReleaseInfo:
     policy: str
     settings: Mapping[str, Any]
     choice: Mapping[str, Any] | None
-    node_sleep: Mapping[str, Any] | None
-    loaning: Mapping[str, Any] | None
-    waits: Mapping[str, Any] | None
+    parts: PartSettings
     training: Mapping[str, Any]
     provenance: Mapping[str, bool]
     verdict: Mapping[str, Any] | None
@@ -58,10 +57,15 @@ class ReleaseInfo:
     went_live: Decision | None = None
     moved: str | None = None
 
-    @property
-    def parts(self) -> PartSettings:
-        """The settings of the parts that it may do without, for a release that is built after it."""
-        return PartSettings(self.node_sleep, self.loaning, self.waits)
+    def to_data(self) -> dict[str, Any]:
+        """As a JSON object; settings of parts stand in fields of their own (null: it says nothing of one)."""
+        data: dict[str, Any] = {}
+        for name, value in to_jsonable(self).items():
+            if name == "parts":
+                data |= {**dict.fromkeys(manifest_fields()), **value}
+            else:
+                data[name] = value
+        return data
 
 
 def find_by_alias(registry: Registry, cluster: str, alias: str) -> RegisteredVersion:
@@ -165,9 +169,7 @@ def describe_release(
         policy=manifest.policy,
         settings=manifest.settings,
         choice=manifest.choice,
-        node_sleep=manifest.node_sleep,
-        loaning=manifest.loaning,
-        waits=manifest.waits,
+        parts=manifest.parts,
         training={"until": manifest.training.until, "datasets": manifest.training.datasets},
         provenance=vars(manifest.provenance),
         verdict=verdict,

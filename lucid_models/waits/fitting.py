@@ -15,13 +15,14 @@ from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.groups import Codes, Floats
+from lucid_models.training_data import TooLittleDataError
 from lucid_models.waits.survival import ErrorDistribution
 from lucid_models.waits.wait_table import WaitTable
 
 BOOSTING = BoostingSettings(bags=2, max_rounds=800, max_bins=64, min_samples_leaf=50, smoothing_rounds=50)
 
 
-class TooFewWaitsError(BadInputError):
+class TooFewWaitsError(TooLittleDataError):
     """A log tells of too few waits to learn from: its cluster hardly has a queue, or it is short."""
 
 

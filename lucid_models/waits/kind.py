@@ -1,6 +1,7 @@
-"""The Wait Model in the catalogue."""
+"""The Wait Model in the catalogue, and what a release says of it."""
 
 from lucid_models.catalogue import CatalogueEntry, FeatureWords, MainFigure, share
+from lucid_models.releases.optional_parts import OptionalPart
 
 ENTRY = CatalogueEntry(
     kind="waits",
@@ -37,4 +38,13 @@ ENTRY = CatalogueEntry(
         "Amounts among the features that are not shown as times are powers of ten too.",
         "Importance is the mean absolute score over the training rows.",
     ),
+)
+
+RELEASED = OptionalPart(
+    field="waits",
+    what="answers about waits",
+    kind="waits",
+    setting=None,
+    settings="live_scheduler.waits.settings:WaitAnswerSettings.from_data",
+    check="lucid_models.waits.pinned:check_pinned",
 )

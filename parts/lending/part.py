@@ -28,4 +28,6 @@ PART = Part(
             "Say which nodes of inference are on loan to training jobs, and why.",
         ),
     ),
+    manifest={"loaning": "lucid_models.inference_load.kind:RELEASED"},
+    model_steps={"inference_load": "parts.lending.model_steps:STEPS"},
 )

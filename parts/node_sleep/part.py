@@ -10,4 +10,6 @@ PART = Part(
     monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.node_sleep.release_settings:RELEASE_SETTINGS",
     live="live_scheduler.node_sleep.live:LIVE",
+    manifest={"node_sleep": "lucid_models.node_demand.kind:RELEASED"},
+    model_steps={"node_demand": "parts.node_sleep.model_steps:STEPS"},
 )

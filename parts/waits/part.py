@@ -17,4 +17,6 @@ PART = Part(
             "Say how long pending jobs go on waiting, by the wait model that the cluster's queue taught.",
         ),
     ),
+    manifest={"waits": "lucid_models.waits.kind:RELEASED"},
+    model_steps={"waits": "parts.waits.model_steps:STEPS"},
 )

@@ -15,7 +15,6 @@ from lucid_models.model_format import parse_model
 from lucid_models.registry import Registry
 from lucid_models.releases.building import find_model_version
 from lucid_models.releases.lifecycle import show_release
-from lucid_models.releases.optional_parts import LOAD_KIND
 from pipeline.loaning.lending_replay import load_of
 from pipeline.loaning.load_outlook import LoadOutlook, load_outlook
 from pipeline.loaning.outlook_picture import draw_outlook
@@ -108,10 +107,10 @@ def forecast_hours(
 
 
 def _scorer(registry: Registry, cluster: str, version: int) -> InferenceLoadScorer:
-    file = f"{LOAD_KIND}.json"
-    name = find_model_version(registry, LOAD_KIND, cluster, version).name
+    file = f"{InferenceLoadScorer.kind}.json"
+    name = find_model_version(registry, InferenceLoadScorer.kind, cluster, version).name
     payload = registry.read_version_file(name, version, f"artifacts/{file}")
-    return InferenceLoadScorer.from_data(parse_model(payload, kind=LOAD_KIND, source=file))
+    return InferenceLoadScorer.from_data(parse_model(payload, kind=InferenceLoadScorer.kind, source=file))
 
 
 def _loans(tracking_uri: str, cluster: str) -> tuple[ReleasedLoans, str]:
@@ -120,9 +119,11 @@ def _loans(tracking_uri: str, cluster: str) -> tuple[ReleasedLoans, str]:
         champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         return ReleasedLoans(), "by the default headroom"
-    if champion.loaning is None:
+    if "loaning" not in champion.parts:
         return ReleasedLoans(), f"by the default headroom: release {champion.version} lends nothing"
-    return ReleasedLoans.from_data(champion.loaning), f"by the settings of release {champion.version}"
+    return ReleasedLoans.from_data(
+        champion.parts["loaning"]
+    ), f"by the settings of release {champion.version}"
 
 
 def _sentence(cluster: str, outlook: LoadOutlook, hours: float, whose: str) -> str:

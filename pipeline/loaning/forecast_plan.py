@@ -8,9 +8,9 @@ import pandas as pd
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_versions
-from lucid_models.releases.optional_parts import LOAD_KIND
 from pipeline.training.training_plan import version_learned_until
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, training_window_end
 from pipeline.validation.held_out_days import usual_held_out
@@ -69,11 +69,11 @@ def plan_load_forecast(
     if newest is not None and not anew and until - newest[1] < STALE_AFTER:
         version, learned_until = newest
         reason = (
-            f"The {LOAD_KIND} model stays version {version}: it learned until "
+            f"The {InferenceLoadScorer.kind} model stays version {version}: it learned until "
             f"{learned_until:%Y-%m-%d %H:%M} UTC, of {until:%Y-%m-%d %H:%M}."
         )
-        return LoadForecastPlan(cluster, until, (), version, {LOAD_KIND: reason}, remarks)
-    return LoadForecastPlan(cluster, until, (LOAD_KIND,), None, {}, remarks)
+        return LoadForecastPlan(cluster, until, (), version, {InferenceLoadScorer.kind: reason}, remarks)
+    return LoadForecastPlan(cluster, until, (InferenceLoadScorer.kind,), None, {}, remarks)
 
 
 def _until(
@@ -91,7 +91,7 @@ def _until(
 
 def _newest(registry: Registry, cluster: str, until: datetime) -> tuple[int, datetime] | None:
     """Return the cluster's newest version that learned nothing after `until`, and until when it learned."""
-    for version in model_versions(registry, LOAD_KIND, cluster):
+    for version in model_versions(registry, InferenceLoadScorer.kind, cluster):
         learned_until = version_learned_until(version)
         if learned_until is not None and learned_until <= until:
             return version.version, learned_until

@@ -15,12 +15,11 @@ from foundation.storage import read_bytes, write_bytes
 from lucid_models.inference_load.model import InferenceLoadModel
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import parse_model
-from lucid_models.releases.optional_parts import LOAD_KIND
 from pipeline.loaning.lending_replay import KnownLoad, known_load
 from pipeline.validation.held_out_data import HeldOutWindow
 from simulator.loaning.released_loans import ReleasedLoans
 
-MODEL_FILE = f"{LOAD_KIND}.json"
+MODEL_FILE = f"{InferenceLoadScorer.kind}.json"
 
 
 def read_known_load_rows(lake_uri: str, cluster: str, until: datetime) -> pd.DataFrame:
@@ -60,7 +59,7 @@ def read_frozen_load(
     payload = read_bytes(f"{folder_uri}/{MODEL_FILE}") if loaning.usage == "forecast" else None
     scorer = None
     if payload is not None:
-        document = parse_model(payload, kind=LOAD_KIND, source=MODEL_FILE)
+        document = parse_model(payload, kind=InferenceLoadScorer.kind, source=MODEL_FILE)
         scorer = InferenceLoadScorer.from_data(document)
     return known_load(series, window.warm_up_start, window.end, scorer, loaning.quantile)
 

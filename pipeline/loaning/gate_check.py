@@ -29,7 +29,7 @@ class LoanedServersCheck(GateCheck):
 
     def check(self, judged: JudgedRelease) -> PartFindings:
         """Judge a replay of the release with servers on loan, beside that without."""
-        if judged.models.manifest.loaning is None:
+        if "loaning" not in judged.models.manifest.parts:
             return PartFindings()
         evidence, replays = _loan_replays(judged)
         return PartFindings(loaned_servers(evidence, judged.rules), replays)
@@ -57,7 +57,7 @@ def _loan_replays(judged: JudgedRelease) -> tuple[LoanEvidence, dict[str, Simula
         return LoanEvidence(unmeasured="the release could not be replayed."), {}
     results = {LENDS: replay_contender(*lending.beside(challenger, inputs))}
     live = judged.candidates.loaded.get("champion")
-    if live is not None and live.manifest.loaning is not None and champion is not None:
+    if live is not None and "loaning" in live.manifest.parts and champion is not None:
         lent = lending_of(live, series, inputs).beside(champion, inputs)
         results[CHAMPION_LENDS] = replay_contender(*lent)
     short_pct = lending.short_pct(results[LENDS].kept[InferenceService.key], inputs)
@@ -69,8 +69,8 @@ def _loan_replays(judged: JudgedRelease) -> tuple[LoanEvidence, dict[str, Simula
 
 def lending_of(release: ReleaseModels, series: InferenceSeries, inputs: ReplayInputs) -> Lending:
     """Return what a release lends in a window and its warm-up; raises BadInputError without its load."""
-    settings = ReleasedLoans.from_data(release.manifest.loaning or {})
-    scorer = release.inference_load if settings.usage == "forecast" else None
+    settings = ReleasedLoans.from_data(release.manifest.parts.get("loaning", {}))
+    scorer = release.forecasts.get("inference_load") if settings.usage == "forecast" else None
     window = inputs.window
     load = known_load(series, window.warm_up_start, window.end, scorer, settings.quantile)
     if load.times_s[0] > window.start.timestamp():

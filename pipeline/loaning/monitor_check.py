@@ -8,7 +8,6 @@ import numpy as np
 from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.drift import Drift, number_drift, window_numbers
-from lucid_models.releases.optional_parts import LOAD_KIND
 from pipeline.loaning.lending_replay import KnownLoad, known_load, lent_servers, load_of
 from pipeline.monitoring.data import DAY_S, MonitoredWindow
 from pipeline.monitoring.forecast_errors import (
@@ -91,10 +90,10 @@ class LoadHealth(ForecastErrors, PartHealth):
 def load_health(release: MonitoredRelease) -> LoadHealth | None:
     """Judge a release's part of servers on loan on the window; None for one without it."""
     models, window, settings = release.models, release.window, release.settings
-    if models.manifest.loaning is None:
+    if "loaning" not in models.manifest.parts:
         return None
-    released = ReleasedLoans.from_data(models.manifest.loaning)
-    scorer = models.inference_load if released.usage == "forecast" else None
+    released = ReleasedLoans.from_data(models.manifest.parts["loaning"])
+    scorer = models.forecasts.get("inference_load") if released.usage == "forecast" else None
     series = load_of(release.lake_uri, release.cluster, window.end)
     if isinstance(series, str):
         return LoadHealth(note=f"not measured: {series}")
@@ -105,7 +104,7 @@ def load_health(release: MonitoredRelease) -> LoadHealth | None:
     health = LoadHealth(
         short_pct=window_load.short_pct(lent_servers(window_load, released.loans)),
         drift=_drift(series, window, settings),
-    ).validated(release.validation.get(LOAD_KIND, {}), "mae", NAIVE_LOAD)
+    ).validated(release.validation.get("inference_load", {}), "mae", NAIVE_LOAD)
     if scorer is None:
         return replace(health, note="no forecast is asked")
     mean = scorer.predict_series(series.usage, round(series.start_s))

@@ -33,7 +33,7 @@ class SleepingNodesCheck(GateCheck):
     def check(self, judged: JudgedRelease) -> PartFindings:
         """Judge the counts of nodes and a replay of the release with sleeping nodes."""
         manifest = judged.models.manifest
-        if manifest.node_sleep is None:
+        if "node_sleep" not in manifest.parts:
             return PartFindings()
         counts = counted_nodes(judged.lake_uri, manifest.cluster, judged.inputs.window.end)
         evidence = sleep_evidence(
@@ -61,13 +61,12 @@ def sleep_evidence(
     `counts`: of nodes until the window ends, or why there are none. `contender` is the release as it was
     replayed, and `awake` that replay, with all nodes awake; None: it could not be.
     """
-    settings = SleepSettings.from_data(release.manifest.node_sleep or {})
-    evidence = evidence_of_counts(
-        settings, release.node_demand, counts, inputs.window.start, inputs.window.end
-    )
+    settings = SleepSettings.from_data(release.manifest.parts.get("node_sleep", {}))
+    forecaster = release.forecasts.get("node_demand")
+    evidence = evidence_of_counts(settings, forecaster, counts, inputs.window.start, inputs.window.end)
     if contender is None or awake is None:
         return replace(evidence, unmeasured=evidence.unmeasured or "the release could not be replayed.")
-    sleep = NodeSleep(settings, forecaster=release.node_demand)
+    sleep = NodeSleep(settings, forecaster=forecaster)
     asleep = replay_contender(contender, replace(inputs, scenario=inputs.scenario.beside(sleep)))
     return replace(evidence, added_queuing_s=added_queuing(asleep, awake)["added_queuing_delay_s"])
 

@@ -10,7 +10,6 @@ from foundation.html_pages import dashed
 from lucid_models.evaluation.node_demand import naive_demand
 from lucid_models.node_demand.model import demand_outcomes
 from lucid_models.node_demand.scorer import NodeDemandScorer
-from lucid_models.releases.optional_parts import NODE_KIND
 from pipeline.monitoring.data import MonitoredWindow
 from pipeline.monitoring.forecast_errors import (
     ErrorSentences,
@@ -86,18 +85,19 @@ class NodeHealth(ForecastErrors, PartHealth):
 def node_health(release: MonitoredRelease) -> NodeHealth | None:
     """Judge a release's part of sleeping nodes on the window; None for one without it."""
     models, window, settings = release.models, release.window, release.settings
-    if models.manifest.node_sleep is None:
+    if "node_sleep" not in models.manifest.parts:
         return None
     counts = counted_nodes(release.lake_uri, release.cluster, window.end)
-    control = SleepSettings.from_data(models.manifest.node_sleep)
-    evidence = evidence_of_counts(control, models.node_demand, counts, window.start, window.end)
+    control = SleepSettings.from_data(models.manifest.parts["node_sleep"])
+    forecaster = models.forecasts.get("node_demand")
+    evidence = evidence_of_counts(control, forecaster, counts, window.start, window.end)
     health = NodeHealth(evidence.coverage, evidence.wake_ups_per_day, evidence.short_pct)
-    health = health.validated(release.validation.get(NODE_KIND, {}), "near_mean_mae", NAIVE_DEMAND)
+    health = health.validated(release.validation.get("node_demand", {}), "near_mean_mae", NAIVE_DEMAND)
     if isinstance(counts, str) or evidence.unmeasured:
         return replace(health, note=f"not measured: {evidence.unmeasured}")
-    if models.node_demand is None:
+    if forecaster is None:
         return replace(health, note="the control asks no forecast")
-    return _with_errors(health, models.node_demand, counts.bins(), window, settings)
+    return _with_errors(health, forecaster, counts.bins(), window, settings)
 
 
 def _with_errors(

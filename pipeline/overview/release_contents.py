@@ -76,7 +76,7 @@ def not_defaults(policy: str, pinned: Mapping[str, Any]) -> Mapping[str, Any]:
 def _optional_parts(release: ReleaseInfo) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield each part that a release may do without: its title, its name, its settings (maybe none)."""
     for _, part in hooks("release_settings"):
-        yield part.title, part.noun, getattr(release, part.field) or {}
+        yield part.title, part.noun, release.parts.get(part.field, {})
     yield "Chosen from a Pareto front", "chosen from a front", release.choice or {}
 
 

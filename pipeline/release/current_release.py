@@ -1,7 +1,7 @@
 """Which release a cluster goes by at present, and what a new one keeps of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import NotFoundError
@@ -9,7 +9,7 @@ from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.clusters import open_registry, release_clusters
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from lucid_models.releases.manifest import DEFAULT_POLICY, release_name
-from lucid_models.releases.optional_parts import NO_PARTS, PartSettings
+from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.release.release_settings import pinned_settings
 
@@ -21,7 +21,7 @@ class PolicyOfRelease:
     policy: str
     settings: Mapping[str, Any]
     choice: Mapping[str, Any] | None
-    parts: PartSettings = NO_PARTS
+    parts: PartSettings = field(default_factory=dict)
 
 
 def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> ReleaseInfo:

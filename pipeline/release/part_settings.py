@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from foundation.errors import UnknownNameError
+from foundation.parts import hooks, lacking
 from lucid_models.releases.store import ReleaseInfo
 
 
@@ -29,3 +31,13 @@ class PartOfRelease:
     pinned: Callable[[Mapping[str, Any]], dict[str, Any]]
     check_lake: Callable[[str, str], None] | None = None
     says: Callable[[ReleaseInfo], str] = _says_nothing
+
+
+def part_of_release(field: str) -> PartOfRelease:
+    """What a field says; raises NotFoundError for a part that is not installed, UnknownNameError for none."""
+    parts: dict[str, PartOfRelease] = {found.field: found for _, found in hooks("release_settings")}
+    if field not in parts:
+        raise lacking().get(f"field {field} of releases") or UnknownNameError(
+            "part of a release", field, parts
+        )
+    return parts[field]

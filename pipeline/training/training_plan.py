@@ -15,20 +15,12 @@ from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import check_names
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import model_versions
-from lucid_models.releases.optional_parts import LOAD_KIND, NODE_KIND, WAITS_KIND
+from lucid_models.releases.optional_parts import optional_kinds
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import stored_profile_set
-from pipeline.training.model_training import MODELS, OPTIONAL_MODELS
+from pipeline.training.model_steps import steps_of
+from pipeline.training.model_training import retrained_models
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, training_window_end
-
-# What optional models learn from: the lake's table, what it holds, and how many days of it are needed. Of
-# nodes four days to learn from and a fifth of the whole to be measured on; of inference one day, for below
-# two the model is a moving average; of waits a week, before which few of the longer ones are over.
-_LEARNED_FROM: Mapping[str, tuple[str, str, int]] = {
-    NODE_KIND: ("node_states", "counts of nodes", 7),
-    LOAD_KIND: ("inference_load", "inference load", 1),
-    WAITS_KIND: ("jobs", "jobs", 7),
-}
 
 
 @dataclass(frozen=True)
@@ -67,7 +59,7 @@ def plan_training(
     Raises UnknownNameError for an unknown model, NotFoundError when the lake has no jobs,
     BadInputError when the held-out window leaves nothing to learn from.
     """
-    every = (*MODELS, *OPTIONAL_MODELS)
+    every, optional = retrained_models(), optional_kinds()
     requested = set(models or every)
     check_names("model", sorted(requested), every)
     registry = Registry(tracking_uri)
@@ -78,7 +70,7 @@ def plan_training(
     reasons: dict[str, str] = {}
     kept: dict[str, int] = {}
     for name, version in newest.items():
-        if version is None and name in OPTIONAL_MODELS and name not in needed:
+        if version is None and name in optional and name not in needed:
             reasons[name] = f"The {name} model was not asked for, and there is none to keep."
         elif version is None:
             remarks.append(f"There is no {name} model for cluster {cluster!r} yet: it is trained too.")
@@ -90,7 +82,7 @@ def plan_training(
         else:
             kept[name] = version.version
             reasons[name] = f"The {name} model stays version {version.version}."
-    for name in OPTIONAL_MODELS:
+    for name in optional:
         if name not in {*kept, *reasons} and (reason := _too_few_days(name, lake_uri, cluster, until)):
             reasons[name] = reason
     train = tuple(name for name in every if name not in {*kept, *reasons})
@@ -99,7 +91,10 @@ def plan_training(
 
 def _too_few_days(model: str, lake_uri: str, cluster: str, until: datetime) -> str | None:
     """Why an optional model cannot be learned from the lake; None: it can."""
-    table, what, least_days = _LEARNED_FROM[model]
+    learned_from = steps_of(model).learned_from
+    if learned_from is None:
+        return None
+    table, what, least_days = learned_from
     days = [day for day in Lake(lake_uri).dates(cluster, table) if day < until.date()]
     if len(days) >= least_days:
         return None

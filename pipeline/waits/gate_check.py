@@ -22,7 +22,9 @@ class WaitsCheck(GateCheck):
         """Judge the forecasts of the held-out days; nothing is replayed."""
         window, release = judged.inputs.window, judged.models
         days = (window.start, window.end)
-        found = check_waits(release.waits, release.manifest, judged.lake_uri, days, judged.rules)
+        found = check_waits(
+            release.forecasts.get("waits"), release.manifest, judged.lake_uri, days, judged.rules
+        )
         return PartFindings(found)
 
 

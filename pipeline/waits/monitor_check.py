@@ -82,9 +82,11 @@ class WaitHealth(PartHealth):
 def wait_health(release: MonitoredRelease) -> WaitHealth | None:
     """Judge a release's wait model from the end of its training on; None for a release without one."""
     models, window, settings = release.models, release.window, release.settings
-    if models.manifest.waits is None:
+    if "waits" not in models.manifest.parts:
         return None
-    judged = judge_waits(models.waits, release.lake_uri, release.cluster, window.trained_until, window.end)
+    judged = judge_waits(
+        models.forecasts["waits"], release.lake_uri, release.cluster, window.trained_until, window.end
+    )
     if not judged.errors.size:
         return WaitHealth(note="not measured: no wait that was forecast is over")
     errors, naive_errors = judged.errors, judged.naive_errors

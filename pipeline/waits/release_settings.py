@@ -18,7 +18,7 @@ def pinned_waits(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 def says_when_jobs_start(release: ReleaseInfo) -> str:
     """Return what answers when waiting jobs start, where a scheduler follows the release."""
-    if release.waits is None:
+    if "waits" not in release.parts:
         return (
             "When a waiting job starts is said by playing the queue forward alone: the release carries no "
             "wait model. The form of retrain_models asks for one (A wait model says when jobs start)."

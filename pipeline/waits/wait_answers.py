@@ -1,16 +1,17 @@
 """Whether a release carries a wait model, as a form asks or as the champion does, and why."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from foundation.errors import UnknownNameError
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_versions
-from lucid_models.releases.optional_parts import WAITS_KIND, PartSettings
+from lucid_models.releases.optional_parts import PartSettings
 from pipeline.waits.release_settings import pinned_waits
 
 WAIT_CHOICES = ("yes", "no")
+FIELD = "waits"
 
 
 @dataclass(frozen=True)
@@ -44,25 +45,25 @@ def decide_wait_answers(
     none was trained, a sentence. Raises BadInputError for a bad `least_jobs`.
     """
     if asked.choice == "no":
-        without = replace(champions, waits=None)
+        without = {name: settings for name, settings in champions.items() if name != FIELD}
         return DecidedParts(without, "It carries no wait model, as the form asked.")
-    if asked.choice is None and champions.waits is None:
+    if asked.choice is None and FIELD not in champions:
         return DecidedParts(
             champions, "It carries no wait model: the champion has none, and none was asked for."
         )
     whose = "as the champion does" if asked.choice is None else "as the form asked"
-    if champions.waits is None and not _has_model(tracking_uri, cluster):
+    if FIELD not in champions and not _has_model(tracking_uri, cluster):
         why = (
             missing
             or "Hardly a job waited in what it would have learned from; the task train_waits says more."
         )
         return DecidedParts(champions, f"It carries no wait model, although the form asked for one. {why}")
-    settings = _settings(champions.waits or {}, asked.least_jobs)
-    return DecidedParts(replace(champions, waits=settings), f"It carries a wait model, {whose}.")
+    settings = _settings(champions.get(FIELD, {}), asked.least_jobs)
+    return DecidedParts({**champions, FIELD: settings}, f"It carries a wait model, {whose}.")
 
 
 def _has_model(tracking_uri: str, cluster: str) -> bool:
-    return bool(model_versions(Registry(tracking_uri), WAITS_KIND, cluster))
+    return bool(model_versions(Registry(tracking_uri), "waits", cluster))
 
 
 def _settings(champions: Mapping[str, Any], least_jobs: int | None) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_name
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, show_release
-from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.waits import training
 from lucid_models.waits.job_queue import read_job_queue
 from pipeline.training import model_training
@@ -68,7 +67,7 @@ def test_a_release_that_answers_about_waits_gets_the_newest_model(
     log = read_job_queue(str(small_lake), "small", until, 28)
     training.train_waits(log=log, source="the lake", cluster="small", tracking_uri=shop.uri)
     common: dict[str, Any] = {"tracking_uri": shop.uri, "cluster": "small"}
-    champion = build_release(**common, parts=PartSettings(waits=pinned_waits({})))
+    champion = build_release(**common, parts={"waits": pinned_waits({})})
     verdict: dict[str, Any] = {"approved": True, "sentence": "No loss was found.", "objective": {}}
     record_verdict(**common, version=champion.version, verdict=verdict)
     publish_release(**common, version=champion.version)
@@ -80,12 +79,12 @@ def test_a_release_that_answers_about_waits_gets_the_newest_model(
     assert silent_tasks(run) == set()
     challenger = show_release(**common, alias="challenger")
     assert challenger.models["waits"]["version"] == 2
-    assert challenger.waits == champion.waits
+    assert challenger.parts.get("waits") == champion.parts.get("waits")
     assert "It carries a wait model, as the champion does." in note_of(run)
 
     form = {**FORM, "models": ["packing"], "wait_answers": "no"}
     run = dag_bag.dags["retrain_models"].test(run_conf=form)
-    assert show_release(**common, alias="challenger").waits is None
+    assert show_release(**common, alias="challenger").parts.get("waits") is None
     assert "It carries no wait model, as the form asked." in note_of(run)
 
 

@@ -80,8 +80,11 @@ def approved_release(
         settings={"gss": 2},
         training=Training("2020-04-11T00:00:00+00:00", {}),
         provenance=Provenance(simulated_profiles=True, synthetic_logs=True),
-        loaning=loaning,
-        waits=waits,
+        parts={
+            name: settings
+            for name, settings in (("loaning", loaning), ("waits", waits))
+            if settings is not None
+        },
     )
     identity = identify(cluster, version, manifest.sha256())
     verdict = canonical_json({"approved": True, "release": asdict(identity)})

@@ -84,14 +84,14 @@ SLEEPING = replace(
         **MANIFEST.models,
         "node_demand": ModelPin("lucid-node-demand", 4, "node_demand.json", "4" * 64, 9),
     },
-    node_sleep={"control": "forecast", "buffer_nodes": 16, "near_bins": 30, "boot_s": 300.0},
+    parts={"node_sleep": {"control": "forecast", "buffer_nodes": 16, "near_bins": 30, "boot_s": 300.0}},
 )
 
 
 def test_a_saved_manifest_of_version_3_says_nothing_of_sleeping_nodes() -> None:
     saved = Path(__file__).parent / "saved" / "manifest_version_3.json"
     manifest = parse_manifest(saved.read_bytes())
-    assert manifest.node_sleep is None
+    assert "node_sleep" not in manifest.parts
     assert set(manifest.models) == {"packing", "throughput", "duration"}
     assert manifest.to_bytes() == saved.read_bytes()  # an older scheduler still reads such releases
 
@@ -99,7 +99,7 @@ def test_a_saved_manifest_of_version_3_says_nothing_of_sleeping_nodes() -> None:
 def test_a_release_with_sleeping_nodes_is_of_version_4() -> None:
     assert json.loads(SLEEPING.to_bytes())["format_version"] == 4
     assert parse_manifest(SLEEPING.to_bytes()) == SLEEPING
-    plain = replace(MANIFEST, node_sleep={"control": "buffer", "buffer_nodes": 30})
+    plain = replace(MANIFEST, parts={"node_sleep": {"control": "buffer", "buffer_nodes": 30}})
     assert json.loads(plain.to_bytes())["format_version"] == 4
     assert parse_manifest(plain.to_bytes()) == plain
     assert plain.content_sha256() != MANIFEST.content_sha256()
@@ -129,14 +129,16 @@ LENDING = replace(
         **MANIFEST.models,
         "inference_load": ModelPin("lucid-inference-load", 2, "inference_load.json", "5" * 64, 9),
     },
-    loaning={"usage": "forecast", "headroom": 0.02, "lend": "demand", "hysteresis_servers": 1},
+    parts={"loaning": {"usage": "forecast", "headroom": 0.02, "lend": "demand", "hysteresis_servers": 1}},
 )
 
 
 def test_a_release_with_servers_on_loan_is_of_version_5() -> None:
     assert json.loads(LENDING.to_bytes())["format_version"] == 5
     assert parse_manifest(LENDING.to_bytes()) == LENDING
-    both = replace(LENDING, models={**SLEEPING.models, **LENDING.models}, node_sleep=SLEEPING.node_sleep)
+    both = replace(
+        LENDING, models={**SLEEPING.models, **LENDING.models}, parts={**SLEEPING.parts, **LENDING.parts}
+    )
     assert parse_manifest(both.to_bytes()) == both
     assert len({one.content_sha256() for one in (MANIFEST, SLEEPING, LENDING, both)}) == 4
 
@@ -144,8 +146,8 @@ def test_a_release_with_servers_on_loan_is_of_version_5() -> None:
 def test_a_saved_manifest_of_version_4_says_nothing_of_servers_on_loan() -> None:
     saved = Path(__file__).parent / "saved" / "manifest_version_4.json"
     manifest = parse_manifest(saved.read_bytes())
-    assert manifest.node_sleep is not None
-    assert manifest.loaning is None
+    assert "node_sleep" in manifest.parts
+    assert "loaning" not in manifest.parts
     assert manifest.to_bytes() == saved.read_bytes()  # an older scheduler still reads such releases
 
 

@@ -12,7 +12,6 @@ from lucid_models.registry import Registry
 from lucid_models.releases.approval import identify
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, rollback_release
 from lucid_models.releases.manifest import MANIFEST_FILE
-from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.releases.store import read_release
 from pipeline.loaning.release_settings import pinned_loaning
 from pipeline.release.current_release import kept_policy
@@ -33,20 +32,20 @@ def go_live(common: dict[str, Any], version: int) -> None:
 def test_a_rollback_takes_policy_and_loans_back(local_shop: ReleaseShop) -> None:
     common: dict[str, Any] = {"tracking_uri": local_shop.uri, "cluster": "small"}
     without = build_release(**common, settings=pinned_settings())
-    parts = PartSettings(loaning=LOANING)
+    parts = {"loaning": LOANING}
     lends = build_release(
         **common, policy="lyra", settings=pinned_settings({"value_exponent": 1.5}, "lyra"), parts=parts
     )
-    assert (without.loaning, lends.loaning) == (None, LOANING)
+    assert (without.parts.get("loaning"), lends.parts.get("loaning")) == (None, LOANING)
     assert "inference_load" not in lends.models  # it goes by what is finished
     for release in (without, lends):
         go_live(common, release.version)
     kept = kept_policy(local_shop.uri, "small")
-    assert (kept.policy, kept.settings["value_exponent"], kept.parts.loaning) == ("lyra", 1.5, LOANING)
+    assert (kept.policy, kept.settings["value_exponent"], kept.parts.get("loaning")) == ("lyra", 1.5, LOANING)
     back = rollback_release(**common)
-    assert (back.version, back.policy, back.loaning) == (without.version, "lucid", None)
+    assert (back.version, back.policy, back.parts.get("loaning")) == (without.version, "lucid", None)
     kept = kept_policy(local_shop.uri, "small")
-    assert (kept.policy, kept.parts.loaning) == ("lucid", None)
+    assert (kept.policy, kept.parts.get("loaning")) == ("lucid", None)
 
 
 def test_a_live_scheduler_follows_a_release_that_runs_lyra(local_shop: ReleaseShop) -> None:
@@ -55,7 +54,7 @@ def test_a_live_scheduler_follows_a_release_that_runs_lyra(local_shop: ReleaseSh
         cluster="small",
         policy="lyra",
         settings=pinned_settings({}, "lyra"),
-        parts=PartSettings(loaning=LOANING),
+        parts={"loaning": LOANING},
     )
     registry = Registry(local_shop.uri)
     manifest, files = read_release(registry, registry.version(built.name, built.version))

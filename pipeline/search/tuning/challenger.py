@@ -5,7 +5,6 @@ anew with them and that version is pinned. The champion is left alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from foundation.errors import BadInputError
@@ -13,7 +12,7 @@ from foundation.progress import Progress, silent
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
-from lucid_models.releases.optional_parts import NO_PARTS
+from lucid_models.releases.optional_parts import PartSettings
 from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
 from pipeline.profiling.profile_store import read_profile_set
@@ -57,11 +56,7 @@ def current_release(tracking_uri: str, cluster: str) -> TuningBase:
         settings,
         models.packing.settings,
         release.version,
-        {
-            part.field: settings
-            for part in tuned_parts()
-            if (settings := getattr(release, part.field)) is not None
-        },
+        {part.field: release.parts[part.field] for part in tuned_parts() if part.field in release.parts},
         release.policy,
         learned_until(models.manifest),
     )
@@ -112,16 +107,15 @@ def build_challenger(
         )
     versions: dict[str, int] = {}
     pinned: Mapping[str, Any] = study.settings
-    parts = NO_PARTS
+    parts: PartSettings = {}
     if study.base_release is not None:
         base = show_release(tracking_uri=tracking_uri, cluster=study.cluster, version=study.base_release)
         versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
         pinned, parts = base.settings, base.parts
     for part in tuned_parts():
-        settings = getattr(parts, part.field)
-        if settings is not None:
-            pinned_part = part.pinned({**settings, **part.of(proposal.values)})
-            parts = replace(parts, **{part.field: pinned_part})
+        if part.field in parts:
+            pinned_part = part.pinned({**parts[part.field], **part.of(proposal.values)})
+            parts = {**parts, part.field: pinned_part}
     if proposal.changes_packing:
         versions["packing"] = _train_packing(study, proposal, tracking_uri)
     release = build_release(

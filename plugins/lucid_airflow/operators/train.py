@@ -96,7 +96,6 @@ class ResolveTrainingOperator(ResolveInputsOperator):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Merge form and events, and plan the training."""
-        from lucid_models.releases.optional_parts import WAITS_KIND
         from pipeline.training.training_plan import plan_training
         from pipeline.training.windows import only_cluster, read_as_of
         from pipeline.validation.held_out_days import usual_held_out
@@ -119,7 +118,7 @@ class ResolveTrainingOperator(ResolveInputsOperator):
             cluster=cluster,
             tracking_uri=tracking_uri,
             models=models,
-            needed=[WAITS_KIND] if self.wait_answers == "yes" else (),
+            needed=["waits"] if self.wait_answers == "yes" else (),
             hold_out_days=int(days) if days else None,
             as_of=as_of,
         )
@@ -168,7 +167,8 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
 
     `options`: settings of this model by name, as `train_model` has them. `models`:
     which ones this run trains (None: all); a model that is not among them is skipped, for the reason that
-    `reasons` gives by its name, and so is a wait model where hardly a job waits.
+    `reasons` gives by its name, and so is one that a release may do without and that has too little to learn
+    from.
     """
 
     operator_extra_links = (MlflowLink(),)
@@ -183,8 +183,8 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
 
     def run(self, context: Any) -> dict[str, Any]:
         """Train; returns the version with its scores."""
-        from lucid_models.waits.fitting import TooFewWaitsError
-        from pipeline.training.model_training import TrainingOptions, train_model
+        from lucid_models.training_data import TooLittleDataError
+        from pipeline.training.model_training import train_model
 
         if self.models is not None and self.model not in self.models:
             default_reason = f"The {self.model} model is kept as it is."
@@ -197,10 +197,10 @@ class TrainModelOperator(LucidOperator, multiple_outputs=True):
                 lake_uri=self.lake_uri,
                 training_until=self.training_until,
                 tracking_uri=settings.tracking_uri(),
-                options=TrainingOptions(**(self.options or {})),
+                options=self.options,
                 progress=self.log_progress(),
             )
-        except TooFewWaitsError as error:
+        except TooLittleDataError as error:
             raise AirflowSkipException(f"The {self.model} model is left out: {error}") from error
         self.mlflow_path = model_version_path(report["name"], report["version"])
         for remark in report["remarks"]:

@@ -79,7 +79,7 @@ def test_settings_and_forecast_are_those_of_the_release(
         view = daemon.part_stages["loans"].view
         release = daemon.releases.current
         assert isinstance(release, LiveRelease)
-        scorer = release.scorers.inference_load
+        scorer = release.scorers.forecasts["inference_load"]
         assert scorer is not None
         said = scorer.forecast(np.array([USAGE]), START_S // BIN_S * BIN_S).quantiles[0.95]
         assert view.forecast == pytest.approx(said)

@@ -29,7 +29,9 @@ SETTINGS = MonitorSettings()
 def models() -> SimpleNamespace:
     scorer = InferenceLoadModel(FAST).fit(read_inference_series(inference_days(6))).scorer
     loaning = pinned_loaning({"headroom": 0.05, "quantile": 0.99})
-    return SimpleNamespace(manifest=SimpleNamespace(loaning=loaning), inference_load=scorer)
+    return SimpleNamespace(
+        manifest=SimpleNamespace(parts={"loaning": loaning}), forecasts={"inference_load": scorer}
+    )
 
 
 def looked(
@@ -85,7 +87,7 @@ def test_without_load_it_says_so_and_a_release_without_the_part_is_not_asked(
     assert health is not None
     assert health.note.startswith("not measured: ")
     assert findings == []
-    plain = SimpleNamespace(manifest=SimpleNamespace(loaning=None), inference_load=None)
+    plain = SimpleNamespace(manifest=SimpleNamespace(parts={}), forecasts={})
     assert looked(plain, tmp_path, None) == (None, [])
 
 

@@ -40,7 +40,9 @@ def models() -> SimpleNamespace:
     fast = BoostingSettings(bags=2, max_rounds=80, max_bins=32)
     scorer = NodeDemandModel(DemandSettings(near_bins=NEAR_BINS, boosting=fast)).fit(bins).scorer
     sleep = pinned_node_sleep({"control": "forecast", "near_bins": NEAR_BINS, "buffer_nodes": 4})
-    return SimpleNamespace(manifest=SimpleNamespace(node_sleep=sleep), node_demand=scorer)
+    return SimpleNamespace(
+        manifest=SimpleNamespace(parts={"node_sleep": sleep}), forecasts={"node_demand": scorer}
+    )
 
 
 def looked(models: SimpleNamespace, lake: Path, busy: np.ndarray | None) -> tuple:
@@ -82,5 +84,5 @@ def test_without_counts_it_says_so_and_a_release_without_the_part_is_not_asked(
     health, findings = looked(models, tmp_path, None)
     assert health.note.startswith("not measured: ")
     assert findings == []
-    plain = SimpleNamespace(manifest=SimpleNamespace(node_sleep=None), node_demand=None)
+    plain = SimpleNamespace(manifest=SimpleNamespace(parts={}), forecasts={})
     assert looked(plain, tmp_path, None) == (None, [])

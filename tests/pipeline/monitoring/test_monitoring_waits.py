@@ -45,8 +45,10 @@ def scorer(lake: str) -> WaitScorer:
 
 
 def of(scorer: WaitScorer | None) -> SimpleNamespace:
-    waits = None if scorer is None else pinned_waits({})
-    return SimpleNamespace(manifest=SimpleNamespace(waits=waits, cluster="small"), waits=scorer)
+    parts = {} if scorer is None else {"waits": pinned_waits({})}
+    return SimpleNamespace(
+        manifest=SimpleNamespace(parts=parts, cluster="small"), forecasts={"waits": scorer}
+    )
 
 
 def off_by(scorer: WaitScorer, factor: float) -> WaitScorer:

@@ -110,10 +110,9 @@ def watched_cluster(seed: int, virtual_clusters: int = 2) -> WatchedCluster:
         duration=WorkloadEstimateModel(DURATION).fit(trained, known_until=TRAINED_UNTIL),
         throughput=ThroughputForecasts({series: learn(before, series).scorer for series in SERIES}),
         packing=None,
+        forecasts={},
         # Without a bound on overtaking wrong beliefs do all the harm that they can, and true ones do best.
-        manifest=SimpleNamespace(
-            policy="lucid", settings={"overtaking_bound_s": 0.0}, node_sleep=None, loaning=None, waits=None
-        ),
+        manifest=SimpleNamespace(policy="lucid", settings={"overtaking_bound_s": 0.0}, parts={}),
     )
     validation = {"duration": scores, "throughput": counts, "packing": {}}
     release = WatchedRelease(1, "champion", models, FIRST_DAY, TRAINED_UNTIL, validation, "")

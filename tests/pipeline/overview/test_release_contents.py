@@ -26,9 +26,7 @@ RELEASE = ReleaseInfo(
     policy="lucid",
     settings={"profiling_limit_s": 60, "orchestrator": {"window_days": 2, "shares": [1, 2]}},
     choice=None,
-    node_sleep={"control": "forecast", "buffer_nodes": 2},
-    loaning=None,
-    waits=None,
+    parts={"node_sleep": {"control": "forecast", "buffer_nodes": 2}},
     training={"until": "2020-04-30", "datasets": {}},
     provenance={},
     verdict=None,
@@ -50,12 +48,12 @@ def test_parts_that_are_there_are_shown_with_their_settings_in_words() -> None:
         },
         "Sleeping nodes": {"control": "forecast", "buffer nodes": 2},
     }
-    assert rows_of(replace(RELEASE, settings={}, node_sleep=None)) == {}
+    assert rows_of(replace(RELEASE, settings={}, parts={})) == {}
 
 
 def test_defaults_that_a_release_pins_are_not_told_as_its_own() -> None:
     pinned = to_jsonable(asdict(policy_class("lucid").Settings()))
-    release = replace(RELEASE, settings=pinned, node_sleep=None)
+    release = replace(RELEASE, settings=pinned, parts={})
     assert len(pinned) > 20
     assert rows_of(release) == {}
     changed = {**pinned, "profiling_limit_s": 61, "allow_simulated_profiles": True}
@@ -75,12 +73,12 @@ def test_who_says_when_a_job_starts_is_told_with_and_without_a_wait_model() -> N
     assert "carries no wait model" in says_when_jobs_start(RELEASE)
     models = {**RELEASE.models, "waits": {"name": "lucid-waits", "version": 4, "digest": "ab"}}
     assert "wait model (version 4) or" in says_when_jobs_start(
-        replace(RELEASE, models=models, waits={"least_jobs": 30})
+        replace(RELEASE, models=models, parts={"waits": {"least_jobs": 30}})
     )
 
 
 def test_a_difference_names_what_one_of_the_two_has_not() -> None:
-    other = replace(RELEASE, settings={"profiling_limit_s": 100}, loaning={"headroom": 0.02}, node_sleep=None)
+    other = replace(RELEASE, settings={"profiling_limit_s": 100}, parts={"loaning": {"headroom": 0.02}})
     assert [(each.what, each.before, each.now) for each in release_differences(RELEASE, other)] == [
         ("profiling limit (s)", 100, 60),
         ("orchestrator: window (days)", None, 2),

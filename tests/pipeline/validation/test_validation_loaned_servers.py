@@ -32,7 +32,7 @@ def test_loans_are_judged_by_a_second_replay_beside_none(world: World, tmp_path:
     plain = validate(world, tmp_path / "plain")
     assert not any("loan" in one.name or "inference" in one.name for one in plain.constraints)
     loaning = pinned_loaning({"usage": "present", "headroom": 0.1})
-    release = replace(world.release, manifest=replace(world.release.manifest, loaning=loaning))
+    release = replace(world.release, manifest=replace(world.release.manifest, parts={"loaning": loaning}))
 
     refused = validate(world, tmp_path / "no_load", release)
     assert not refused.approved
@@ -61,8 +61,8 @@ def test_loans_are_judged_by_a_second_replay_beside_none(world: World, tmp_path:
     forecast = InferenceLoadModel(FAST).fit(read_inference_series(load).first(3 * 288)).scorer
     by_forecast = replace(
         release,
-        manifest=replace(release.manifest, loaning=pinned_loaning({"headroom": 0.1})),
-        inference_load=forecast,
+        manifest=replace(release.manifest, parts={"loaning": pinned_loaning({"headroom": 0.1})}),
+        forecasts={"inference_load": forecast},
     )
     careful = {one.name: one for one in validate(world, tmp_path / "forecast", by_forecast).constraints}
     assert careful["loan_forecast_coverage"].passed is True
@@ -80,7 +80,7 @@ def test_a_release_that_runs_lyra_is_judged_with_its_loans(world: World, tmp_pat
         world.release.manifest,
         policy="lyra",
         settings=pinned_settings({}, "lyra"),
-        loaning=pinned_loaning({"usage": "present", "headroom": 0.1}),
+        parts={"loaning": pinned_loaning({"usage": "present", "headroom": 0.1})},
     )
     verdict = validate(world, tmp_path / "lyra", replace(world.release, manifest=runs_lyra))
     assert {one.name for one in verdict.constraints} >= ASKED

@@ -21,7 +21,7 @@ def test_sleeping_nodes_are_judged_on_counts_and_by_a_second_replay(world: World
     plain = validate(world, tmp_path / "plain")
     assert not any(one.name.startswith("sleeping_nodes") for one in plain.constraints)
     sleep = pinned_node_sleep({"control": "buffer", "buffer_nodes": 1, "boot_s": 60.0})
-    release = replace(world.release, manifest=replace(world.release.manifest, node_sleep=sleep))
+    release = replace(world.release, manifest=replace(world.release.manifest, parts={"node_sleep": sleep}))
     unmeasured = {one.name: one for one in validate(world, tmp_path / "no_counts", release).constraints}
     assert set(unmeasured) >= ASKED
     assert unmeasured["sleeping_nodes_wake_ups"].passed is None
