@@ -14,7 +14,7 @@ from lucid_cli.main import app
 # Of modules of models, which several commands reach: the one whose options a message may name without it.
 OF_ONE_COMMAND = {
     "lucid_models/evaluation/waits.py": "evaluate waits",
-    "lucid_models/utilisation/onnx_graph.py": "predict-profile",
+    "parts/horus/onnx_graph.py": "predict-profile",
     "lucid_models/releases/layout.py": "release",
 }
 OPTION = re.compile(r"(?<![\w\"-])--[a-z][a-z-]+")

@@ -19,7 +19,6 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "live": ("rich", "typer"),
     "training": (
         "fsspec",
-        "google",
         "great_expectations",
         "interpret",
         "jinja2",
@@ -27,7 +26,6 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "markupsafe",
         "matplotlib",
         "mlflow",
-        "onnx",
         "optuna",
         "pandas",
         "plotly",

@@ -113,6 +113,10 @@ KNOWN: Mapping[str, KnownPart] = {
         ),
     ),
     "characterisation": KnownPart("parts/characterisation", ("lucid characterise",)),
+    "horus": KnownPart(
+        "parts/horus",
+        ("lucid predict-profile", "lucid train utilisation", "model utilisation", "policy horus"),
+    ),
     "kueue": KnownPart("parts/kueue", ("adapter kueue", "lucid live kueue")),
     "lending": KnownPart(
         "parts/lending",

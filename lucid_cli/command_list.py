@@ -20,12 +20,6 @@ LISTED = (
         "lucid_cli.explain",
         "Say why a model answers as it does: the whole model, or single predictions of it.",
     ),
-    Command(
-        "predict-profile",
-        "lucid_cli.predict_profile",
-        "Predict GPU utilisation, memory utilisation, memory and Sharing Score of a job that was never\n"
-        "profiled.",
-    ),
     Command("simulate", "lucid_cli.simulate", "Replay a log under one or more policies and compare them."),
     Command(
         "sweep",

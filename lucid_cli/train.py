@@ -62,10 +62,11 @@ class LakeTraining:
             tracking_uri=tracking_or_default(self.tracking_uri),
             options=options,
         )
-        _present(report, self.as_json)
+        present_training(report, self.as_json)
 
 
-def _present(report: object, as_json: bool) -> None:
+def present_training(report: object, as_json: bool) -> None:
+    """Show what was trained."""
     facts = to_jsonable(report)
     show_facts(facts, as_json=as_json, title=f"Trained {facts['model']}")
 
@@ -112,40 +113,7 @@ def packing(
             settings=settings,
             progress=progress,
         )
-    _present(report, as_json)
-
-
-@app.command()
-def utilisation(
-    singles: SinglesOption = None,
-    simulated: SimulatedFlag = False,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take the solo profiles in this cluster's lake.")
-    ] = None,
-    lake: LakeOption = None,
-    tracking_uri: TrackingOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Train the Utilisation Model, which predicts a job's needs from its graph, on solo profiles."""
-    from lucid_models.utilisation.training import train_utilisation
-    from pipeline.profiling.graph_predictions import solo_profiles_or_measure
-    from pipeline.profiling.profile_store import read_profile_set
-
-    if sum((singles is not None, simulated, cluster is not None)) != 1:
-        raise BadInputError(
-            "The utilisation model needs solo profiles.",
-            remedy="Give one of --singles FILE, --cluster NAME and --simulated.",
-        )
-    if cluster is not None:
-        solo = read_profile_set(lake_or_default(lake), cluster).solo
-    else:
-        file = text_of(singles)
-        solo = solo_profiles_or_measure(file).solo
-    with progress_reporter() as progress:
-        report = train_utilisation(
-            solo=solo, tracking_uri=tracking_or_default(tracking_uri), progress=progress
-        )
-    _present(report, as_json)
+    present_training(report, as_json)
 
 
 @app.command()
@@ -230,4 +198,4 @@ def waits(
             tracking_uri=tracking_or_default(training.tracking_uri),
             progress=progress,
         )
-    _present(report, training.as_json)
+    present_training(report, training.as_json)

@@ -1,9 +1,9 @@
 """The models: features, fitting, reasons, data-only saving, NumPy scorers, releases and the registry.
 
 Three are in a release: `WorkloadEstimateModel` (run times), `ThroughputPredictModel` (arrivals) and
-`PackingAnalyzeModel` (sharing); `UtilisationModel` stands beside it. All have `fit`, `predict`,
-`explain_global`, `explain_local`, `to_data` and `from_data`. `load_scorer` scores a saved model with NumPy
-alone. `build_release`, `publish_release` and `rollback_release` move a cluster's releases in MLflow; a
+`PackingAnalyzeModel` (sharing); parts bring more. All have `fit`, `predict`, `explain_global`,
+`explain_local`, `to_data` and `from_data`. `load_scorer` scores a saved model with NumPy alone.
+`build_release`, `publish_release` and `rollback_release` move a cluster's releases in MLflow; a
 `ReleaseManifest` says what one holds.
 """
 
@@ -20,6 +20,5 @@ if TYPE_CHECKING:
     from lucid_models.releases.manifest import ReleaseManifest as ReleaseManifest
     from lucid_models.scoring import load_scorer as load_scorer
     from lucid_models.throughput.model import ThroughputPredictModel as ThroughputPredictModel
-    from lucid_models.utilisation.model import UtilisationModel as UtilisationModel
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -194,13 +194,12 @@ DURATION = CatalogueEntry(
 )
 # Those of every release, in the order of its manifest.
 _CORE = (PACKING, THROUGHPUT, DURATION)
-_BESIDE = {"utilisation": "lucid_models.utilisation.kind:ENTRY"}  # no part yet
 
 
 def catalogue() -> dict[str, CatalogueEntry]:
     """All kinds of models, by name."""
     return {entry.kind: entry for entry in _CORE} | {
-        kind: at_place(place) for kind, place in {**_BESIDE, **offered("models")}.items()
+        kind: at_place(place) for kind, place in offered("models").items()
     }
 
 

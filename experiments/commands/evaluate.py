@@ -208,7 +208,7 @@ def utilisation(
     """Predict what jobs ask of a GPU from their graphs, each model by what the others teach."""
     from experiments.model_quality.utilisation import solo_profiles
     from experiments.model_quality.utilisation_rivals import NAIVE, all_contenders
-    from lucid_models.evaluation.utilisation import OURS, evaluate_utilisation
+    from parts.horus.evaluation import OURS, evaluate_utilisation
 
     solo, where = solo_profiles(singles, seed)
     with progress_reporter() as progress:

@@ -17,9 +17,9 @@ from experiments.profiling.graph_predictions_study import unseen_predictions
 from foundation.markdown import NO_VALUE, markdown_frame, number
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.measures import Row
-from lucid_models.evaluation.utilisation import CHOSEN, OURS, TARGETS, evaluate_utilisation
-from lucid_models.utilisation.margins import level_of_cost
-from lucid_models.utilisation.model import UtilisationSettings
+from parts.horus.evaluation import CHOSEN, OURS, TARGETS, evaluate_utilisation
+from parts.horus.formulas import level_of_cost
+from parts.horus.model import UtilisationSettings
 from profiler_jobs.profile_table import read_solo_profiles
 from simulator.job import JobProfile
 

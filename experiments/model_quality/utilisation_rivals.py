@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from experiments.model_quality.black_boxes import REPEATABLE_LIGHTGBM, available
 from lucid_models.evaluation.baselines import scaled
-from lucid_models.evaluation.utilisation import (
+from parts.horus.evaluation import (
     Predict,
     Target,
     UtilisationContender,
@@ -16,9 +16,8 @@ from lucid_models.evaluation.utilisation import (
     own_contenders,
     ridge,
 )
-from lucid_models.utilisation.memory import MemoryModel
-from lucid_models.utilisation.model import UtilisationSettings
-from lucid_models.utilisation.profiled_graphs import ProfiledGraphs
+from parts.horus.formulas import MemoryModel
+from parts.horus.model import ProfiledGraphs, UtilisationSettings
 
 Floats = NDArray[np.float64]
 # Without a graph, or without learning from one.

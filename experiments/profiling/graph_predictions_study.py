@@ -1,7 +1,7 @@
 """What Horus gains and loses when it knows jobs from their graphs alone.
 
 `python -m experiments.profiling.graph_predictions_study DATA` prints the table; DATA is the folder that
-LUCID_REFERENCE_DATA names. With `--write docs/profiling.md` it goes between that page's markers.
+LUCID_REFERENCE_DATA names. With `--write parts/horus/README.md` it goes between that page's markers.
 
 Job types are drawn uniformly from the profiled ones, anew for each draw. Each is predicted by a model that
 learned from no configuration of its own model, as when a cluster's programs are new. The measured pairs are
@@ -20,8 +20,7 @@ import pandas as pd
 from experiments.pages import run_study
 from experiments.policies.philly_slices import PhillySlices
 from foundation.run_manifest import commit_text, machine_text
-from lucid_models.utilisation.model import UtilisationModel
-from lucid_models.utilisation.profiled_graphs import join_graphs
+from parts.horus.model import UtilisationModel, join_graphs
 from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 from simulator.colocation import ColocationModel, MeasuredPairs

@@ -8,9 +8,9 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
-from lucid_models.utilisation.onnx_graph import read_graph_features
-from lucid_models.utilisation.zoo_features import table_path
+from parts.horus.graph_features import FEATURE_NAMES, GraphFeatures
+from parts.horus.model import table_path
+from parts.horus.onnx_graph import read_graph_features
 from profiler_jobs.workloads import all_job_types
 
 
@@ -51,7 +51,7 @@ def main() -> None:
         type=Path,
         default=table_path(),
         metavar="FILE",
-        help="default: that of lucid_models",
+        help="default: that of parts/horus",
     )
     given = parser.parse_args()
     graphs = measure_zoo(given.onnx)

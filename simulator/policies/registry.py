@@ -27,7 +27,6 @@ BUILT_IN: Mapping[str, str] = {
     "tiresias": "Tiresias",
     "lucid": "Lucid",
     "clarity": "Clarity",
-    "horus": "Horus",
     "fair_share": "FairShare",
     "easy": "Easy",
     "tsafrir_easy": "TsafrirEasy",

@@ -11,7 +11,7 @@ from experiments.model_quality.tables import MODELS, tables
 from experiments.model_quality.throughput_comparison import ThroughputComparison
 from experiments.model_quality.utilisation import UtilisationQuality
 from experiments.pages import written
-from lucid_models.evaluation.utilisation import TARGETS
+from parts.horus.evaluation import TARGETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "model_quality.md"
 

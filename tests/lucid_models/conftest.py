@@ -14,11 +14,9 @@ from lucid_models.inference_load.model import InferenceLoadModel
 from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from lucid_models.utilisation.model import UtilisationModel
 from lucid_models.waits.model import WaitModel
 from lucid_models.waits.queue_moment import QueueMoment, queue_at
 from lucid_models.waits.wait_table import WaitTable
-from profiler_jobs.workloads import list_job_types
 from tests.lucid_models.queue_logs import FAST_WAITS, make_queue_log
 from tests.reference import ROOT
 
@@ -96,25 +94,6 @@ def make_profiles(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     return solo, pd.DataFrame(rows, columns=["job_type_1", "speed_1", "job_type_2", "speed_2"])
 
 
-def make_zoo_profiles() -> pd.DataFrame:
-    """Solo profiles of the zoo as the simulated GPU's model of a training step has them, without noise."""
-    return pd.DataFrame(
-        [
-            {
-                "job_type": one.name,
-                "model": one.model.name,
-                "amp": int(one.amp),
-                "gpu_util_pct": one.gpu_util_pct,
-                "gpu_mem_util_pct": one.gpu_mem_util_pct,
-                "gpu_mem_mib": one.gpu_mem_mib,
-                "device": "simulated",
-                "simulated": True,
-            }
-            for one in list_job_types()
-        ]
-    )
-
-
 @pytest.fixture(scope="session")
 def jobs() -> pd.DataFrame:
     return make_jobs()
@@ -157,16 +136,6 @@ def throughput_model(
 @pytest.fixture(scope="session")
 def packing_model(profiles: tuple[pd.DataFrame, pd.DataFrame]) -> PackingAnalyzeModel:
     return PackingAnalyzeModel().fit(*profiles)
-
-
-@pytest.fixture(scope="session")
-def zoo_profiles() -> pd.DataFrame:
-    return make_zoo_profiles()
-
-
-@pytest.fixture(scope="session")
-def utilisation_model(zoo_profiles: pd.DataFrame) -> UtilisationModel:
-    return UtilisationModel().fit(zoo_profiles)
 
 
 @pytest.fixture(scope="session")

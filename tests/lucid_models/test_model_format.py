@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import LucidError
-from lucid_models.catalogue import catalogue
 from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import (
     FORMAT_VERSION,
@@ -28,11 +27,8 @@ from lucid_models.scoring import (
     load_scorer,
     scorer_from_document,
 )
-from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
-from lucid_models.utilisation.scorer import FIGURES, UtilisationScorer
 from lucid_models.waits.scorer import WaitScorer
-
-SMALL_GRAPH = GraphFeatures.from_data(dict.fromkeys(FEATURE_NAMES, 3))
+from tests.lucid_models.model_conformance import RUBBISH, changed_at, leaves
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +36,6 @@ def documents(
     packing_model,
     throughput_model,
     duration_model,
-    utilisation_model,
     node_demand_model,
     inference_load_model,
     wait_model,
@@ -49,7 +44,6 @@ def documents(
         packing_model,
         throughput_model,
         duration_model,
-        utilisation_model,
         node_demand_model,
         inference_load_model,
         wait_model,
@@ -63,10 +57,6 @@ def use(
     """Predictions of whatever was loaded."""
     if isinstance(scorer, PackingScorer):
         return scorer.predict([10.0, np.nan], [5.0, 50.0], [2e3, 2e4], [0, 1]).astype(float)
-    if isinstance(scorer, UtilisationScorer):
-        found = scorer.predict([SMALL_GRAPH, SMALL_GRAPH.at_batch(9)], [False, True])
-        assert all(one.reason for one in found)
-        return np.array([[getattr(one, name) for name in FIGURES] for one in found])
     if isinstance(scorer, ThroughputScorer):
         return scorer.predict_next(np.arange(300) % 7, 1_600_000_000, 7)
     if isinstance(scorer, NodeDemandScorer):
@@ -94,7 +84,7 @@ def test_a_saved_model_says_its_version_and_comes_back_whole(documents, tmp_path
         assert save_model(load_scorer(path).to_data(), tmp_path / "again.json") == digest
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "again.json",
-        *sorted(f"{kind}.json" for kind in catalogue()),
+        *sorted(f"{kind}.json" for kind in documents),
     ]
 
 
@@ -152,51 +142,6 @@ def test_only_plain_finite_values_can_be_saved(tmp_path: Path, value: object) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths to values of a JSON document; of a long list only its ends."""
-    if isinstance(node, dict):
-        return [path, *(leaf for key, item in node.items() for leaf in leaves(item, (*path, key)))]
-    if isinstance(node, list):
-        ends = sorted({*range(min(2, len(node))), *range(max(len(node) - 1, 0), len(node))})
-        return [path, *(leaf for i in ends for leaf in leaves(node[i], (*path, i)))]
-    return [path]
-
-
-def changed_at(node: Any, path: tuple[Any, ...], value: Any) -> Any:
-    if not path:
-        return value
-    copy = dict(node) if isinstance(node, dict) else list(node)
-    if value is DELETE and len(path) == 1:
-        del copy[path[0]]
-    else:
-        copy[path[0]] = changed_at(copy[path[0]], path[1:], value)
-    return copy
-
-
-DELETE = object()
-RUBBISH = st.sampled_from(
-    [
-        DELETE,
-        None,
-        True,
-        -1,
-        0,
-        2,
-        10**400,
-        1e300,
-        -1e300,
-        0.5,
-        "",
-        "x",
-        "__import__('os')",
-        [],
-        [[]],
-        {},
-        [1, "a"],
-    ]
-)
-
-
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -217,14 +162,15 @@ def test_a_changed_value_is_refused_or_still_gives_finite_predictions(documents,
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    kind=st.sampled_from(sorted(catalogue())),
+    data=st.data(),
     cut=st.floats(0, 1),
     noise=st.binary(min_size=1, max_size=8),
     keep_tail=st.booleans(),
 )
 def test_damaged_bytes_are_refused_or_still_give_finite_predictions(
-    documents, kind: str, cut: float, noise: bytes, keep_tail: bool
+    documents, data: st.DataObject, cut: float, noise: bytes, keep_tail: bool
 ) -> None:
+    kind = data.draw(st.sampled_from(sorted(documents)))
     payload = json.dumps(documents[kind]).encode()
     position = int(cut * len(payload))
     damaged = payload[:position] + noise + (payload[position + len(noise) :] if keep_tail else b"")

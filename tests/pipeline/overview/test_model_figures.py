@@ -32,7 +32,6 @@ def test_the_best_rival_stands_beside_and_a_lost_contest_is_said() -> None:
 
 def test_what_was_not_measured_is_left_out() -> None:
     assert main_figures("duration", {"mae_log10": float("nan"), "r2_mean_head": 0.1}) == []
-    assert main_figures("utilisation", TRAINED) == []
 
 
 def test_every_model_that_a_release_may_pin_has_figures() -> None:

@@ -7,12 +7,11 @@ import pandas as pd
 
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.measures import Row
-from lucid_models.evaluation.utilisation import OURS, evaluate_utilisation
 from lucid_models.explanation.model_card import CardFacts
 from lucid_models.training_data import profile_dataset
 from lucid_models.training_log import TrainedModel, TrainReport, measures_by_model, register_model
-from lucid_models.utilisation.model import UtilisationModel, UtilisationSettings
-from lucid_models.utilisation.profiled_graphs import join_graphs
+from parts.horus.evaluation import OURS, evaluate_utilisation
+from parts.horus.model import UtilisationModel, UtilisationSettings, join_graphs
 
 _RIVALS = ("mean", "batch_size")
 _METRICS = (

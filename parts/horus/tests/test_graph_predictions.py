@@ -15,9 +15,7 @@ from experiments.profiling.graph_predictions_study import TrueSpeeds, believed, 
 from foundation.errors import BadInputError, NotFoundError
 from lucid_cli.main import app
 from lucid_models.known_profiles import profiles_known_at
-from lucid_models.utilisation.scorer import FIGURES, TERMS
-from lucid_models.utilisation.zoo_features import read_zoo_features
-from pipeline.profiling.graph_predictions import (
+from parts.horus.graph_predictions import (
     GraphPredictor,
     describe_prediction,
     fit_predictor,
@@ -25,6 +23,8 @@ from pipeline.profiling.graph_predictions import (
     read_jobs_file,
     registered_predictor,
 )
+from parts.horus.model import read_zoo_features
+from parts.horus.scorer import FIGURES, TERMS
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import write_profiles
 from simulator.cluster import ClusterSpec

@@ -9,29 +9,112 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.model_quality.utilisation_rivals import all_contenders
 from experiments.profiling.zoo_graphs import measure_zoo
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from lucid_models.evaluation.utilisation import TARGETS, evaluate_utilisation
-from lucid_models.model_format import load_model, save_model
-from lucid_models.scoring import load_scorer
+from lucid_models.model_format import (
+    CorruptModelError,
+    FormatVersionError,
+    load_model,
+    parse_model,
+    save_model,
+)
+from lucid_models.scoring import load_scorer, scorer_from_document
 from lucid_models.serving_frames import score_frame, serving_frame
-from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
-from lucid_models.utilisation.margins import Margins, level_of_cost, model_quantile
-from lucid_models.utilisation.model import UtilisationModel, UtilisationSettings, fit_memory, fit_step
-from lucid_models.utilisation.profiled_graphs import join_graphs
-from lucid_models.utilisation.scorer import FIGURES, TERMS
-from lucid_models.utilisation.zoo_features import read_features_table, read_zoo_features
+from parts.horus.evaluation import TARGETS, evaluate_utilisation
+from parts.horus.formulas import Margins, level_of_cost, model_quantile
+from parts.horus.graph_features import FEATURE_NAMES, GraphFeatures
+from parts.horus.model import (
+    UtilisationModel,
+    UtilisationSettings,
+    fit_memory,
+    fit_step,
+    join_graphs,
+    read_features_table,
+    read_zoo_features,
+)
+from parts.horus.scorer import FIGURES, TERMS
+from pipeline.overview.model_figures import main_figures
 from profiler_jobs.workloads import all_job_types
+from tests.lucid_models.model_conformance import RUBBISH, Case, ModelConformance, changed_at, leaves
 
 pytestmark = pytest.mark.slow
 
 GRAPHS = read_zoo_features()
 NAMES = sorted(GRAPHS)
 UTIL = [name for name in FIGURES if name.endswith("_pct")]
+
+
+SMALL_GRAPH = GraphFeatures.from_data(dict.fromkeys(FEATURE_NAMES, 3))
+
+
+# What every kind of model promises -------------------------------------------------------------------
+
+
+def graphs_of(solo):
+    rows = join_graphs(solo)
+    return rows.graphs, [bool(amp) for amp in rows.amp]
+
+
+def all_figures(predictions):
+    return np.array([[getattr(one, name) for name in FIGURES] for one in predictions])
+
+
+CASE = Case(
+    "utilisation_model",
+    lambda model, data: all_figures(model.predict(*graphs_of(data))),
+    lambda scorer, data: all_figures(scorer.predict(*graphs_of(data))),
+    lambda model, data: model.explain_local(*(column[0] for column in graphs_of(data))),
+    "zoo_profiles",
+    {"global_importances.png", "local_explanation.png"},
+)
+
+
+class TestUtilisationModel(ModelConformance):
+    """The Utilisation Model is held to what all models are."""
+
+    @pytest.fixture
+    def case(self, request):
+        return CASE, request.getfixturevalue(CASE.fixture), request.getfixturevalue(CASE.table)
+
+
+def test_it_has_no_main_figures() -> None:
+    assert main_figures("utilisation", {"mae_log10": 0.3, "kendall_tau": 0.7, "coverage_p90": 0.88}) == []
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_changed_value_is_refused_or_still_gives_finite_predictions(utilisation_model, data) -> None:
+    document = utilisation_model.to_data()
+    places = [path for path in leaves(document) if path and "training" not in path]
+    changed = changed_at(document, data.draw(st.sampled_from(places)), data.draw(RUBBISH))
+    try:
+        scorer = scorer_from_document(parse_model(json.dumps(changed).encode()))
+    except (FormatVersionError, CorruptModelError):
+        return
+    found = scorer.predict([SMALL_GRAPH, SMALL_GRAPH.at_batch(9)], [False, True])
+    assert all(one.reason for one in found)
+    assert np.isfinite(all_figures(found)).all()
+    assert (all_figures(found) >= 0).all()
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.floats(0, 1), noise=st.binary(min_size=1, max_size=8), keep_tail=st.booleans())
+def test_damaged_bytes_are_refused_or_still_give_finite_predictions(
+    utilisation_model, cut: float, noise: bytes, keep_tail: bool
+) -> None:
+    payload = json.dumps(utilisation_model.to_data()).encode()
+    position = int(cut * len(payload))
+    damaged = payload[:position] + noise + (payload[position + len(noise) :] if keep_tail else b"")
+    try:
+        scorer = scorer_from_document(parse_model(damaged))
+    except (FormatVersionError, CorruptModelError):
+        return
+    found = scorer.predict([SMALL_GRAPH, SMALL_GRAPH.at_batch(9)], [False, True])
+    assert np.isfinite(all_figures(found)).all()
 
 
 # The zoo's table -------------------------------------------------------------------------------------
@@ -284,8 +367,7 @@ def test_the_formulas_are_found_again_in_what_they_made() -> None:
             for one in all_job_types()
         ]
     ))  # fmt: skip
-    from lucid_models.utilisation.memory import MemoryModel
-    from lucid_models.utilisation.step_model import StepModel
+    from parts.horus.formulas import MemoryModel, StepModel
 
     step = StepModel(0.3, 3.0, 0.4, 15.0, 0.55, 1.2, 1.6, 0.7)
     memory = MemoryModel(1_500.0, 4.5, 0.8)
@@ -319,8 +401,8 @@ def test_on_the_simulated_gpu_unseen_models_are_told_better_than_by_the_mean(zoo
 
 
 @pytest.mark.reference
-def test_on_the_measured_rtx_3090_unseen_models_are_told_better_than_by_the_mean(rtx_3090) -> None:
-    solo, _ = rtx_3090
+def test_on_the_measured_rtx_3090_unseen_models_are_told_better_than_by_the_mean(rtx_3090_solo) -> None:
+    solo = rtx_3090_solo
     rows = by_model(
         evaluate_utilisation(
             solo, models=["formula", "mean", "batch_size", "ridge"], contenders=all_contenders
@@ -338,8 +420,8 @@ def test_on_the_measured_rtx_3090_unseen_models_are_told_better_than_by_the_mean
 
 
 @pytest.mark.reference
-def test_the_more_an_under_estimate_costs_the_fewer_there_are(rtx_3090) -> None:
-    solo, _ = rtx_3090
+def test_the_more_an_under_estimate_costs_the_fewer_there_are(rtx_3090_solo) -> None:
+    solo = rtx_3090_solo
     shares = []
     for cost in (1.0, 9.0):
         rules = UtilisationSettings(util_under_cost=cost, memory_under_cost=cost)
@@ -359,7 +441,7 @@ def test_predicting_needs_numpy_only(utilisation_model, tmp_path: Path) -> None:
     program = (
         "import json, sys\n"
         "from lucid_models.scoring import load_scorer\n"
-        "from lucid_models.utilisation.zoo_features import read_zoo_features\n"
+        "from parts.horus.model import read_zoo_features\n"
         "graph = read_zoo_features()['VGG/CIFAR-10/64/0']\n"
         "found = load_scorer(sys.argv[1]).predict([graph], [True])[0]\n"
         "heavy = ('torch', 'onnx', 'onnxscript', 'onnx_tool', 'pandas', 'scipy', 'sklearn', 'interpret')\n"

@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from foundation.errors import BadInputError
+from parts.horus.policy import Horus, HorusSettings, UtilisationQueues, slowdown
 from simulator.actions import Colocate, Preempt
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import NodeFailure
 from simulator.conformance import AuditedSimulation, check_policy
 from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
-from simulator.mechanisms.utilisation_queues import UtilisationQueues
 from simulator.placement import FreeGpus
-from simulator.policies.horus import Horus, HorusSettings, slowdown
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
@@ -240,3 +240,18 @@ def test_other_settings_conform(chosen):
 @pytest.mark.slow
 def test_it_conforms_where_an_artifact_loses_partners():
     assert list(check_policy(lambda: load_policy("horus"), "horus", rules=LUCID_ARTIFACT))
+
+
+def test_it_says_that_it_knows_equal_nodes_only():
+    unequal = ClusterSpec.from_nodes(
+        pd.DataFrame(
+            {
+                "virtual_cluster": ["vc", "vc"],
+                "nodes": [1, 1],
+                "gpus_per_node": [8, 4],
+                "partitions": [None, None],
+            }
+        )
+    )
+    with pytest.raises(BadInputError, match="knows equal nodes only"):
+        simulate(Scenario(Workload((job(0, 0, 1, 10),), {}), unequal), "horus")

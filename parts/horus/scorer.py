@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.model_format import Fields, make_document
-from lucid_models.utilisation.graph_features import GraphFeatures
-from lucid_models.utilisation.margins import Margins
-from lucid_models.utilisation.memory import MemoryModel
-from lucid_models.utilisation.reasons import prediction_reason
-from lucid_models.utilisation.step_model import Columns, StepModel, columns_of, shifted
+from parts.horus.formulas import Columns, Margins, MemoryModel, StepModel, columns_of, shifted
+from parts.horus.graph_features import GraphFeatures
 
 Floats = NDArray[np.float64]
 KIND = "utilisation"
@@ -41,6 +38,19 @@ FIGURES = (
     "gpu_mem_high_mib",
 )
 _MOST_MIB = 1e9
+_BEYOND = {
+    "operators": "operators",
+    "parameters": "parameters",
+    "macs_per_operator": "arithmetic an operator",
+    "activation_elements": "activations",
+}
+_SHARES = {
+    "launches": "launching its kernels alone keeps the GPU busy {:.0f} % of the time",
+    "arithmetic": "arithmetic adds {:+.0f}",
+    "memory_traffic": "moving activations {:+.0f}",
+    "mixed_precision": "mixed precision {:+.0f}",
+    "care": "care {:+.0f}",
+}
 
 
 @dataclass(frozen=True)
@@ -236,3 +246,41 @@ def known_features(graph: GraphFeatures) -> dict[str, float]:
         "macs_per_operator": graph.macs / graph.operators,
         "activation_elements": graph.activation_elements,
     }
+
+
+def prediction_reason(
+    graph: GraphFeatures,
+    amp: bool,
+    figures: Mapping[str, float],
+    account: Mapping[str, Any],
+    beyond: Sequence[str],
+) -> str:
+    """Return why a job is predicted to ask for so much; `account` is the scorer's explanation."""
+    points = {term["term"]: term["contribution"] for term in account["terms"]}
+    shares = [text.format(points[name]) for name, text in _SHARES.items() if name != "mixed_precision" or amp]
+    memory = account["memory_mib"]
+    least, most = figures["gpu_util_low_pct"], figures["gpu_util_high_pct"]
+    sentences = [
+        (
+            f"GPU utilisation {figures['gpu_util_pct']:.0f} % (unseen models: {least:.0f} to {most:.0f} %): "
+            f"{graph.operators:,} operators with {amount(graph.macs)} multiply-accumulates a batch of "
+            f"{graph.batch_size:,}; {', '.join(shares)}."
+        ),
+        (
+            f"Memory {figures['gpu_mem_mib']:,.0f} MiB: {memory['overhead']:,.0f} to begin with, "
+            f"{memory['parameters']:,.0f} for {amount(graph.parameters)} parameters and their optimizer, "
+            f"{memory['batch']:,.0f} for the batch, {memory['margin']:+,.0f} for care."
+        ),
+    ]
+    if beyond:
+        named = ", ".join(_BEYOND[name] for name in beyond)
+        sentences.append(f"Unlike anything that was measured in {named}: take this as a guess.")
+    return " ".join(sentences)
+
+
+def amount(number: float) -> str:
+    """Return a large number in words, e.g. `4.1 billion`."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
+        if number >= size:
+            return f"{number / size:.3g} {word}"
+    return f"{number:.3g}"

@@ -1,26 +1,40 @@
 """Learns what jobs ask of a GPU from solo profiles of the zoo and the graphs of its workloads.
 
-The formulas (step_model, memory) have few numbers, which are fitted to all configurations at once:
+The formulas (`formulas`) have few numbers, which are fitted to all configurations at once:
 utilisation by least squares with a loss that a model which no formula fits cannot pull along (it waits for
 its data, say), and with a weak pull towards what data sheets say; memory by non-negative least squares of
 relative errors. Then every model is left out in turn, and the misses on those unseen models give the
 margins.
+
+The graphs of the workload zoo are a table of this package (zoo_features.csv): a profile of one of its
+configurations needs no ONNX file. `experiments.profiling.zoo_graphs` writes it.
 """
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, NotFoundError
 from lucid_models.scorer_model import ScorerModel
-from lucid_models.utilisation.graph_features import GraphFeatures
-from lucid_models.utilisation.margins import Margins, level_of_cost
-from lucid_models.utilisation.memory import MemoryModel, memory_terms
-from lucid_models.utilisation.profiled_graphs import ProfiledGraphs, join_graphs
-from lucid_models.utilisation.scorer import (
+from parts.horus.formulas import (
+    Columns,
+    Margins,
+    MemoryModel,
+    StepModel,
+    columns_of,
+    level_of_cost,
+    logit,
+    memory_terms,
+)
+from parts.horus.graph_features import FEATURE_NAMES, GraphFeatures
+from parts.horus.scorer import (
     KIND,
     RANGES,
     TERMS,
@@ -28,7 +42,6 @@ from lucid_models.utilisation.scorer import (
     UtilisationScorer,
     known_features,
 )
-from lucid_models.utilisation.step_model import StepModel, logit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +59,124 @@ _BOUND = 6.0  # times the spread, in logarithms
 _UTIL_ERROR = 0.1  # beyond it a configuration's pull on the fit fades
 # Weights and gradients there are in any case; two states, a copy in another precision and slack at the most.
 _COPIES_MIN, _COPIES_MAX = 2.0, 8.0
+
+
+@cache
+def read_zoo_features() -> Mapping[str, GraphFeatures]:
+    """Return the features of every configuration of the zoo, by job type."""
+    return read_features_table(table_path())
+
+
+def table_path() -> Path:
+    """Return where the table lies."""
+    return Path(str(files("parts.horus") / "zoo_features.csv"))
+
+
+def read_features_table(path: Path) -> dict[str, GraphFeatures]:
+    """Read a table of features by job type; raises NotFoundError, or BadInputError naming the row."""
+    if not path.is_file():
+        raise NotFoundError(f"There is no table of graphs {str(path)!r}.", remedy="Check the path.")
+    with path.open(newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream)
+        missing = {"job_type", *FEATURE_NAMES} - set(reader.fieldnames or ())
+        if missing:
+            raise BadInputError(
+                f"{path} lacks the columns {', '.join(sorted(missing))}.", remedy="Write it again."
+            )
+        features: dict[str, GraphFeatures] = {}
+        for row in reader:
+            try:
+                features[row["job_type"]] = GraphFeatures.from_data(row)
+            except BadInputError as error:
+                raise BadInputError(f"{path}, {row['job_type']!r}: {error}") from error
+    return features
+
+
+@dataclass(frozen=True)
+class ProfiledGraphs:
+    """Configurations with their graphs and what was measured of them, as arrays of shape (rows,).
+
+    `amp` is 1 with mixed precision, else 0. `without_graph` counts the profiles that no graph belongs to.
+    """
+
+    job_types: tuple[str, ...]
+    models: tuple[str, ...]
+    graphs: tuple[GraphFeatures, ...]
+    amp: Floats
+    gpu_util_pct: Floats
+    gpu_mem_util_pct: Floats
+    gpu_mem_mib: Floats
+    device: str
+    simulated: bool
+    without_graph: int
+
+    def __len__(self) -> int:
+        return len(self.job_types)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Return the graphs' features by name."""
+        return columns_of(self.graphs)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Return one weight a row, so that every model weighs the same; they sum to the number of models."""
+        _, of = np.unique(np.asarray(self.models), return_inverse=True)
+        return np.asarray(1.0 / np.bincount(of)[of])
+
+    def of_model(self, name: str) -> NDArray[np.bool_]:
+        """Return which rows are configurations of a model."""
+        return np.array([model == name for model in self.models], dtype=np.bool_)
+
+    def only(self, rows: NDArray[np.bool_]) -> "ProfiledGraphs":
+        """Return some of the rows."""
+        places = np.flatnonzero(rows)
+        return ProfiledGraphs(
+            tuple(self.job_types[place] for place in places),
+            tuple(self.models[place] for place in places),
+            tuple(self.graphs[place] for place in places),
+            self.amp[places],
+            self.gpu_util_pct[places],
+            self.gpu_mem_util_pct[places],
+            self.gpu_mem_mib[places],
+            self.device,
+            self.simulated,
+            self.without_graph,
+        )
+
+
+def join_graphs(solo: "pd.DataFrame", graphs: Mapping[str, GraphFeatures] | None = None) -> ProfiledGraphs:
+    """Join solo profiles (PROFILE_SCHEMA) to graphs by job type (None: the zoo's own).
+
+    Raises BadInputError when the profiles are of several devices, or none has a graph.
+    """
+    if graphs is None:
+        graphs = read_zoo_features()
+    devices = sorted({str(device) for device in solo["device"]})
+    if len(devices) > 1:
+        raise BadInputError(
+            f"The profiles are of {len(devices)} devices: {', '.join(devices)}.",
+            remedy="Utilisation belongs to a device: train one model for each.",
+        )
+    profiled = solo[solo["job_type"].isin(list(graphs))]
+    if profiled.empty:
+        raise BadInputError(
+            f"None of the {len(solo)} profiled configurations has a graph.",
+            remedy="Export their networks to ONNX and read the features (docs/profiling.md).",
+        )
+    names = tuple(str(name) for name in profiled["job_type"])
+    return ProfiledGraphs(
+        names,
+        tuple(str(model) for model in profiled["model"]),
+        tuple(graphs[name] for name in names),
+        profiled["amp"].to_numpy(dtype=np.float64),
+        profiled["gpu_util_pct"].to_numpy(dtype=np.float64),
+        profiled["gpu_mem_util_pct"].to_numpy(dtype=np.float64),
+        profiled["gpu_mem_mib"].to_numpy(dtype=np.float64),
+        devices[0],
+        bool(profiled["simulated"].astype(bool).any()),
+        len(solo) - len(profiled),
+    )
 
 
 @dataclass(frozen=True)

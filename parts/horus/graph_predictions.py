@@ -25,10 +25,10 @@ from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_name, model_versions
 from lucid_models.scoring import PackingScorer, scorer_from_document
-from lucid_models.utilisation.graph_features import GraphFeatures
-from lucid_models.utilisation.model import UtilisationModel
-from lucid_models.utilisation.onnx_graph import read_graph_features
-from lucid_models.utilisation.scorer import KIND, DemandPrediction, UtilisationScorer
+from parts.horus.graph_features import GraphFeatures
+from parts.horus.model import UtilisationModel
+from parts.horus.onnx_graph import read_graph_features
+from parts.horus.scorer import KIND, DemandPrediction, UtilisationScorer
 from profiler_jobs.profile_table import ProfileSet
 
 # What a row of a jobs file may be recognised by, the narrowest first; the first that it has counts.

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from foundation.errors import BadInputError, NotFoundError
-from lucid_models.utilisation import onnx_graph
-from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
-from lucid_models.utilisation.onnx_graph import read_graph_features
+from parts.horus import onnx_graph
+from parts.horus.graph_features import FEATURE_NAMES, GraphFeatures
+from parts.horus.onnx_graph import read_graph_features
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402

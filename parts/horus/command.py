@@ -1,4 +1,4 @@
-"""`lucid predict-profile`: what a job asks of a GPU, from its computation graph, before it has run."""
+"""`lucid predict-profile` and `lucid train utilisation`: what a job asks of a GPU, from its graph."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,15 +8,18 @@ import typer
 from foundation.errors import BadInputError
 from lucid_cli.options import (
     LakeOption,
+    SinglesOption,
     TrackingOption,
     file_option,
     lake_or_default,
+    text_of,
     tracking_or_default,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_lines, progress_reporter, show, show_facts
+from lucid_cli.train import SimulatedFlag, present_training
 
 if TYPE_CHECKING:
-    from pipeline.profiling.graph_predictions import GraphPredictor
+    from parts.horus.graph_predictions import GraphPredictor
 
 _SHOWN = (
     ("gpu_util", "GPU utilisation", "pct", "%"),
@@ -26,8 +29,9 @@ _SHOWN = (
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command(name="predict-profile")(predict_profile)
+    app.command()(utilisation)
 
 
 def predict_profile(
@@ -76,7 +80,7 @@ def predict_profile(
     sizes = _dimensions(dimension or [])
     predictor = _predictor(cluster, singles, pairs, simulated, version, lake, tracking_uri)
     if jobs is not None:
-        from pipeline.profiling.graph_predictions import predict_jobs
+        from parts.horus.graph_predictions import predict_jobs
 
         with progress_reporter() as progress:
             report = predict_jobs(
@@ -89,13 +93,45 @@ def predict_profile(
             )
         show_facts(report, as_json=as_json, title="Predicted")
         return
-    from lucid_models.utilisation.onnx_graph import read_graph_features
-    from pipeline.profiling.graph_predictions import describe_prediction
+    from parts.horus.graph_predictions import describe_prediction
+    from parts.horus.onnx_graph import read_graph_features
 
     file = Path(str(onnx))
     graph = read_graph_features(file, dimensions=sizes, batch_size=batch_size)
     prediction = describe_prediction(predictor, graph, amp)
     show(prediction, as_json=as_json, people=lambda: _print(prediction, file))
+
+
+def utilisation(
+    singles: SinglesOption = None,
+    simulated: SimulatedFlag = False,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take the solo profiles in this cluster's lake.")
+    ] = None,
+    lake: LakeOption = None,
+    tracking_uri: TrackingOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train the Utilisation Model, which predicts a job's needs from its graph, on solo profiles."""
+    from parts.horus.graph_predictions import solo_profiles_or_measure
+    from parts.horus.training import train_utilisation
+    from pipeline.profiling.profile_store import read_profile_set
+
+    if sum((singles is not None, simulated, cluster is not None)) != 1:
+        raise BadInputError(
+            "The utilisation model needs solo profiles.",
+            remedy="Give one of --singles FILE, --cluster NAME and --simulated.",
+        )
+    if cluster is not None:
+        solo = read_profile_set(lake_or_default(lake), cluster).solo
+    else:
+        file = text_of(singles)
+        solo = solo_profiles_or_measure(file).solo
+    with progress_reporter() as progress:
+        report = train_utilisation(
+            solo=solo, tracking_uri=tracking_or_default(tracking_uri), progress=progress
+        )
+    present_training(report, as_json)
 
 
 def _predictor(
@@ -108,7 +144,7 @@ def _predictor(
     tracking_uri: str | None,
 ) -> "GraphPredictor":
     """Return the models that the options ask for."""
-    from pipeline.profiling.graph_predictions import (
+    from parts.horus.graph_predictions import (
         fit_predictor,
         registered_predictor,
         solo_profiles_or_measure,

@@ -3,8 +3,8 @@
 import pandas as pd
 
 from lucid_models.serving_frames import ServingFrame
-from lucid_models.utilisation.graph_features import FEATURE_NAMES, GraphFeatures
-from lucid_models.utilisation.scorer import FIGURES, UtilisationScorer
+from parts.horus.graph_features import FEATURE_NAMES, GraphFeatures
+from parts.horus.scorer import FIGURES, UtilisationScorer
 
 
 def _score(scorer: UtilisationScorer, table: pd.DataFrame) -> pd.DataFrame:

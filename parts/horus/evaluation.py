@@ -3,7 +3,7 @@
 Protocol: every model's configurations are left out in turn; what is learned, margins included, is learned
 from the others alone (the margins by leaving out each of those in turn again). Folds are pooled. Each
 contender gives an expectation, and from it a careful figure by the same procedure as ours
-(`lucid_models.utilisation.margins`). `chosen` takes in every fold the contender that did best within the
+(`formulas.Margins`). `chosen` takes in every fold the contender that did best within the
 fold's own training rows, and is thereby measured without having seen what it is measured on.
 """
 
@@ -19,11 +19,9 @@ from foundation.errors import UnknownNameError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.baselines import scaled
 from lucid_models.evaluation.measures import Row, cpu_timed, predict_timed
-from lucid_models.utilisation.graph_features import GraphFeatures
-from lucid_models.utilisation.margins import Margins, level_of_cost
-from lucid_models.utilisation.model import UtilisationSettings, fit_memory, fit_step
-from lucid_models.utilisation.profiled_graphs import ProfiledGraphs, join_graphs
-from lucid_models.utilisation.step_model import logit
+from parts.horus.formulas import Margins, level_of_cost, logit
+from parts.horus.graph_features import GraphFeatures
+from parts.horus.model import ProfiledGraphs, UtilisationSettings, fit_memory, fit_step, join_graphs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError, ServiceUnavailableError
-from lucid_models.utilisation.graph_features import LARGEST, GraphFeatures
+from parts.horus.graph_features import LARGEST, GraphFeatures
 
 # A protobuf message cannot be larger; weights of larger networks lie in files beside it, which are not read.
 MAX_FILE_BYTES = 2**31 - 1
