@@ -68,6 +68,7 @@ class Part:
     - `manifest`: fields of a release's manifest, by name, each a
       `lucid_models.releases.optional_parts.OptionalPart`.
     - `model_steps`: what is done with models of a kind, each a `pipeline.training.model_steps.ModelSteps`.
+    - `planned`: what a plan varies by it (`pipeline.planning.planned_part.PlannedPart`).
     """
 
     name: str
@@ -89,6 +90,7 @@ class Part:
     tuned: str | None = None
     manifest: Mapping[str, str] = field(default_factory=dict)
     model_steps: Mapping[str, str] = field(default_factory=dict)
+    planned: str | None = None
 
 
 class KnownPart(NamedTuple):

@@ -22,7 +22,7 @@ from lucid_cli.setting_pairs import named_values
 from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
-    from simulator.node_sleep.energy import EnergySettings
+    from simulator.energy import EnergySettings
     from simulator.node_sleep.settings import SleepSettings
 
 app = typer.Typer(help="Nodes in use, and which of them may sleep.", no_args_is_help=True)

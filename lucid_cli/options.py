@@ -10,7 +10,7 @@ import typer
 from foundation.errors import BadInputError
 
 if TYPE_CHECKING:
-    from simulator.node_sleep.energy import EnergySettings
+    from simulator.energy import EnergySettings
 
 Named = TypeVar("Named", str | None, Path | None, list[Path])
 
@@ -205,7 +205,7 @@ def energy(
     ] = 0.4,
 ) -> "EnergySettings":
     """Group of options: what sleeping nodes save."""
-    from simulator.node_sleep.energy import EnergySettings
+    from simulator.energy import EnergySettings
 
     return EnergySettings(idle_w, cooling_factor, price_per_kwh, co2_kg_per_kwh)
 

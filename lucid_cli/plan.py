@@ -43,7 +43,7 @@ from lucid_cli.variadic import variadic
 if TYPE_CHECKING:
     from pipeline.planning.plan_report import CapacityReport
     from pipeline.planning.planned_run import PlannedRun
-    from simulator.node_sleep.energy import EnergySettings
+    from simulator.energy import EnergySettings
 
 
 @with_options(energy)
@@ -112,8 +112,9 @@ def plan(
     Each row says the `lucid simulate` that repeats it. What was replayed into the same --out is not replayed
     again. What comes from the lake, or has --tracking-uri, is kept in MLflow.
     """
+    from pipeline.loaning.planned_loans import AskedLoans
     from pipeline.planning.capacity_plan import PlanSettings
-    from pipeline.planning.form import combinations
+    from pipeline.planning.combinations import combinations
     from pipeline.planning.log_request import LogRequest
     from pipeline.planning.plan_rows import Prices
     from pipeline.planning.planner import default_folder, plan_capacity
@@ -147,11 +148,12 @@ def plan(
         WaitTarget(metric, limit_s),
         Resampling(block_days, seed=seed),
         Prices(savings, price_per_node_day),
-        sleeps=combinations(value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10")),
         points=points,
         by_virtual_cluster=by_virtual_cluster,
-        loans=None if lent.loaning is None else lent.loaning == "on",
-        most_short_pct=most_short_pct,
+        asked={
+            "node_sleep": combinations(value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10")),
+            "loaning": AskedLoans(None if lent.loaning is None else lent.loaning == "on", most_short_pct),
+        },
     )
     folder = out or default_folder(request)
     with progress_reporter() as progress:

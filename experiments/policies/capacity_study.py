@@ -36,7 +36,7 @@ def tables(data: Path) -> dict[str, str]:
         start="2017-10-01",
         end="2017-11-01",
     )
-    settings = PlanSettings(PlannedRun("fifo"), TARGET, sleeps=SLEEPS)
+    settings = PlanSettings(PlannedRun("fifo"), TARGET, asked={"node_sleep": SLEEPS})
     with scratch_folder("capacity") as folder:
         report = plan_capacity(request, settings, folder, name="philly", workers=WORKERS, progress=silent)
     return {

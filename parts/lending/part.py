@@ -30,4 +30,5 @@ PART = Part(
     ),
     manifest={"loaning": "lucid_models.inference_load.kind:RELEASED"},
     model_steps={"inference_load": "parts.lending.model_steps:STEPS"},
+    planned="pipeline.loaning.planned_loans:PLANNED",
 )

@@ -12,4 +12,5 @@ PART = Part(
     live="live_scheduler.node_sleep.live:LIVE",
     manifest={"node_sleep": "lucid_models.node_demand.kind:RELEASED"},
     model_steps={"node_demand": "parts.node_sleep.model_steps:STEPS"},
+    planned="pipeline.node_sleep.planned_sleep:PLANNED",
 )

@@ -7,8 +7,8 @@ from typing import Literal
 from cluster_logs.node_series import NodeSeries, read_node_series
 from cluster_logs.readers.time_zones import load_zone
 from foundation.errors import BadInputError, check_names
+from simulator.energy import EnergySettings
 from simulator.node_sleep.choice import SleepLimits
-from simulator.node_sleep.energy import EnergySettings
 from simulator.node_sleep.series_replay import BootFailures
 from simulator.node_sleep.settings import SleepSettings
 

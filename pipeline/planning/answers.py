@@ -9,8 +9,8 @@ from typing import Any
 class PlanAnswer:
     """One question, its answer in a sentence, and the numbers of it.
 
-    `kind` is "nodes" (how many keep the limit), "sleep" (what it costs and saves), "loans" (what they save)
-    or "inference" (how many servers its load needs); `pool` is "cluster", a virtual cluster or "inference".
+    `kind` is "nodes" (how many keep the limit) or what a part calls its own; `pool` is "cluster", a virtual
+    cluster or a part's.
     `command` repeats the replay that the answer stands on, `fewer` is the replay on the other side of the
     bound.
     """

@@ -9,18 +9,14 @@ import numpy as np
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.planning.answers import PlanAnswer
-from pipeline.planning.inference_servers import servers_of_inference
 from pipeline.planning.plan_rows import PlanTable, Prices, mark_front
 from pipeline.planning.planned_log import PlannedLog
+from pipeline.planning.planned_part import PlannedPart, planned_parts
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.questions import Questions
 from pipeline.planning.replays import PlanReplays
 from pipeline.planning.size_search import SizeSearch
 from pipeline.planning.wait_target import Resampling, WaitTarget
-from simulator.loaning.inference_service import InferenceService
-from simulator.loaning.policy_beside_inference import LOANING, borrows_itself
-from simulator.loaning.settings import LoanSettings
-from simulator.policies.loading import policy_for
 
 BUSIEST_PCT = 80.0  # of a cluster that is this full on average queues grow without end
 
@@ -29,66 +25,47 @@ BUSIEST_PCT = 80.0  # of a cluster that is this full on average queues grow with
 class PlanSettings:
     """What is asked of a log.
 
-    `run` is the policy with its settings; `sleeps` are settings of nodes that sleep, one a variant. `points`
-    are sizes of the cluster between the smallest of use and the present one that each variant is replayed on.
+    `run` is the policy with its settings; `asked`: what is asked of parts, by their keys (`PlannedPart`).
+    `points` are sizes of the cluster between the smallest of use and the present one that each variant is
+    replayed on.
     """
 
     run: PlannedRun
     target: WaitTarget = field(default_factory=WaitTarget)
     resampling: Resampling = field(default_factory=Resampling)
     prices: Prices = field(default_factory=Prices)
-    sleeps: tuple[Mapping[str, Any], ...] = ()
     points: int = 12
     by_virtual_cluster: bool = True
-    loans: bool | None = None  # whether each variant is replayed with servers on loan, too; None: if it can
-    most_short_pct: float = 2.0  # of the bins of inference load that may lack servers
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 2 <= self.points <= 1_000:
             raise BadInputError(f"{self.points} sizes cannot be tried.", remedy="Use 2 to 1,000.")
-        if not 0 <= self.most_short_pct <= 100:
-            raise BadInputError(f"most_short_pct is {self.most_short_pct!r}.", remedy="Use 0 to 100.")
+
+    def asked_of(self, part: PlannedPart) -> Any:
+        """Return what is asked of a part."""
+        return self.asked.get(part.key, part.nothing)
 
     def for_log(self, log: PlannedLog) -> "tuple[PlanSettings, tuple[str, ...]]":
-        """Return what can be asked of a log: whether of loans, too, and remarks where not.
+        """Return what can be asked of a log, and remarks where something cannot.
 
         Raises BadInputError for what is asked and cannot be.
         """
-        if self.sleeps and log.one_pool:
-            raise BadInputError(
-                "One pool of GPUs has no nodes that could sleep.",
-                remedy="Give a file of nodes; one virtual cluster named all takes every job.",
-            )
-        if self.loans is False or (self.loans is None and log.scenario.lender is None):
-            return self._without_loans(log), ()
-        if log.scenario.lender is None:
-            raise BadInputError(
-                "Nothing can be lent: there is no inference load of a known number of servers.",
-                remedy="Give the load of its servers.",
-            )
-        try:
-            policy_for(log.scenario, self.run.policy, replace(self.run, loaning=True).all_settings)
-        except BadInputError as error:
-            if self.loans:
-                raise
-            return self._without_loans(log), (f"Nothing is lent. {error}",)
-        return replace(self, loans=True), ()
-
-    def _without_loans(self, log: PlannedLog) -> "PlanSettings":
-        """Return the same without loans, also of a policy that would lend by itself."""
-        run, scenario = self.run, log.scenario
-        if scenario.lender is not None and borrows_itself(run.policy, scenario.rules):
-            run = replace(run, settings={**run.settings, LOANING: False})
-        return replace(self, run=run, loans=False)
+        run, asked = self.run, dict(self.asked)
+        remarks: list[str] = []
+        for part in planned_parts():
+            asked[part.key], run, said = part.for_log(self.asked_of(part), run, log)
+            remarks += said
+        return replace(self, run=run, asked=asked), tuple(remarks)
 
     @property
     def variants(self) -> tuple[PlannedRun, ...]:
-        """The runs that are compared: all awake without loans first; their nodes are to be set."""
-        lent = (False, True) if self.loans else (None,)
-        sleeps: tuple[Mapping[str, Any], ...] = ({}, *self.sleeps)
-        return tuple(
-            replace(self.run, node_sleep=dict(sleep), loaning=loaning) for loaning in lent for sleep in sleeps
-        )
+        """The runs that are compared, that without any part first; their nodes are to be set."""
+        variants = [self.run]
+        for part in planned_parts():
+            values = part.values(self.asked_of(part))
+            variants = [run.with_part(part, value) for run in variants for value in values]
+        return tuple(variants)
 
 
 @dataclass(frozen=True)
@@ -116,7 +93,7 @@ def make_plan(
     """Answer all questions by replays. Raises BadInputError for settings that a replay refuses."""
     search = SizeSearch(replays, settings.target)
     questions = Questions(search, table)
-    log = table.log
+    log, parts = table.log, planned_parts()
     present = sum(log.present.values())
     awake, *others = settings.variants
     answers = [questions.nodes_of_cluster(awake, max(present, search.least_nodes))]
@@ -131,25 +108,14 @@ def make_plan(
     }
     for run in others:
         progress(0, None, f"nodes, {run.variant}")
-        with_change = questions.nodes_of_cluster(run, base)
-        answers.append(with_change)
-        if run.node_sleep:
-            answers += questions.cost_of_sleep(run, replace(run, node_sleep={}), compared)
-        if run.loaning:
-            variant = replace(run, loaning=False).variant
-            without = next(answer for answer in answers if answer.variant == variant)
-            answers += questions.savings_of_loans(run, (with_change, without), compared)
+        answers.append(questions.nodes_of_cluster(run, base))
+        for part in reversed(parts):
+            answers += part.answers(questions, run, answers, compared)
     if settings.by_virtual_cluster:
         progress(0, None, "virtual clusters")
         answers += questions.nodes_of_virtual_clusters(awake)
-    service = log.scenario.companion(InferenceService)
-    if service is not None:
-        answers += servers_of_inference(
-            service,
-            headroom=float(settings.run.settings.get("headroom", LoanSettings().headroom)),
-            most_short_pct=settings.most_short_pct,
-            lending=bool(settings.loans),
-        )
+    for part in parts:
+        answers += part.closing_answers(settings.asked_of(part), settings.run, log)
     rows = [row for run in settings.variants for row in table.rows(search.in_proportion(run))]
     mark_front(rows, settings.target.column)
     return CapacityPlan(tuple(answers), tuple(rows), tuple(_remarks(table, rows, search)))

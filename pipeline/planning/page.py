@@ -9,6 +9,7 @@ from foundation.html_pages import render_page
 from foundation.human_times import human_duration
 from foundation.themed_pictures import DARK, LIGHT
 from pipeline.planning.plan_report import CapacityReport, shown_columns
+from pipeline.planning.planned_part import planned_parts
 from simulator.wait_fidelity.tables import grade_parts
 
 _PACKAGE = "pipeline.planning"
@@ -23,8 +24,6 @@ _HEADINGS = {
     "high": "to",
     "kwh": "kWh",
     "cost": "cost",
-    "nodes_asleep_mean": "asleep",
-    "wake_ups_per_day": "wake-ups a day",
     "mean_wait_s": "mean wait",
 }
 
@@ -33,6 +32,7 @@ def plan_page(report: CapacityReport, pictures: Mapping[str, Markup]) -> str:
     """Return the page; `pictures` by name, as `draw_plan` makes them."""
     target, resampling = report.settings.target, report.settings.resampling
     log = report.log
+    headings = {**_HEADINGS, **_columns_of_parts()}
     return render_page(
         _PACKAGE,
         "plan.html",
@@ -60,7 +60,7 @@ def plan_page(report: CapacityReport, pictures: Mapping[str, Markup]) -> str:
             for each in report.plan.answers
         ],
         pictures=[(name, _TITLES[name], picture) for name, picture in pictures.items()],
-        head=[_HEADINGS.get(name, name.removesuffix("_wait_s").upper()) for name in _columns(report)],
+        head=[headings.get(name, name.removesuffix("_wait_s").upper()) for name in _columns(report)],
         front=_rows(report, report.plan.front),
         rows=_rows(report, report.plan.rows),
         remarks=report.plan.remarks,
@@ -73,6 +73,10 @@ def index_page(clusters: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return render_page(
         _PACKAGE, "plans.html", title="Capacity plans", clusters=clusters, light=LIGHT, dark=DARK
     )
+
+
+def _columns_of_parts() -> dict[str, str]:
+    return {name: heading for part in planned_parts() for name, heading in part.columns.items()}
 
 
 def _columns(report: CapacityReport) -> list[str]:
@@ -98,7 +102,7 @@ def _text(name: str, value: Any) -> str:
         return value
     if name.endswith("_s") or name in ("low", "high"):
         return f"{value:,.0f} s"
-    return f"{value:,.1f}" if name in ("nodes_asleep_mean", "wake_ups_per_day") else f"{value:,.0f}"
+    return f"{value:,.1f}" if name in _columns_of_parts() else f"{value:,.0f}"
 
 
 def _fewer(fewer: Mapping[str, Any] | None, column: str) -> dict[str, Any] | None:

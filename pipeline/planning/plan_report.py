@@ -7,6 +7,7 @@ from typing import Any
 from foundation.jsonable import to_jsonable
 from pipeline.planning.capacity_plan import CapacityPlan, PlanSettings
 from pipeline.planning.planned_log import PlannedLog
+from pipeline.planning.planned_part import planned_parts
 from simulator.wait_fidelity.grade import WaitGrade
 
 # Columns of the tables for people, those that no row has left out.
@@ -21,8 +22,6 @@ SHOWN = (
     "high",
     "kwh",
     "cost",
-    "nodes_asleep_mean",
-    "wake_ups_per_day",
 )
 
 
@@ -69,5 +68,6 @@ class CapacityReport:
 
 
 def shown_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns of SHOWN that some row has a value for."""
-    return [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
+    """Return the columns of SHOWN and of parts that some row has a value for."""
+    names = (*SHOWN, *(name for part in planned_parts() for name in part.columns))
+    return [name for name in names if any(row.get(name) is not None for row in rows)]

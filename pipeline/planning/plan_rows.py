@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.planning.node_search import isotonic_falling
 from pipeline.planning.planned_log import PlannedLog
+from pipeline.planning.planned_part import planned_parts
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.replays import Replayed
 from pipeline.planning.wait_target import (
@@ -21,12 +22,8 @@ from pipeline.planning.wait_target import (
     interval_of_change,
     metric_of,
 )
-from simulator.node_sleep.energy import EnergySettings
+from simulator.energy import EnergySettings
 
-OWN_FIGURES = (
-    *("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "jobs_that_waited_for_boots"),
-    *("servers_on_loan_mean", "on_loan_usage_pct", "inference_short_pct", "reclaims", "preemptions"),
-)
 # Of jobs that figures are of, and of those that are told apart.
 JOB_COUNTS = ("jobs", "left_waiting", "would_have_started", "warm_up_jobs")
 
@@ -76,7 +73,8 @@ class PlanTable:
     def kwh(self, replayed: Replayed) -> float:
         """Return the energy of its powered nodes."""
         energy = self.prices.energy
-        powered = replayed.run.total_nodes - replayed.figures.get("nodes_asleep_mean", 0.0)
+        off = sum(part.nodes_off(replayed.figures) for part in planned_parts())
+        powered = replayed.run.total_nodes - off
         return float(powered * energy.idle_w * energy.cooling_factor * 24 / 1_000 * self.log.days)
 
     def cost(self, replayed: Replayed) -> float:
@@ -99,7 +97,7 @@ class PlanTable:
             "kwh": self.kwh(replayed),
             "cost": self.cost(replayed),
             "utilisation_pct": replayed.figures["utilisation_pct"],
-            **{name: replayed.figures[name] for name in OWN_FIGURES if name in replayed.figures},
+            **{name: replayed.figures[name] for name in _own_figures() if name in replayed.figures},
             **{name: replayed.figures[name] for name in JOB_COUNTS if name in replayed.figures},
             "virtual_clusters": dict(run.nodes),
             "command": self.command_of(run),
@@ -118,6 +116,11 @@ class PlanTable:
             row["breaks"] = i > 0 and waits[i] > waits[i - 1]
             row["within_interval"] = not row["breaks"] or _overlap(rows[i - 1], row)
         return rows
+
+
+def _own_figures() -> tuple[str, ...]:
+    of_parts = (name for part in reversed(planned_parts()) for name in part.figures)
+    return (*of_parts, "preemptions")
 
 
 def mark_front(rows: Sequence[dict[str, Any]], wait: str) -> None:

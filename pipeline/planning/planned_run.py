@@ -1,4 +1,4 @@
-"""One replay of a plan: nodes, policy, sleep and loans, with an identity and the command that repeats it."""
+"""One replay of a plan: nodes, policy and parts, with an identity and the command that repeats it."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from typing import Any
 
 from foundation.equal_numbers import with_equal_numbers
 from pipeline.planning.planned_log import PlannedLog
+from pipeline.planning.planned_part import PlannedPart, planned_parts
 from pipeline.search.experiment_store.documents import digest
 
 # Part of every replay's identity. Raise it when the same replay gives other figures than before.
@@ -18,21 +19,22 @@ RESULTS_VERSION = 2
 class PlannedRun:
     """A policy on so many nodes of each virtual cluster.
 
-    `node_sleep` are settings of nodes that sleep (none: all are always awake), `seed` draws the boots that
-    fail. `loaning`: whether inference servers are lent; None: the policy's own settings say.
+    `parts`: what parts do in it (`PlannedPart.key`), without those that do nothing; `seed` draws what fails.
     """
 
     policy: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     nodes: Mapping[str, int] = field(default_factory=dict)
-    node_sleep: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    loaning: bool | None = None
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def all_settings(self) -> dict[str, Any]:
-        """Return the policy's settings, with that of loans."""
-        return {**self.settings} if self.loaning is None else {**self.settings, "loaning": self.loaning}
+        """Return the policy's settings, with those of parts."""
+        settings = dict(self.settings)
+        for part in planned_parts():
+            settings |= part.policy_settings(self.value_of(part))
+        return settings
 
     @property
     def total_nodes(self) -> int:
@@ -42,10 +44,17 @@ class PlannedRun:
     @property
     def variant(self) -> str:
         """Name what is switched on beside the nodes, for people."""
-        parts = [f"{name}={_text(value)}" for name, value in sorted(self.node_sleep.items())]
-        lent = ["loans"] if self.loaning else []
-        asleep = [f"sleep {' '.join(parts)}"] if parts else []
-        return ", ".join([*lent, *asleep]) or "awake"
+        words = (part.words(self.value_of(part)) for part in planned_parts())
+        return ", ".join(filter(None, words)) or "awake"
+
+    def value_of(self, part: PlannedPart) -> Any:
+        """Return what a part does in it."""
+        return self.parts.get(part.key, part.absent)
+
+    def with_part(self, part: PlannedPart, value: Any) -> "PlannedRun":
+        """Return the same with another value of a part."""
+        others = {key: each for key, each in self.parts.items() if key != part.key}
+        return replace(self, parts=others if value == part.absent else {**others, part.key: value})
 
     def on(self, nodes: Mapping[str, int]) -> "PlannedRun":
         """Return the same on other nodes."""
@@ -57,9 +66,8 @@ class PlannedRun:
             "policy": self.policy,
             "settings": dict(sorted(self.settings.items())),
             "nodes": dict(sorted(self.nodes.items())),
-            "node_sleep": dict(sorted(self.node_sleep.items())),
             "seed": self.seed,
-            "loaning": self.loaning,
+            **{part.key: self.value_of(part) for part in planned_parts()},
         }
 
     def identity(self, inputs_sha256: str) -> str:
@@ -71,12 +79,9 @@ class PlannedRun:
         """Return the words of `lucid simulate` that say all of it but the nodes."""
         words = ["--policy", self.policy]
         for name, value in sorted(self.settings.items()):
-            words += ["--setting", f"{self.policy}.{name}={_text(value)}"]
-        if self.loaning is not None:
-            words += ["--loaning", "on" if self.loaning else "off"]
-        if self.node_sleep:
-            words.append("--node-sleep")
-            words += [f"{name}={_text(value)}" for name, value in sorted(self.node_sleep.items())]
+            words += ["--setting", f"{self.policy}.{name}={setting_text(value)}"]
+        for part in planned_parts():
+            words += part.command_words(self.value_of(part))
         if self.seed:
             words += ["--seed", str(self.seed)]
         return words
@@ -95,5 +100,6 @@ def inputs_digest(log: PlannedLog) -> str:
     return hashed.hexdigest()
 
 
-def _text(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """Return a setting's value as a command takes it."""
     return value if isinstance(value, str) else json.dumps(value)

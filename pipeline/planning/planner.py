@@ -10,13 +10,13 @@ from foundation.progress import Progress, silent
 from foundation.usable_cores import usable_cores
 from pipeline import settings as places
 from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index
-from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.planning.capacity_plan import PlanSettings, make_plan
 from pipeline.planning.log_request import Commands, LogRequest
 from pipeline.planning.page import REPORT_FILE, index_page
 from pipeline.planning.plan_grade import grade_of_request
 from pipeline.planning.plan_report import CapacityReport
 from pipeline.planning.plan_rows import PlanTable
+from pipeline.planning.planned_part import planned_parts
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
 from pipeline.planning.records import line_of_plan, log_report, write_report
 from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays, replay_planned
@@ -47,11 +47,9 @@ def plan_capacity(
     size or a setting that cannot be used, UnknownNameError for a name.
     """
     run = settings.run
-    may_lend = run if settings.loans is False else replace(run, loaning=True)
-    # An error before long work.
-    load_with_parts(run.policy, may_lend.all_settings, load_rules(request.rule_set))
-    for sleep in settings.sleeps:
-        sleep_of_replay(sleep, run.seed)
+    for part in planned_parts():  # an error before long work
+        run = part.check(settings.asked_of(part), run)
+    load_with_parts(run.policy, run.all_settings, load_rules(request.rule_set))
     uri = replays_uri or str(out_dir.absolute() / _REPLAYED)
     log = request.read(run.policy, uri, progress)
     settings, remarks = settings.for_log(log)

@@ -1,7 +1,7 @@
-"""Answers that need several replays: least nodes by both sides of the bound, what sleep or loans change."""
+"""Answers that need several replays: least nodes by both sides of the bound, what a part changes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.planning.answers import PlanAnswer
@@ -198,67 +198,13 @@ class Questions:
     def _replayed(self, run: PlannedRun) -> Replayed:
         return self.search.replays.of([run])[0]
 
-    # -- what sleep and loans change ------------------------------------------------------------------------
+    # -- what a part changes ---------------------------------------------------------------------------------
 
-    def cost_of_sleep(
-        self, asleep: PlannedRun, awake: PlannedRun, sizes: Mapping[str, int]
-    ) -> list[PlanAnswer]:
-        """Ask what sleep costs in waiting and saves in energy and money, at sizes by what they are."""
-        answers = []
-        table, energy = self.table, self.table.prices.energy
-        for what, size in sizes.items():
-            slept, reference = (self._replayed(self.search.sized(run, size)) for run in (asleep, awake))
-            saved_kwh = table.kwh(reference) - table.kwh(slept)
-            figures = {
-                "saved_kwh": saved_kwh,
-                "saved_cost": saved_kwh * energy.price_per_kwh,
-                "saved_co2_kg": saved_kwh * energy.co2_kg_per_kwh,
-                "wake_ups_per_day": slept.figures.get("wake_ups_per_day"),
-            }
-            answers.append(
-                self._changed(
-                    "sleep",
-                    f"What does sleeping cost in waiting and save in energy on {size:,} nodes ({what})?",
-                    f"The mean wait rises by {{}}; of {size:,} nodes "
-                    f"{slept.figures.get('nodes_asleep_mean', 0.0):,.1f} sleep on average, which saves "
-                    f"{saved_kwh:,.0f} kWh ({saved_kwh * energy.price_per_kwh:,.0f} at "
-                    f"{energy.price_per_kwh:g} a kWh) in {table.log.days:,.1f} days.",
-                    {"nodes": size, "size": what, **figures},
-                    (slept, reference),
-                )
-            )
-        return answers
+    def sized(self, run: PlannedRun, size: int) -> Replayed:
+        """Replay a run on so many nodes of the cluster, in proportion."""
+        return self._replayed(self.search.sized(run, size))
 
-    def savings_of_loans(
-        self, lent: PlannedRun, kept: tuple[PlanAnswer, PlanAnswer], sizes: Mapping[str, int]
-    ) -> list[PlanAnswer]:
-        """Ask what loans save: nodes, by the answers with and without them; waits, at sizes by what they are.
-
-        `used_gpu_h` are the GPU hours that jobs held on servers on loan until the last job ended.
-        """
-        with_loans, without = (answer.figures.get("nodes") for answer in kept)
-        saved = None if with_loans is None or without is None else without - with_loans
-        nodes = "" if saved is None else f" {saved:,} nodes need not be there to keep the limit."
-        runs = (lent, replace(lent, loaning=False))
-        answers = []
-        for what, size in sizes.items():
-            borrowed, reference = (self._replayed(self.search.sized(run, size)) for run in runs)
-            used_gpu_h = _gpu_hours_on_loan(self.table, borrowed)
-            names = ("servers_on_loan_mean", "reclaims", "preemptions")
-            figures = {name: borrowed.figures.get(name) for name in names}
-            answers.append(
-                self._changed(
-                    "loans",
-                    f"What do loans save on {size:,} nodes ({what})?",
-                    f"The mean wait changes by {{}}; jobs use {used_gpu_h:,.0f} GPU hours of servers on "
-                    f"loan.{nodes}",
-                    {"nodes": size, "size": what, "saved_nodes": saved, "used_gpu_h": used_gpu_h, **figures},
-                    (borrowed, reference),
-                )
-            )
-        return answers
-
-    def _changed(
+    def changed(
         self,
         kind: str,
         question: str,
@@ -281,13 +227,6 @@ class Questions:
             {**figures, "added_wait": added, **self._wait_figures(replayed)},
             self.table.command_of(replayed.run),
         )
-
-
-def _gpu_hours_on_loan(table: PlanTable, replayed: Replayed) -> float:
-    figures = replayed.figures
-    hours = figures["makespan_s"] / 3_600 * table.log.gpus_per_node
-    used_pct = figures["on_loan_usage_pct"] or 0.0  # None: nothing was lent
-    return float(hours * figures["servers_on_loan_mean"] * used_pct / 100)
 
 
 def _bound(table: PlanTable, name: str) -> Callable[[Replayed], float]:

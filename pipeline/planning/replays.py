@@ -12,8 +12,8 @@ from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, Work, silent
 from foundation.storage import read_bytes, write_bytes
 from foundation.worker_processes import WorkerLostError, WorkerPool
-from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.planning.planned_log import PlannedLog
+from pipeline.planning.planned_part import planned_parts
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
 from pipeline.planning.wait_target import Floats
 from pipeline.search.experiment_store.documents import write_json
@@ -29,15 +29,6 @@ KEPT_FIGURES = (
     "makespan_s",
     "utilisation_pct",
     "preemptions",
-    "nodes_asleep_mean",
-    "wake_ups_per_day",
-    "node_minutes_short",
-    "jobs_that_waited_for_boots",
-    "servers_on_loan_mean",
-    "on_loan_usage_pct",
-    "inference_short_pct",
-    "reclaims",
-    "jobs_on_loan",
 )
 
 
@@ -153,9 +144,11 @@ def replay_planned(
     """Replay a log on the nodes of a run; returns figures, each job's wait (s) and CPU seconds."""
     began = process_time()
     scenario = replace(log.scenario, cluster=log.cluster_of(run.nodes))
-    if run.node_sleep:
-        scenario = scenario.beside(sleep_of_replay(run.node_sleep, run.seed))
+    parts = planned_parts()
+    for part in parts:
+        scenario = part.replayed(scenario, run.value_of(part), run.seed)
     result = simulate(scenario, run.policy, settings=run.all_settings, progress=progress)
-    figures = {name: result.summary[name] for name in KEPT_FIGURES if name in result.summary}
+    of_parts = (name for part in reversed(parts) for name in (*part.figures, *part.kept_figures))
+    figures = {name: result.summary[name] for name in (*KEPT_FIGURES, *of_parts) if name in result.summary}
     waits_s = result.counted["queuing_delay_s"].to_numpy(dtype=np.float64)
     return to_jsonable(figures), waits_s, process_time() - began

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.companion import OverTime
-from simulator.node_sleep.energy import EnergySettings, energy_saved
+from simulator.energy import EnergySettings
+from simulator.node_sleep.energy import energy_saved
 from simulator.recorders.step_log import StepLog
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ import pandas as pd
 
 from cluster_logs.node_series import NodeSeries
 from experiments.reproduction.helios.published import FOLDER, HeliosRow
+from simulator.energy import EnergySettings
 from simulator.node_sleep.control import BIN_S
 from simulator.node_sleep.demand_window import demand_window
-from simulator.node_sleep.energy import EnergySettings, energy_saved
+from simulator.node_sleep.energy import energy_saved
 from simulator.node_sleep.published_settings import PUBLISHED_SETTINGS
 from simulator.node_sleep.series_replay import replay_bins
 from simulator.node_sleep.timeline import SleepFigures, SleepTimeline, figures_of

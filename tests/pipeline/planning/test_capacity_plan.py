@@ -93,7 +93,7 @@ def test_answers_are_those_of_replays_of_every_size(tmp_path: Path) -> None:
 def test_sleep_costs_waiting_and_saves_energy(tmp_path: Path) -> None:
     request = write_log(tmp_path, two_clusters(), {"vc0": 20, "vc1": 12})
     sleeps = ({"buffer_nodes": 0, "boot_s": 600},)
-    report = plan_capacity(request, asked(sleeps=sleeps), tmp_path / "out", name="two")
+    report = plan_capacity(request, asked(asked={"node_sleep": sleeps}), tmp_path / "out", name="two")
     (kept, *costs) = [each for each in report.plan.answers if each.variant.startswith("sleep")]
     assert kept.kind == "nodes"
     for each in costs:
@@ -111,7 +111,9 @@ def test_a_limit_that_boots_alone_exceed_is_out_of_reach(tmp_path: Path) -> None
     jobs = [("vc", 8, 100_000 * i, 3_000) for i in range(1, 20)]
     request = write_log(tmp_path, jobs, {"vc": 3})
     sleeps = ({"buffer_nodes": 0, "boot_s": 900},)
-    report = plan_capacity(request, asked(limit_s=60, sleeps=sleeps), tmp_path / "out", name="one")
+    report = plan_capacity(
+        request, asked(limit_s=60, asked={"node_sleep": sleeps}), tmp_path / "out", name="one"
+    )
     awake, asleep = [each for each in report.plan.answers if each.kind == "nodes"]
     assert awake.figures["nodes"] == 1
     assert asleep.figures["nodes"] is None
@@ -166,9 +168,9 @@ def test_what_cannot_be_planned_is_said(tmp_path: Path) -> None:
             make()
     pool = LogRequest(log, "reference-csv", gpus=16)
     with pytest.raises(BadInputError, match="no nodes that could sleep"):
-        plan_capacity(pool, asked(sleeps=({"buffer_nodes": 1},)), tmp_path / "pool", name="x")
+        plan_capacity(pool, asked(asked={"node_sleep": ({"buffer_nodes": 1},)}), tmp_path / "pool", name="x")
     with pytest.raises(UnknownNameError, match="setting of sleeping nodes"):
-        plan_capacity(request, asked(sleeps=({"bufer": 1},)), tmp_path / "sleep", name="x")
+        plan_capacity(request, asked(asked={"node_sleep": ({"bufer": 1},)}), tmp_path / "sleep", name="x")
 
 
 def test_another_log_in_the_same_folder_is_replayed_anew(tmp_path: Path) -> None:

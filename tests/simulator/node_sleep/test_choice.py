@@ -5,10 +5,11 @@ import pytest
 
 from cluster_logs.node_series import NodeSeries
 from foundation.errors import BadInputError
+from simulator.energy import EnergySettings
 from simulator.node_sleep.choice import SleepLimits, candidates, choose_settings
 from simulator.node_sleep.control import SleepSettings
 from simulator.node_sleep.demand_window import demand_window
-from simulator.node_sleep.energy import EnergySettings, energy_saved
+from simulator.node_sleep.energy import energy_saved
 from simulator.node_sleep.series_forecast import SeriesForecaster
 from simulator.node_sleep.series_replay import replay_minutes
 

@@ -1,0 +1,109 @@
+"""What a plan can vary by a part: at the place `planned` of a `Part`."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from foundation.parts import hooks
+
+if TYPE_CHECKING:
+    from pipeline.planning.answers import PlanAnswer
+    from pipeline.planning.planned_log import PlannedLog
+    from pipeline.planning.planned_run import PlannedRun
+    from pipeline.planning.questions import Questions
+    from simulator.scenario import Scenario
+
+
+class AskedOfLog(NamedTuple):
+    """What can be asked of a log, by which run, and what to say of the rest."""
+
+    asked: Any
+    run: "PlannedRun"
+    remarks: tuple[str, ...] = ()
+
+
+class PlannedPart(ABC):
+    """A part that a plan's runs may have, with a value of its own in each (`PlannedRun.parts`).
+
+    - `key`: of the value in a run and in its record; `absent`: the value of a run without the part.
+    - `nothing`: what is asked where no person asks anything.
+    - `fields`: of the plan's form that say what is asked.
+    - `figures`: of a replay's summary that rows show; `kept_figures`: that are stored, too.
+    - `columns`: those of them that tables for people show, with their headings.
+    """
+
+    key: str
+    absent: Any
+    nothing: Any
+    fields: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+    kept_figures: tuple[str, ...] = ()
+    columns: Mapping[str, str] = {}
+
+    # -- what is asked ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def of_form(self, stated: Mapping[str, Any]) -> Any:
+        """Return what stated fields of a form ask; raises BadInputError for a bad value."""
+
+    def run_settings(self, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the policy's settings that stated fields of a form give."""
+        return {}
+
+    @abstractmethod
+    def check(self, asked: Any, run: "PlannedRun") -> "PlannedRun":
+        """Return the run with most of the part; raises BadInputError for what cannot be asked of any log."""
+
+    @abstractmethod
+    def for_log(self, asked: Any, run: "PlannedRun", log: "PlannedLog") -> AskedOfLog:
+        """Return what can be asked of a log; raises BadInputError for what is asked and cannot be."""
+
+    @abstractmethod
+    def values(self, asked: Any) -> Sequence[Any]:
+        """Return the values that are compared, the one without the part first."""
+
+    # -- a run with it ---------------------------------------------------------------------------------------
+
+    def policy_settings(self, value: Any) -> dict[str, Any]:
+        """Return the policy's settings that a run's value stands for."""
+        return {}
+
+    def replayed(self, scenario: "Scenario", value: Any, seed: int) -> "Scenario":
+        """Return the scenario that a run with this value replays."""
+        return scenario
+
+    @abstractmethod
+    def words(self, value: Any) -> str:
+        """Name the value for people; empty: it changes nothing."""
+
+    @abstractmethod
+    def command_words(self, value: Any) -> list[str]:
+        """Return the words of `lucid simulate` that say it."""
+
+    def nodes_off(self, figures: Mapping[str, Any]) -> float:
+        """Return how many of a replay's nodes draw nothing on average."""
+        return 0.0
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def answers(
+        self,
+        questions: "Questions",
+        run: "PlannedRun",
+        nodes: "Sequence[PlanAnswer]",
+        sizes: Mapping[str, int],
+    ) -> "list[PlanAnswer]":
+        """Return what the part changes in a run; none in one without it.
+
+        `nodes`: how many keep the limit in each variant so far. `sizes`: of the cluster, by what they are.
+        """
+
+    def closing_answers(self, asked: Any, run: "PlannedRun", log: "PlannedLog") -> "list[PlanAnswer]":
+        """Return what needs no replay of jobs."""
+        return []
+
+
+def planned_parts() -> tuple[PlannedPart, ...]:
+    """Return what installed parts add, by the parts' names."""
+    return tuple(part for _, part in hooks("planned"))
