@@ -32,7 +32,7 @@ class Command(NamedTuple):
 
 
 class Dag(NamedTuple):
-    """A DAG of Airflow's, which `dags/parts.py` lists.
+    """A DAG of Airflow's, which `dags/dags_of_parts.py` lists.
 
     `place`: the DAG, in a module that wires operators and imports nothing that a parse would wait for. `act`:
     what a person does who starts a run of it, a word of `lucid_airflow.access.acts.Act`; `asks`: whether its

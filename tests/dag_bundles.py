@@ -14,7 +14,7 @@ def bundle_settings(folder: Path) -> str:
 def dag_file(dag_id: str) -> Path:
     """Return the file in which Airflow finds a DAG: its own, or that of the parts' DAGs."""
     own = DAGS / f"{dag_id}.py"
-    return own if own.exists() else DAGS / "parts.py"
+    return own if own.exists() else DAGS / "dags_of_parts.py"
 
 
 def _bundle(file: Path, folder: Path) -> dict[str, object]:

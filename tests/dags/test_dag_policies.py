@@ -58,7 +58,7 @@ HEAVY = (
 )
 
 OF_PARTS = [dag.dag_id for part in installed_parts() for dag in part.dags]
-ids = [*(file.stem for file in FILES if file.stem != "parts"), *OF_PARTS]
+ids = [*(file.stem for file in FILES if file.stem != "dags_of_parts"), *OF_PARTS]
 
 
 @pytest.mark.slow
