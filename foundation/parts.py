@@ -129,6 +129,7 @@ KNOWN: Mapping[str, KnownPart] = {
         ),
         {"loaning": 5},
     ),
+    "live_profiling": KnownPart("parts/live_profiling", ("setting profiling_partition",)),
     "node_sleep": KnownPart(
         "parts/node_sleep",
         ("companion node_sleep", "model node_demand", "setting node_sleep"),

@@ -205,3 +205,7 @@ class Restorer(Protocol):
 
     def all_home(self, cluster: ClusterState) -> list[Change]:
         """Return what brings every job home that can be brought home."""
+
+
+class ProfilingMoves(Stage, Profiling, Restorer, Protocol):
+    """What a part does where the setting `profiling_partition` asks for it."""

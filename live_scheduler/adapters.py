@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.parts import at_place, lacking, offered
 from live_scheduler.adapter import ClusterAdapter, Profiling, Restorer, Stage
-from live_scheduler.capability import LiveCapability, capabilities
+from live_scheduler.capability import PROFILING_PARTITION, LiveCapability, capabilities
 from live_scheduler.live_settings import LiveSettings, checked_values
 
 BUILT_IN = {"slurm": "live_scheduler.slurm.opening:Slurm"}
@@ -38,7 +38,7 @@ class AdapterKind(ABC):
 
     `Settings` is the frozen dataclass of its own settings (None: it has none). `moves_jobs`: it can move jobs
     to a profiling partition, and let them share GPUs. `offers`: by the names of parts, places of functions
-    of LiveSettings that return what does here what they need (`LiveCapability.needs`).
+    of LiveSettings and the state folder that return what does here what they need (`LiveCapability.needs`).
     """
 
     Settings: ClassVar[type | None] = None
@@ -57,9 +57,9 @@ class AdapterKind(ABC):
         """Return the cluster for giving everything back, and what returns moved jobs; raises as `open`."""
         return self.open(settings, folder).adapter, None
 
-    def open_for(self, part: LiveCapability, settings: LiveSettings) -> Any:
-        """Return what does here what a part needs; raises BadInputError where nothing does."""
-        return at_place(self._place_for(part, settings))(settings)
+    def open_for(self, part: LiveCapability, settings: LiveSettings, folder: Path) -> Any:
+        """Return what does here what a part needs; raises BadInputError where nothing does, OSError."""
+        return at_place(self._place_for(part, settings))(settings, folder)
 
     def _place_for(self, part: LiveCapability, settings: LiveSettings) -> str:
         place = self.offers.get(part.name) or part.adapters.get(settings.adapter)
@@ -86,10 +86,20 @@ class AdapterKind(ABC):
                 f"The adapter {settings.adapter!r} neither moves jobs nor lets them share GPUs.",
                 remedy="Leave profiling_partition and shared_partitions out.",
             )
+        if settings.profiling_partition:
+            profiling_part()
         parts = capabilities() if settings.tables else {}
         for name in settings.tables:
             if parts[name].needs:
                 self._place_for(parts[name], settings)
+
+
+def profiling_part() -> LiveCapability:
+    """Return the part that does what the setting `profiling_partition` asks; NotFoundError without it."""
+    part = capabilities().get(PROFILING_PARTITION)
+    if part is None:
+        raise lacking()[f"setting {PROFILING_PARTITION}"]
+    return part
 
 
 def _places() -> dict[str, str]:

@@ -63,7 +63,7 @@ def assemble(
     adapter = adapter_kind(settings.adapter)
     for name in settings.tables:
         part = capabilities()[name]
-        control = adapter.open_for(part, settings)
+        control = adapter.open_for(part, settings, folder)
         daemon.part_stages[name] = part.stage(control, settings, folder, safety.lease)
     daemon.watchers += [DecisionLog(folder / DECISIONS_FILE), RegretJob(folder)]
     return daemon

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from live_scheduler.release import LiveRelease, Release
     from live_scheduler.safety.control_lease import ControlLease
 
+PROFILING_PARTITION = "profiling_partition"
+
 
 class PartStatus(Protocol):
     """What is known after a look: a `live_scheduler.messages.Message`."""
@@ -117,11 +119,12 @@ class Route(NamedTuple):
 class LiveCapability:
     """What a part adds to the live scheduler; what a subclass leaves as it is adds nothing.
 
-    - `name`: of the table of its settings, of its status in answers, and of what an adapter offers for it.
+    - `name`: of the table of its settings, of its status in answers, and of what an adapter offers for it; or
+      of the setting of every live scheduler that it does (`PROFILING_PARTITION`).
     - `Settings`: the frozen dataclass of the table, with a `mode`: in `control` it changes the cluster.
     - `needs`: what an adapter must be able to do for it, in words ("put nodes to sleep"); "": nothing.
-    - `adapters`: for adapters that do not know of it, the place of a function of LiveSettings that returns
-      what does that.
+    - `adapters`: for adapters that do not know of it, the place of a function of LiveSettings and the state
+      folder that returns what does that.
     - `title`: what its status is of, for people.
     - `way_back`: how its changes are undone.
     """

@@ -312,7 +312,7 @@ def _watch_until(
         folder,
         lambda: adapter_kind(settings.adapter).open_to_restore(settings, folder),
         open_parts={
-            name: partial(adapter_kind(settings.adapter).open_for, capabilities()[name], settings)
+            name: partial(adapter_kind(settings.adapter).open_for, capabilities()[name], settings, folder)
             for name in with_way_back()
         },
         say=say,

@@ -130,7 +130,7 @@ def give_part_back(name: str, folder: Path, settings: LiveSettings, *, limit_s: 
     record = way.Record(folder)
     if not len(record):
         return way.nothing()
-    control, lease = adapter_kind(settings.adapter).open_for(part, settings), WriteLease(folder)
+    control, lease = adapter_kind(settings.adapter).open_for(part, settings, folder), WriteLease(folder)
 
     def look() -> GivenBack:
         with restore_lock(folder), lease_to_restore(lease):

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cluster_logs.host_lists import expand_hosts
 from live_scheduler.live_settings import LiveSettings
@@ -106,7 +107,7 @@ def power_settings(config: str, partitions: str = "") -> PowerSettings:
     )
 
 
-def open_power(settings: LiveSettings) -> SlurmNodePower:
+def open_power(settings: LiveSettings, _folder: Path) -> SlurmNodePower:
     """Return the power saving of the cluster that SLURM_CONF names."""
     table = settings.tables.get("node_sleep")
     return SlurmNodePower(table.keep_awake if table is not None else ())

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from live_scheduler.adapter import ClusterAdapter, Profiling, Stage
-from live_scheduler.adapters import AdapterKind, OpenedCluster, RestorableCluster
+from live_scheduler.adapter import ClusterAdapter, Profiling, ProfilingMoves, Stage
+from live_scheduler.adapters import AdapterKind, OpenedCluster, RestorableCluster, profiling_part
+from live_scheduler.capability import PROFILING_PARTITION, capabilities
 from live_scheduler.live_settings import LiveSettings, Mode
 
 
@@ -16,15 +17,13 @@ class Slurm(AdapterKind):
     def open(self, settings: LiveSettings, folder: Path) -> OpenedCluster:
         """Return the cluster with the stages that the settings ask for; raises OSError for the folder."""
         from live_scheduler.safety.touched import TouchedJobs, Way
-        from live_scheduler.slurm.intents import Intents
-        from live_scheduler.slurm.profiling_stage import ProfilingStage
         from live_scheduler.slurm.shared_partitions import SharedPartitions
 
         adapter = _adapter(settings, folder)
         stages: list[Stage] = []
         profiling: Profiling | None = None
         if settings.profiling_partition:
-            profiling_stage = ProfilingStage(settings, Intents(folder))
+            profiling_stage: ProfilingMoves = self.open_for(profiling_part(), settings, folder)
             stages.append(profiling_stage)
             profiling = profiling_stage
         if settings.shared_partitions:
@@ -39,13 +38,13 @@ class Slurm(AdapterKind):
     def open_to_restore(self, settings: LiveSettings, folder: Path) -> RestorableCluster:
         """Return the cluster, and its profiling stage, which returns what it moved; raises OSError."""
         adapter = _adapter(settings, folder)
-        if not settings.profiling_partition:
+        part = capabilities().get(PROFILING_PARTITION) if settings.profiling_partition else None
+        if part is None:  # their marks alone bring jobs home too
             return adapter, None
-        from live_scheduler.slurm.intents import Intents
-        from live_scheduler.slurm.profiling_stage import ProfilingStage
-
         # A daemon that only looks on now may have moved jobs before.
-        return adapter, ProfilingStage(replace(settings, mode=Mode.CONTROL), Intents(folder))
+        controls = replace(settings, mode=Mode.CONTROL)
+        moves: ProfilingMoves = self.open_for(part, controls, folder)
+        return adapter, moves
 
 
 def _adapter(settings: LiveSettings, folder: Path) -> ClusterAdapter:

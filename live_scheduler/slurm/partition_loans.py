@@ -16,6 +16,7 @@ Nothing here goes through a shell, and no name reaches Slurm that could be an op
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from cluster_logs.host_lists import expand_hosts
 from foundation.errors import BadInputError
@@ -171,7 +172,7 @@ def _node_by_itself(name: str) -> PoweredNode | None:
     return parse_power([f"{name}||{facts['State']}|{facts['Gres']}||"])[0]
 
 
-def open_loans(settings: LiveSettings) -> SlurmNodeLoans:
+def open_loans(settings: LiveSettings, _folder: Path) -> SlurmNodeLoans:
     """Return Slurm's partitions, by the names that the settings have (or had, for giving back)."""
     loans = settings.tables.get("loans") or NodeLoanSettings()
     return SlurmNodeLoans(loans.lender, loans.borrower, loans.never_lent)

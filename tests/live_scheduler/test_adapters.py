@@ -51,7 +51,7 @@ class Musical(Plain):
     offers: ClassVar = {"singing": f"{__name__}:voices_of"}
 
 
-def voices_of(settings: LiveSettings) -> int:
+def voices_of(settings: LiveSettings, folder: Path) -> int:
     return settings.tables["singing"].voices
 
 
@@ -117,7 +117,7 @@ def test_names_that_do_not_exist_are_refused(tmp_path: Path, text: str) -> None:
 def test_a_table_of_a_part_needs_an_adapter_that_can_do_it(tmp_path: Path) -> None:
     found = read_live_settings(settings_file(tmp_path, 'adapter = "musical"\n[singing]\nmode = "control"'))
     assert (found.tables, found.in_control) == ({"singing": Choir(Mode.CONTROL)}, ("singing",))
-    assert Musical().open_for(SINGING, found) == 4
+    assert Musical().open_for(SINGING, found, tmp_path) == 4
     assert settings_from(json.loads(json.dumps(asdict(found)))) == found
     with pytest.raises(BadInputError, match="'plain' cannot make nodes sing"):
         read_live_settings(settings_file(tmp_path, 'adapter = "plain"\n[singing]'))
@@ -129,6 +129,8 @@ def test_a_table_of_a_part_that_is_not_installed_says_so(tmp_path: Path) -> None
     with pytest.raises(NotFoundError, match=r"pip install \./parts/node_sleep"):
         read_live_settings(settings_file(tmp_path, "[node_sleep]"))
     assert settings_from({"cluster": "lab", "node_sleep": None}).tables == {}  # of an earlier version
+    with pytest.raises(NotFoundError, match=r"pip install \./parts/live_profiling"):
+        read_live_settings(settings_file(tmp_path, 'profiling_partition = "prof"'))
 
 
 def test_what_is_no_adapter_is_refused() -> None:

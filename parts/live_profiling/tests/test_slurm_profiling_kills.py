@@ -14,8 +14,8 @@ from live_scheduler.safety.restoring import restore
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.scontrol_session import ScontrolSession
+from parts.live_profiling.tests.profiling_stand import Stand, profiling_slurm, stand_of
 from tests.slurm.private_slurm import PrivateSlurm
-from tests.slurm.profiling_stand import Stand, profiling_slurm, stand_of
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow

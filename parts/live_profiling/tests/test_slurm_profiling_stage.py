@@ -15,9 +15,16 @@ from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.memory.journal import JobEventKind
 from live_scheduler.memory.tracking import JobTracker
-from live_scheduler.slurm.intents import Intent, Step
+from parts.live_profiling.intents import Intent, Step
+from parts.live_profiling.tests.profiling_stand import (
+    LIMIT_S,
+    SCRIPT,
+    SETTINGS,
+    Stand,
+    profiling_slurm,
+    stand_of,
+)
 from tests.slurm.private_slurm import PrivateSlurm
-from tests.slurm.profiling_stand import LIMIT_S, SCRIPT, SETTINGS, Stand, profiling_slurm, stand_of
 
 pytestmark = pytest.mark.slow
 

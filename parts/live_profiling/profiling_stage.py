@@ -11,7 +11,7 @@ No job is put on hold: a requeued job waits for a begin time, so it runs even wi
 belongs stands in its mark and in an intent on disk (`intents.py`); either is enough for the next process
 (a new daemon, the dead man's switch, the restore command) to finish what was begun.
 
-What this relies on is tried out in `tests/slurm/test_slurm_profiling_stage.py`; why a begin time and no hold,
+What this relies on is tried out in `tests/test_slurm_profiling_stage.py`; why a begin time and no hold:
 docs/decisions/0021.
 """
 
@@ -27,7 +27,7 @@ from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.slurm.control import START_DELAY_S
-from live_scheduler.slurm.intents import Intent, Intents, Step
+from parts.live_profiling.intents import Intent, Intents, Step
 from simulator.stages.profiler import ProfilerSettings
 
 logger = logging.getLogger("lucid.live")

@@ -11,9 +11,9 @@ from live_scheduler.cluster_state import ClusterState
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.slurm.adapter import SlurmAdapter
-from live_scheduler.slurm.intents import Intents
-from live_scheduler.slurm.profiling_stage import ProfilingStage
 from live_scheduler.slurm.slurm_memory import SlurmMemory
+from parts.live_profiling.intents import Intents
+from parts.live_profiling.profiling_stage import ProfilingStage
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 
