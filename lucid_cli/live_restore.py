@@ -42,8 +42,7 @@ def restore(
 
     Slurm's backfill may write priorities back that it read before: all jobs are looked at again until two of
     its cycles have ended. Exit code 0: all is back; 3: some jobs are not (they are named), or were undone
-    again and again, nodes that were put to sleep still boot, or nodes on loan are not back; 1: the cluster
-    did not answer.
+    again and again, or nodes that a part has changed are not back; 1: the cluster did not answer.
     """
     from live_scheduler.safety.restore_command import restore_cluster
 

@@ -341,9 +341,9 @@ class Expectation(Message):
     """When a job is expected to start and to end: half of the plays of the present state forward are earlier
     than P50, nine in ten earlier than P90.
 
-    `said_by` is who says when a waiting job starts, "play_forward" or "wait_model" (then P50 and P90 are
-    those that the release's wait model learned), and `said_by_why` why it is believed; `played_start_p50_s`
-    and `learned_start_p50_s` are what each says. `limit_advice` says in words whether a shorter time limit
+    `said_by` names the forecast of a waiting job's start that is believed, "play_forward" or another one
+    (then P50 and P90 are those that it learned), and `said_by_why` says why; `played_start_p50_s` and
+    `learned_start_p50_s` are what each says. `limit_advice` says in words whether a shorter time limit
     would do, `advised_limit_s` which, and `limit_risk` how likely the job runs into the one that it asks for.
     `predicted_start_s` and `predicted_end_s` are one number each, by one play in which every job runs for as
     long as it is estimated. `told_end_s` is what it was told at `told_at_s`, about its submission, and never

@@ -310,37 +310,6 @@ def _no_reservation(cluster: LiveCluster) -> bool:
     return False
 
 
-def test_killed_while_jobs_are_measured_they_all_come_home(cluster: LiveCluster) -> None:
-    with (cluster.folder / "live.toml").open("a") as settings:
-        settings.write('profiling_partition = "prof"\npartitions = ["vc1"]\n')
-    block = cluster.block()
-    script = cluster.folder / "measured.sh"
-    script.write_text(
-        f'#!/bin/sh\necho "$SLURM_JOB_PARTITION-$SLURM_JOB_ID" >> {cluster.starts_file}\n'
-        '[ "$SLURM_JOB_PARTITION" != prof ] || exec sleep 600\n'
-    )
-    words = ["sbatch", "--parsable", "--output=/dev/null", "--time=10", "--gres=gpu:1", "--job-name=train_u4"]
-    jobs = [cluster.slurm.run(*words, str(script)).strip() for _ in range(4)]
-    daemon = cluster.start()
-    cluster.wait(
-        lambda: sum(where == "prof RUNNING" for where in cluster.queue("%i %P %T").values()) == 2,
-        "two are measured",
-    )
-    daemon.kill()
-    cluster.wait(
-        lambda: (
-            {cluster.queue("%i %P %T").get(job) for job in jobs} == {"vc1 PENDING"} and not cluster.ranked()
-        ),
-        "all are home, and the order is Slurm's",
-    )
-    assert 0 not in {cluster.priorities()[job] for job in jobs}  # no job is held
-    cluster.free(block)
-    cluster.wait_ended(jobs)
-    starts = cluster.starts()
-    assert {job: starts[f"vc1-{job}"] for job in jobs} == dict.fromkeys(jobs, 1)
-    assert all(starts[f"prof-{job}"] <= 1 for job in jobs)
-
-
 def test_a_burst_of_unranked_jobs_is_ordered_over_passes_while_the_queue_moves(cluster: LiveCluster) -> None:
     (cluster.folder / "live.toml").write_text(
         f"pass_interval_s = 0.25\ndead_after_s = 20.0\nhttp_port = -1\nchanges_per_pass = {PER_PASS}\n"
