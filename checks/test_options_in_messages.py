@@ -15,7 +15,7 @@ from lucid_cli.main import app
 OF_ONE_COMMAND = {
     "lucid_models/evaluation/waits.py": "evaluate waits",
     "parts/horus/onnx_graph.py": "predict-profile",
-    "lucid_models/releases/layout.py": "release",
+    "lucid_models/releases/only_cluster.py": "release",
 }
 OPTION = re.compile(r"(?<![\w\"-])--[a-z][a-z-]+")
 COMMAND = re.compile(r"\blucid((?: (?:[a-z][a-z0-9-]*|\.\.\.))+)((?:[^`.;]|\.(?! ))*)")

@@ -5,9 +5,6 @@
 The file has an integer `format`. Version 1: `logs` ("real", "synthetic" or null), `writes` (how often each
 table was changed), `writing` (null, or which task began to change which tables and has not ended). Another
 version is refused. To change the format: raise FORMAT, and keep reading the older one here.
-
-A lake without the file is one from before there were records: where its rows come from is read from them
-(`logs_of_rows`), and nothing is being written.
 """
 
 import json
@@ -24,7 +21,7 @@ SYNTHETIC_SUFFIX = ".synthetic"
 
 
 class LogOrigin(StrEnum):
-    """Where a cluster's rows come from. MIXED: a lake from before this was watched holds both."""
+    """Where rows come from. MIXED: a file that is offered holds both; no cluster of a lake does."""
 
     REAL = "real"
     SYNTHETIC = "synthetic"

@@ -10,7 +10,7 @@ away.
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -51,18 +51,12 @@ class WriteSession:
 
 
 class ClusterWrites:
-    """Locks, notes and records of the clusters of one lake.
+    """Locks, notes and records of the clusters of one lake."""
 
-    `derive_logs` says where the rows of a cluster come from that has no record.
-    """
-
-    def __init__(
-        self, fs: pafs.FileSystem, root: str, uri: str, derive_logs: Callable[[str], LogOrigin | None]
-    ) -> None:
+    def __init__(self, fs: pafs.FileSystem, root: str, uri: str) -> None:
         self._fs = fs
         self._root = root
         self.uri = uri
-        self._derive_logs = derive_logs
 
     # Writing -------------------------------------------------------------------------------------------
 
@@ -200,8 +194,8 @@ class ClusterWrites:
             return parse_record(source.read(), f"{self.uri}/{RECORDS}/cluster={cluster}/record.json")
 
     def logs(self, cluster: str) -> LogOrigin | None:
-        """Where the cluster's rows come from, by its record or else by its rows."""
-        return self.record(cluster).logs or self._derive_logs(cluster)
+        """Where the cluster's rows come from, by its record; None before its first row."""
+        return self.record(cluster).logs
 
     def may_complete(self, cluster: str, task: str) -> bool:
         """Whether this thread reads in order to complete the task (`completing`)."""

@@ -11,7 +11,6 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.cluster_writes import ClusterWrites
 from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
 from cluster_logs.job_table import (
@@ -46,7 +45,7 @@ class LakeFiles:
         self.uri = uri.rstrip("/") if uri.rstrip("/") else uri
         self.fs, root = locate(uri)
         self.root = root.rstrip("/")
-        self.writes = ClusterWrites(self.fs, self.root, self.uri, self.logs_of_tables)
+        self.writes = ClusterWrites(self.fs, self.root, self.uri)
 
     def folder(self, table: str, cluster: str, day: date | None = None) -> str:
         """Where a cluster's part of a table, or a day of it, lies."""
@@ -126,20 +125,6 @@ class LakeFiles:
             ),
         )
         return True
-
-    def logs_of_tables(self, cluster: str) -> LogOrigin | None:
-        """Where a cluster's rows come from, by the rows themselves: for one without a record."""
-        names: set[str] = set()
-        for path in self.partitions("jobs", cluster).values():
-            rows = self.read_file("jobs", cluster, path, ["source_file"])
-            if rows is not None:
-                names.update(rows.column("source_file").unique().to_pylist())
-        logs = logs_of_rows(names)
-        for path in self.partitions("throughput", cluster).values() if logs is not LogOrigin.REAL else ():
-            rows = self.read_file("throughput", cluster, path, ["origin"])
-            if rows is not None and "published" in rows.column("origin").unique().to_pylist():
-                return LogOrigin.REAL if logs is None else LogOrigin.MIXED
-        return logs
 
 
 def count_rows(fs: pafs.FileSystem, path: str) -> int:

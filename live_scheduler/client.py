@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from foundation.deadlines import within
-from foundation.errors import BadInputError, LucidError, NotFoundError, ReleaseRefusedError
+from foundation.errors import BadInputError, LucidError, ReleaseRefusedError
 from live_scheduler.beliefs import Backing, Clock, belief_of, trust_of
 from live_scheduler.client_status import SIGNED_TRUST, UNSIGNED_TRUST, ClientStatus
 from live_scheduler.release import FallbackRelease, LiveRelease, Release
@@ -28,7 +28,6 @@ from live_scheduler.release_server import AliasTarget, ReleaseServer
 from live_scheduler.release_store import ReleaseStore
 from live_scheduler.verified_release import verify_release
 from lucid_models.releases.approval import APPROVED, ReleaseIdentity, identify
-from lucid_models.releases.layout import old_layout
 from lucid_models.releases.manifest import VERDICT_FILE, release_name
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -198,12 +197,7 @@ class ReleaseClient:
 
     def _look(self) -> None:
         self._apply_trust()
-        try:
-            target = self._server.resolve(self._name, self.alias)
-        except NotFoundError:
-            if self._server.has_old_layout():
-                raise old_layout(self._server.uri) from None
-            raise
+        target = self._server.resolve(self._name, self.alias)
         self._last_contact, self._missed_polls = self._last_poll, 0
         if self._is_current(target) and target == self._believed:
             self._follow(target)

@@ -6,8 +6,8 @@ from pathlib import Path
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.release_server import ReleaseServer
 from live_scheduler.release_store import ReleaseStore
-from lucid_models.releases.layout import old_layout, the_only
 from lucid_models.releases.manifest import cluster_of
+from lucid_models.releases.only_cluster import the_only
 
 
 def followed_cluster(tracking_uri: str, alias: str, kept_in: Iterable[Path]) -> str:
@@ -19,8 +19,6 @@ def followed_cluster(tracking_uri: str, alias: str, kept_in: Iterable[Path]) -> 
     server = ReleaseServer(tracking_uri)
     try:
         clusters = sorted(filter(None, map(cluster_of, server.models_with(alias))))
-        if not clusters and server.has_old_layout():
-            raise old_layout(server.uri)
         return the_only(clusters, where=server.uri)
     except ServiceUnavailableError as error:
         kept = {name for folder in kept_in for name in ReleaseStore(folder).clusters(alias, server.uri)}

@@ -24,8 +24,7 @@ from foundation.bounded_http import (
 )
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError, ServiceUnavailableError
 from lucid_models.releases.approval import VerdictTags
-from lucid_models.releases.layout import MIGRATED_TAG
-from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX
+from lucid_models.releases.manifest import RELEASE_PREFIX
 from lucid_models.signing.statements import NO_STATEMENTS, StatementTags
 
 if TYPE_CHECKING:
@@ -94,20 +93,6 @@ class ReleaseServer:
             raise ServiceUnavailableError(
                 f"{self.uri} answered {answer.status_code}, but not as MLflow does: {error!r}."
             ) from error
-
-    def has_old_layout(self) -> bool:
-        """Whether the releases still lie where older versions kept them, and were not migrated."""
-        parameters = {"name": OLD_RELEASE_NAME}
-        answer = self._http.get("/api/2.0/mlflow/registered-models/get", params=parameters)
-        if answer.status_code != 200:
-            return False
-        document = json_of(answer)
-        try:
-            model = document["registered_model"]
-            tags = {str(tag["key"]) for tag in model.get("tags", [])}
-            return bool(model.get("aliases")) and MIGRATED_TAG not in tags
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return False
 
     def resolve(self, name: str, alias: str) -> AliasTarget:
         """What an alias of a registered model points at; raises NotFoundError when there is no such alias."""

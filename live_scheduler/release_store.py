@@ -110,10 +110,8 @@ class ReleaseStore:
         read.
         """
         home = self.folder / cluster
-        path, old = home / _pointer_file(alias), self.folder / _pointer_file(alias)
+        path = home / _pointer_file(alias)
         if not path.exists():
-            if old.exists():
-                raise ReleaseRefusedError(f"{old} was kept by an older version, which named no cluster.")
             return None
         pointer = _read_pointer(path)
         if pointer["origin"] != origin:

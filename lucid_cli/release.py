@@ -312,14 +312,12 @@ def renew(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
 @with_options(ReleasedCluster)
 def history(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
     """Say what was live of a cluster, the newest first: since when, who asked, who approved, and why."""
-    from lucid_models.releases.clusters import open_registry
+    from lucid_models.registry import Registry
     from lucid_models.releases.publication_history import read_history
     from lucid_models.signing.installation import Signing
 
     tracking, cluster = released.find()
-    past = [
-        to_jsonable(each) for each in read_history(open_registry(tracking), cluster, Signing.of_environment())
-    ]
+    past = [to_jsonable(each) for each in read_history(Registry(tracking), cluster, Signing.of_environment())]
 
     def people() -> None:
         rows = [
@@ -340,25 +338,6 @@ def history(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
         print_table(rows, title=f"What was live of {cluster}")
 
     show({"history": past}, as_json=as_json, people=people)
-
-
-@app.command()
-def migrate(tracking_uri: TrackingOption = None, as_json: JsonFlag = False) -> None:
-    """Copy the releases of older versions of Lucid, in one registered model, to the models of their clusters.
-
-    May be run again. The old model stays as it is, for schedulers that still follow it.
-    """
-    from lucid_models.releases.migration import migrate_releases
-
-    migrated = to_jsonable(migrate_releases(tracking_uri=tracking_or_default(tracking_uri)))
-
-    def people() -> None:
-        if migrated:
-            print_table(migrated, title="Migrated releases")
-        else:
-            print_lines(["There is nothing to migrate."])
-
-    show({"migrated": migrated}, as_json=as_json, people=people)
 
 
 @app.command(name="show")

@@ -174,15 +174,11 @@ class Fields:
             raise self.fail(name, "is missing")
         return self._data[name]
 
-    def check_features(self, model: str, computed: int, *, if_absent: int | None = None) -> None:
-        """Require that the `version` of a model's features is the one that this program computes.
-
-        `if_absent`: the version of what was saved without one. Raises FormatVersionError.
+    def check_features(self, model: str, computed: int) -> None:
+        """Require that the `version` of a model's features is the one that this program computes; raises
+        FormatVersionError.
         """
-        if if_absent is None or self.has("version"):
-            version = self.integer("version", 1, 1_000_000)
-        else:
-            version = if_absent
+        version = self.integer("version", 1, 1_000_000)
         if version != computed:
             raise FormatVersionError(
                 f"The {model} model reads features of version {version}; this program computes version "

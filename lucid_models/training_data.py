@@ -226,7 +226,7 @@ def _columns(table: pd.DataFrame) -> Mapping[str, str]:
 
 def _any_synthetic(lake: Lake, cluster: str) -> bool:
     """Whether any of the cluster's rows is synthetic, also of those that are not in the window."""
-    return lake.writes.logs(cluster) in (LogOrigin.SYNTHETIC, LogOrigin.MIXED)
+    return lake.writes.logs(cluster) is LogOrigin.SYNTHETIC
 
 
 def without_those_that_never_ran(jobs: pd.DataFrame) -> pd.DataFrame:

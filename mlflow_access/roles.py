@@ -20,7 +20,7 @@ from foundation.parts import installed_parts
 ADMIN, TRAIN, JUDGE, PUBLISH = "admin", "train", "judge", "publish"
 SCHEDULE, UPKEEP, READ = "schedule", "upkeep", "read"
 
-RELEASES = "lucid-release"  # as older versions named the releases of all clusters; also an experiment
+RELEASES = "lucid-release"  # the experiment
 RELEASE_MODELS = f"{RELEASES}-"  # followed by the cluster
 VERDICTS, STUDIES, PUBLICATIONS = "lucid-release-validation", "lucid-gate-studies", "lucid-publications"
 # Runs of these are closed when they end: what schedulers follow or believe is not written over afterwards.

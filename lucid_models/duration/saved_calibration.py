@@ -1,13 +1,5 @@
-"""The calibration of run times as plain data, and read from it.
+"""The calibration of run times as plain data, and read from it."""
 
-Models that were saved while offsets followed the misses of ended jobs (layout 1: one offset a level of all
-jobs and of each virtual cluster) are read as if WINDOW jobs of each had shown these offsets to be right.
-`tests/lucid_models/saved/run_time_calibration_layout_1.json` is such a calibration. Layout 2 had bins half a
-width lower: each is shared out evenly among the two that it overlaps. Up to layout 3 what jobs in flight were
-told was not kept: it is taken to be what they would be told now. Up to layout 4 no owners were followed.
-"""
-
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,20 +16,17 @@ from lucid_models.duration.calibration import (
 )
 from lucid_models.duration.residuals import (
     BINS,
-    EXPECTED,
     LEVELS,
     MOST,
     SHAPE,
     TIERS,
-    WINDOW,
     LastingMisses,
     ResidualNews,
     RunningJob,
-    ends_expected,
-    hazards,
 )
-from lucid_models.model_format import Fields, finite_list
+from lucid_models.model_format import Fields, FormatVersionError, finite_list
 
+LAYOUT = 5
 _SIZE = SHAPE[0] * SHAPE[1]
 _MOST = 1e15  # of a clock and a time
 
@@ -48,7 +37,7 @@ def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
     table = running.table()
     places, clocks = table[:, running.PLACES].astype(np.intp), table[:, running.CLOCKS]
     return {
-        "layout": 5,
+        "layout": LAYOUT,
         "looked_s": calibration.looked_s,
         "usual_hazards": finite_list(calibration.usual_hazards.ravel()),
         "shifts": list(calibration.lasting.shifts),
@@ -90,32 +79,26 @@ def _turns(news: ResidualNews[Any], places: NDArray[np.intp]) -> list[int]:
 
 
 def read_calibration(fields: Fields) -> RunTimeCalibration:
-    """Read what `calibration_to_data` wrote, and the layouts before; raises CorruptModelError."""
-    if not fields.has("layout"):
-        return _read_layout_1(fields)
-    layout = fields.integer("layout", 2, 5)
-    binned = _half_a_bin_higher if layout == 2 else np.copy
+    """Read what `calibration_to_data` wrote; raises CorruptModelError and FormatVersionError."""
+    layout = fields.integer("layout", 1, 1_000_000)
+    if layout != LAYOUT:
+        raise FormatVersionError(
+            f"{fields.place} has layout {layout} of the calibration; this program reads {LAYOUT}.",
+            remedy="Train the duration model again with this version.",
+        )
     calibration = RunTimeCalibration()
     calibration.looked_s = fields.number("looked_s", NEVER_S, _MOST)
     calibration.usual_hazards = _sized(fields, "usual_hazards", _SIZE, 0.0, 1.0).reshape(SHAPE)
     all_jobs = calibration.all_jobs
-    all_jobs.ended[0] = binned(_sized(fields, "ended", _SIZE, 0.0, _MOST).reshape(SHAPE))
+    all_jobs.ended[0] = _sized(fields, "ended", _SIZE, 0.0, _MOST).reshape(SHAPE)
     all_jobs.clocks[0] = fields.number("clock", 0.0, _MOST)
     clusters = fields.texts("virtual_clusters", most=MAX_VIRTUAL_CLUSTERS, unique=True)
     _read_news(fields, "clusters", calibration.clusters, clusters)
-    for place in calibration.clusters.places.values():
-        calibration.clusters.ended[place] = binned(calibration.clusters.ended[place])
-    if layout == 5:
-        _read_owners(fields, calibration)
-    if layout >= 4:
-        calibration.lasting = LastingMisses(_sized(fields, "shifts", len(LEVELS), -MOST, MOST).tolist())
-    _read_awaited(fields, calibration, "awaited_told" if layout >= 4 else "awaited_quantiles")
-    _read_running(fields, calibration, with_owners=layout == 5)
+    _read_owners(fields, calibration)
+    calibration.lasting = LastingMisses(_sized(fields, "shifts", len(LEVELS), -MOST, MOST).tolist())
+    _read_awaited(fields, calibration)
+    _read_running(fields, calibration)
     calibration.count_passed()
-    if layout == 2:
-        calibration.usual_hazards = hazards(all_jobs.ended[0], all_jobs.passed[0], EXPECTED)
-    if layout < 4:
-        _tell_now(calibration)
     return calibration
 
 
@@ -136,13 +119,7 @@ def _read_news(fields: Fields, which: str, news: ResidualNews[Any], names: Seque
         news.clocks[place], news.ended[place] = clock, of_group
 
 
-def _tell_now(calibration: RunTimeCalibration) -> None:
-    for job_id, job in calibration.awaited.items():
-        told = calibration.told(job.virtual_cluster, job.owner, job.said)
-        calibration.awaited[job_id] = dataclasses.replace(job, told=told)
-
-
-def _read_awaited(fields: Fields, calibration: RunTimeCalibration, told_field: str) -> None:
+def _read_awaited(fields: Fields, calibration: RunTimeCalibration) -> None:
     jobs = fields.texts("awaited", most=MAX_AWAITED, unique=True)
     clusters, users = (
         fields.texts(f"awaited_{name}", most=MAX_AWAITED) for name in ("virtual_clusters", "users")
@@ -150,12 +127,12 @@ def _read_awaited(fields: Fields, calibration: RunTimeCalibration, told_field: s
     if not len(jobs) == len(clusters) == len(users):
         raise fields.fail("awaited", "does not match its virtual clusters and users")
     weights = _sized(fields, "awaited_weights", len(jobs), 0.0, 1.0).tolist()
-    said, told = (_quantiles(fields, name, len(jobs)) for name in ("awaited_quantiles", told_field))
+    said, told = (_quantiles(fields, name, len(jobs)) for name in ("awaited_quantiles", "awaited_told"))
     for job_id, *job in zip(jobs, clusters, users, said, told, weights, strict=True):
         calibration.await_end(job_id, AwaitedJob(*job))
 
 
-def _read_running(fields: Fields, calibration: RunTimeCalibration, *, with_owners: bool) -> None:
+def _read_running(fields: Fields, calibration: RunTimeCalibration) -> None:
     jobs = fields.texts("running", most=MAX_AWAITED, unique=True)
     if not set(jobs) <= calibration.awaited.keys():
         raise fields.fail("running", "names a job that is not awaited")
@@ -168,7 +145,7 @@ def _read_running(fields: Fields, calibration: RunTimeCalibration, *, with_owner
         ("clusters", calibration.clusters),
         ("owners", calibration.owners),
     ]
-    for tier, (which, news) in enumerate(tiers[: 1 + with_owners], 1):
+    for tier, (which, news) in enumerate(tiers, 1):
         turns = _sized(fields, f"running_{which}", len(jobs), -1, len(news.places) - 1).astype(np.intp)
         at_start = _sized(fields, f"running_clocks_of_{which}", len(jobs), 0.0, _MOST)
         if (at_start > np.append(news.clocks[: len(news.places)], _MOST)[turns]).any():
@@ -178,14 +155,6 @@ def _read_running(fields: Fields, calibration: RunTimeCalibration, *, with_owner
     for job_id, (start_s, where, at) in zip(jobs, rows, strict=True):
         job = calibration.awaited[job_id]
         calibration.running.add(job_id, RunningJob(start_s, job.said, job.weight, tuple(where), tuple(at)))
-
-
-def _half_a_bin_higher(ended: NDArray[np.float64]) -> NDArray[np.float64]:
-    halves = 0.5 * ended
-    shared = halves.copy()
-    shared[:, :-1] += halves[:, 1:]
-    shared[:, 0] += halves[:, 0]
-    return shared
 
 
 def _quantiles(fields: Fields, name: str, jobs: int) -> list[tuple[float, ...]]:
@@ -198,26 +167,3 @@ def _sized(fields: Fields, name: str, size: int, low: float, high: float) -> NDA
     if numbers.size != size:
         raise fields.fail(name, f"holds {numbers.size} numbers, not {size}")
     return numbers
-
-
-def _read_layout_1(fields: Fields) -> RunTimeCalibration:
-    offsets = fields.child("offsets")
-    of_all = _sized(offsets, "of_all", len(LEVELS), -1e3, 1e3)
-    names = offsets.texts("virtual_clusters", unique=True)
-    own = _sized(offsets, "offsets", len(names) * len(LEVELS), -1e3, 1e3).reshape(-1, len(LEVELS))
-    calibration = RunTimeCalibration()
-    all_jobs = calibration.all_jobs
-    all_jobs.ended[0] = ends_expected(tuple(of_all.tolist()), WINDOW)
-    calibration.usual_hazards = hazards(all_jobs.ended[0], all_jobs.passed[0], EXPECTED)
-    for name, more in zip(names, own, strict=True):
-        place, _ = calibration.clusters.see(name)
-        calibration.clusters.ended[place] = ends_expected(tuple((of_all + more).tolist()), WINDOW)
-    jobs = fields.texts("awaited", most=MAX_AWAITED, unique=True)
-    clusters = fields.texts("awaited_virtual_clusters", most=MAX_AWAITED)
-    if len(clusters) != len(jobs):
-        raise fields.fail("awaited", "does not match its virtual clusters")
-    said = _quantiles(fields, "awaited_quantiles", len(jobs))
-    for job_id, cluster, quantiles in zip(jobs, clusters, said, strict=True):
-        calibration.await_end(job_id, AwaitedJob(cluster, "", quantiles, quantiles, 1.0))
-    _tell_now(calibration)
-    return calibration

@@ -1,25 +1,22 @@
-"""Reads the levels of a saved state, of today's layout and of those before."""
+"""Reads the levels of a saved state."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lucid_models.duration.layout_2 import read_levels_of_layout_2
 from lucid_models.duration.levels import PARTS, TOP, Level, is_coarser
 from lucid_models.model_format import Fields, FormatVersionError
 
-# Of the saved state; raised when a reader of the older layout would not know what it reads.
+# Of the saved state; raised when a reader of the layout before would not know what it reads.
 LAYOUT = 4
 MOST_LEVELS = 64
 
 
 def read_levels(state: Fields) -> Sequence[Level]:
-    """The levels of a saved state, also of layout 2 or 3; raises CorruptModelError and FormatVersionError."""
+    """The levels of a saved state; raises CorruptModelError and FormatVersionError."""
     layout = state.integer("layout", 1, 1_000_000) if state.has("layout") else 1
-    if layout == 2:
-        return read_levels_of_layout_2(state)
-    if layout not in (3, LAYOUT):
+    if layout != LAYOUT:
         raise FormatVersionError(
-            f"{state.place} has layout {layout} of the statistics; this program reads 2 to {LAYOUT}.",
+            f"{state.place} has layout {layout} of the statistics; this program reads {LAYOUT}.",
             remedy="Train the duration model again with this version.",
         )
     levels: list[Level] = []
@@ -29,7 +26,7 @@ def read_levels(state: Fields) -> Sequence[Level]:
             item.text("parent") if item.has("parent") else None,
             item.flag("last_runs"),
             item.flag("flights"),
-            layout >= LAYOUT and item.flag("naive"),
+            item.flag("naive"),
         )
         before = [other.name for other in levels]
         if not set(level.parts) <= set(PARTS) or level.name in before:

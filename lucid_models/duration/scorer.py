@@ -224,8 +224,7 @@ class DurationScorer:
             ResidualQuantiles.from_data(fields.child("residuals")),
             fields.number("ceiling_s", MIN_DURATION_S, MAX_DURATION_S),
             fields.training(),
-            # Models that were saved before there was one have none.
-            read_calibration(fields.child("calibration")) if fields.has("calibration") else None,
+            read_calibration(fields.child("calibration")),
         )
 
     def mean_of(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.layout import REMOVED_TAG
+from lucid_models.releases.clusters import REMOVED_TAG
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,
     MODEL_KINDS,

@@ -4,16 +4,10 @@ from datetime import UTC, datetime
 
 from lucid_models.mlflow_server import is_unwritten
 from lucid_models.registry import Registry
-from lucid_models.releases.layout import MIGRATED_TAG, REMOVED_TAG, no_release, old_layout, the_only
-from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX, cluster_of, release_name
+from lucid_models.releases.manifest import RELEASE_PREFIX, cluster_of, release_name
+from lucid_models.releases.only_cluster import no_release, the_only
 
-
-def open_registry(tracking_uri: str) -> Registry:
-    """A registry whose releases lie where today's do; raises BadInputError for an older one."""
-    registry = Registry(tracking_uri)
-    if registry.aliases(OLD_RELEASE_NAME) and MIGRATED_TAG not in registry.model_tags(OLD_RELEASE_NAME):
-        raise old_layout(tracking_uri)
-    return registry
+REMOVED_TAG = "removed"  # of a cluster's registered model: when the cluster was taken out of the lake
 
 
 def release_clusters(registry: Registry) -> list[str]:
@@ -32,7 +26,7 @@ def note_removal(tracking_uri: str, cluster: str) -> None:
     """
     if is_unwritten(tracking_uri):
         return
-    registry, name = open_registry(tracking_uri), release_name(cluster)
+    registry, name = Registry(tracking_uri), release_name(cluster)
     if registry.aliases(name):
         registry.set_model_tag(name, REMOVED_TAG, datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -47,4 +41,4 @@ def which_cluster(tracking_uri: str, named: str | None) -> str:
         return named
     if is_unwritten(tracking_uri):
         raise no_release(tracking_uri)
-    return the_only(release_clusters(open_registry(tracking_uri)), where=tracking_uri)
+    return the_only(release_clusters(Registry(tracking_uri)), where=tracking_uri)

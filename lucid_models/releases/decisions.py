@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from foundation import strict_json
 from lucid_models.registry import RegisteredVersion, Registry
-from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.manifest import release_name
 
 WENT_LIVE, TURNED_DOWN, STARTED_BY = "went_live", "turned_down", "started_by"
@@ -40,7 +39,7 @@ def record_decision(
 def reject_release(*, tracking_uri: str, cluster: str, version: int, by: str, because: str) -> None:
     """Write down who would not have a release go live; it may be published all the same another time."""
     decision = _decision("rejection", by, because, None)
-    _record(open_registry(tracking_uri), release_name(cluster), version, TURNED_DOWN, decision)
+    _record(Registry(tracking_uri), release_name(cluster), version, TURNED_DOWN, decision)
 
 
 def record_starters(tracking_uri: str, cluster: str, version: int, people: Iterable[str]) -> None:
@@ -50,7 +49,7 @@ def record_starters(tracking_uri: str, cluster: str, version: int, people: Itera
     people = set(people)
     if not people:
         return
-    registry, name = open_registry(tracking_uri), release_name(cluster)
+    registry, name = Registry(tracking_uri), release_name(cluster)
     known = read_starters(registry.version(name, version))
     if new := sorted(people.difference(known)):
         registry.set_version_tag(name, version, STARTED_BY, json.dumps([*known, *new]))

@@ -19,7 +19,6 @@ from lucid_models.catalogue import catalogue
 from lucid_models.registry import PastRun, RegisteredVersion, Registry
 from lucid_models.releases.aliases import pending_transition
 from lucid_models.releases.building import model_name
-from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.decisions import read_decision
 from lucid_models.releases.manifest import cluster_of
 from lucid_models.releases.store import read_manifest
@@ -49,7 +48,7 @@ def expire_registry(
 
     Raises ServiceUnavailableError when MLflow does not answer, ServiceRefusedError where it may not.
     """
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     versions = {name: registry.versions(name) for name in registry.models_named("")}
     old_releases, old_models, remarks = _old_versions(registry, versions, settings, now)
     if not dry_run:

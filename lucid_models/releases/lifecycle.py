@@ -32,10 +32,9 @@ from lucid_models.releases.building import (
     provenance_of,
     register_release,
 )
-from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.decisions import record_decision
 from lucid_models.releases.files import ReleaseScorers, load_release_scorers
-from lucid_models.releases.layout import no_release
 from lucid_models.releases.manifest import (
     DEFAULT_POLICY,
     VERDICT_FILE,
@@ -46,6 +45,7 @@ from lucid_models.releases.manifest import (
     release_name,
 )
 from lucid_models.releases.obstacles import check_not_expired, publication_obstacles
+from lucid_models.releases.only_cluster import no_release
 from lucid_models.releases.optional_parts import PartSettings, asked_kinds
 from lucid_models.releases.publication_history import keep_in_history
 from lucid_models.releases.publications import (
@@ -137,7 +137,7 @@ def build_release(
     NotFoundError when a model was never trained; ReleaseRefusedError when a file does not hold what was
     registered.
     """
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     versions_by_model = choose_versions(registry, cluster, versions or {}, forecasts=asked_kinds(parts or {}))
     if training_until is not None and training_until.tzinfo is None:
         training_until = training_until.replace(tzinfo=UTC)
@@ -188,7 +188,7 @@ def record_verdict(
     Raises BadInputError when the verdict does not say `approved` as true or false or is a study by other
     rules than the release's own, NotFoundError for the version.
     """
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     return store_verdict(registry, registry.version(release_name(cluster), version), verdict, artifacts_dir)
 
 
@@ -265,7 +265,7 @@ def publish_release(
     such release, the first of its `publication_obstacles`, and ReleaseRefusedError when the request has
     expired.
     """
-    registry, name = open_registry(tracking_uri), release_name(cluster)
+    registry, name = Registry(tracking_uri), release_name(cluster)
     if version is None:
         release = find_by_alias(registry, cluster, CHALLENGER)
     else:
@@ -312,7 +312,7 @@ def rollback_release(
     Raises NotFoundError when there is no champion or nothing to go back to, ReleaseRefusedError when what
     lies there is damaged, not approved, or was never signed as live.
     """
-    registry, name, signing = open_registry(tracking_uri), release_name(cluster), Signing.of_environment()
+    registry, name, signing = Registry(tracking_uri), release_name(cluster), Signing.of_environment()
     finished = settle(registry, name)
     keep_in_history(registry, cluster, signing)
     aliases = registry.aliases(name)
@@ -369,7 +369,7 @@ def show_release(
     """
     if is_unwritten(tracking_uri):
         raise no_release(tracking_uri)
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     if version is not None:
         release = registry.version(release_name(cluster), version)
         return describe_release(registry, release, None, whole_verdict=True)
@@ -381,7 +381,7 @@ def list_releases(*, tracking_uri: str, cluster: str | None = None) -> list[Rele
     """All releases of a cluster, or of all, the newest first; what is none is left out and logged."""
     if is_unwritten(tracking_uri):
         return []
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     clusters = release_clusters(registry) if cluster is None else [cluster]
     releases = [release for each in clusters for release in registry.versions(release_name(each))]
     newest_first = sorted(releases, key=lambda release: -release.created_ms)
@@ -399,7 +399,7 @@ def load_release_models(*, tracking_uri: str, cluster: str, version: int) -> Rel
     from lucid_models.duration.model import WorkloadEstimateModel
     from lucid_models.packing.model import PackingAnalyzeModel
 
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     manifest, files = read_release(registry, registry.version(release_name(cluster), version))
     scorers: ReleaseScorers = load_release_scorers(manifest, files)
     if not isinstance(scorers.throughput, ThroughputForecasts):

@@ -25,8 +25,7 @@ scheduler that ignored a field could run something else than what was proven.
 How to break the format: raise `FORMAT_VERSION` by one and keep a reader for every older version in
 `_UPGRADES` (version n -> function from the document of version n to that of version n + 1), with a test on a
 saved manifest of that version. Any change of the fields is a new version. A newer version is refused by
-older schedulers. Version 1 had no `policy` (always lucid) and no `choice`; until version 2 one registered
-model held the releases of all clusters, and `name` was its name.
+older schedulers.
 
 This module needs the standard library only: the light client reads manifests with it.
 """
@@ -51,9 +50,7 @@ from lucid_models.releases.optional_parts import PartSettings, check_part, optio
 
 FORMAT_VERSION = 6
 _WITHOUT_PARTS = 3  # the version of a release without any optional part
-# The one registered model of all clusters, until format version 2; `lucid release migrate` reads it.
-OLD_RELEASE_NAME = "lucid-release"
-RELEASE_PREFIX = f"{OLD_RELEASE_NAME}-"
+RELEASE_PREFIX = "lucid-release-"
 DEFAULT_POLICY = "lucid"
 MODEL_KINDS = ("packing", "throughput", "duration")
 MANIFEST_FILE = "manifest.json"
@@ -66,27 +63,7 @@ _FIELDS = (
     *("format_version", "name", "created", "cluster", "models", "policy", "settings", "choice"),
     *("training", "provenance"),
 )
-# Settings that policies no longer have, and what older releases pinned of them: it changed nothing.
-_RETIRED_SETTINGS: Mapping[str, Any] = {
-    "packs_before_idle": False,
-    "first_partner": False,
-    "free_profiling": False,
-    "fresh_queue": "service",
-    "forgetful": False,
-}
 _POLICY = re.compile(r"[a-z][a-z0-9_]{0,49}")
-
-
-def _with_policy(document: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 to 2: every release ran Lucid."""
-    return {**document, "format_version": 2, "policy": DEFAULT_POLICY, "choice": None}
-
-
-def _named_by_cluster(document: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 to 3: a registered model for each cluster."""
-    cluster = document.get("cluster")
-    name = f"{RELEASE_PREFIX}{cluster}" if document.get("name") == OLD_RELEASE_NAME else document.get("name")
-    return {**document, "format_version": 3, "name": name}
 
 
 def _with_parts(version: int) -> Callable[[Document], Document]:
@@ -95,11 +72,7 @@ def _with_parts(version: int) -> Callable[[Document], Document]:
     return lambda document: {**document, "format_version": version, **fields}
 
 
-_UPGRADES: Upgrades = {
-    1: _with_policy,
-    2: _named_by_cluster,
-    **{version: _with_parts(version + 1) for version in range(_WITHOUT_PARTS, FORMAT_VERSION)},
-}
+_UPGRADES: Upgrades = {version: _with_parts(version + 1) for version in range(_WITHOUT_PARTS, FORMAT_VERSION)}
 
 
 def release_name(cluster: str) -> str:
@@ -314,11 +287,7 @@ def _parse(document: dict[str, Any], source: str) -> ReleaseManifest:
         created=time_of(top["created"], source, "created"),
         cluster=cluster,
         models=pins,
-        settings={
-            setting: value
-            for setting, value in top["settings"].items()
-            if setting not in _RETIRED_SETTINGS or value != _RETIRED_SETTINGS[setting]
-        },
+        settings=dict(top["settings"]),
         training=Training(
             until=None if training["until"] is None else time_of(training["until"], source, "training.until"),
             datasets=datasets,

@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from foundation.errors import BadInputError, LucidError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION
-from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.manifest import MANIFEST_FILE, VERDICT_FILE, canonical_json, release_name
 from lucid_models.releases.publication_history import (
     PastPublication,
@@ -132,7 +131,7 @@ def renew_champion(*, tracking_uri: str, cluster: str) -> Publication:
     Raises NotFoundError without a champion, BadInputError where nothing is signed, ReleaseRefusedError unless
     it was signed as live, and as `renew_publication`.
     """
-    registry, signing = open_registry(tracking_uri), Signing.of_environment()
+    registry, signing = Registry(tracking_uri), Signing.of_environment()
     champion = find_by_alias(registry, cluster, CHAMPION)
     why = _why_not_live(registry, champion, signing)
     if why is not None:

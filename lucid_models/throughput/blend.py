@@ -97,8 +97,6 @@ class Blend:
     def from_data(cls, fields: Fields) -> "Blend":
         """Read what `to_data` wrote; raises CorruptModelError."""
         busy, silent = (PartWeights.from_data(fields.child(name)) for name in ("busy", "silent"))
-        if not fields.has("followed_bins"):  # of models from before weights followed errors
-            return cls(busy, silent)
         followed_bins = fields.integer("followed_bins", 0, 100_000)
         return cls(busy, silent, followed_bins, fields.integer("since_s", -(2**62), 2**62))
 

@@ -49,7 +49,6 @@ from lucid_models.throughput.silences import as_known
 
 # Raised whenever a feature is added, dropped or computed in another way.
 FEATURES_VERSION = 3
-BEFORE_SILENCES = 2  # the same features, of a model to which no silence is unusual
 
 LEVEL = "log_level"
 MEDIAN_BINS = 12
@@ -232,16 +231,13 @@ class ThroughputFeatures:
         program no longer computes.
         """
         fields = data if isinstance(data, Fields) else Fields(data, "features")
-        has_silences = fields.has("usual_silence_bins")
-        fields.check_features(
-            "throughput", FEATURES_VERSION if has_silences else BEFORE_SILENCES, if_absent=1
-        )
+        fields.check_features("throughput", FEATURES_VERSION)
         return cls(
             read_bin_s(fields),
             fields.integer("lead_bins", 1, 100_000),
             fields.integer("utc_offset_s", -DAY_S, DAY_S),
             fields.integer("longest_s", 0, 520 * WEEK_S),
-            fields.integer("usual_silence_bins", 0, DAY_S) if has_silences else 0,
+            fields.integer("usual_silence_bins", 0, DAY_S),
         )
 
     @property

@@ -203,15 +203,8 @@ class ThroughputScorer:
             fields.number("ceiling", 0.0, 1e12),
             fields.number("usual_level", 1.0, 1e12),
             fields.training(),
-            _blend(fields),
+            Blend.from_data(fields.child("blend")),
         )
-
-
-def _blend(fields: Fields) -> Blend:
-    """The saved blend; of older models that of one share, and the oldest stand alone."""
-    if fields.has("blend"):
-        return Blend.from_data(fields.child("blend"))
-    return Blend.of_share(fields.number("learned_share", 0.0, 1.0) if fields.has("learned_share") else 1.0)
 
 
 def _history(counts: ArrayLike | Sequence[float]) -> NDArray[np.float64]:

@@ -100,8 +100,7 @@ class WaitScorer:
                 _offsets(fields, "offsets_of_all", fields.raw("offsets_of_all")),
             ),
             fields.training(),
-            # Models that were saved before there was a share lean on nothing.
-            fields.number("usual_share", 0.0, 1.0) if fields.has("usual_share") else 0.0,
+            fields.number("usual_share", 0.0, 1.0),
         )
 
 

@@ -13,7 +13,8 @@ from cluster_logs.quarantine import REASONS
 from cluster_logs.removal import Holdings, holdings
 from foundation.errors import LucidError, NotFoundError
 from foundation.parts import hooks
-from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.registry import Registry
+from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.publication_history import read_history
 from lucid_models.signing.installation import Signing
 from pipeline.kept_reports import PAGE_FILE, PagesOfClusters, newest_reports
@@ -213,7 +214,7 @@ def _history(tracking_uri: str, cluster: str) -> Sequence[WentLive] | None:
             past.publication.because,
             past.problem,
         )
-        for past in read_history(open_registry(tracking_uri), cluster, signing)
+        for past in read_history(Registry(tracking_uri), cluster, signing)
     ]
 
 
@@ -222,7 +223,7 @@ def _glance(
 ) -> tuple[ClusterAtAGlance, list[str]]:
     registry, problems = None, []
     try:
-        opened = open_registry(tracking_uri)
+        opened = Registry(tracking_uri)
         registry = opened if cluster in release_clusters(opened) else None
     except LucidError as error:
         problems.append(str(error))

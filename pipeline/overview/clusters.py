@@ -15,7 +15,7 @@ from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS
 from lucid_models.releases.approval import APPROVED
-from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.decisions import Decision, read_decision
 from lucid_models.releases.manifest import ReleaseManifest, release_name
 from lucid_models.releases.obstacles import publication_obstacles
@@ -104,7 +104,7 @@ def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> 
     with_release: list[str] = []
     problem = None
     try:
-        registry = open_registry(tracking_uri)
+        registry = Registry(tracking_uri)
         with_release = release_clusters(registry)
     except LucidError as error:
         registry, problem = None, str(error)

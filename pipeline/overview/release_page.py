@@ -11,7 +11,6 @@ from foundation.errors import LucidError, NotFoundError
 from foundation.parts import hooks
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION, PREVIOUS
-from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.decisions import Decision, read_rejection
 from lucid_models.releases.manifest import orders_only, release_name
 from lucid_models.releases.obstacles import publication_obstacles
@@ -57,7 +56,7 @@ class ReleasePage:
 
 def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> ReleasePage:
     """Read a release and its verdict; raises NotFoundError when there is no such release."""
-    registry, name = open_registry(tracking_uri), release_name(cluster)
+    registry, name = Registry(tracking_uri), release_name(cluster)
     stored = {release.version: release for release in registry.versions(name)}
     if version not in stored:
         raise NotFoundError(

@@ -11,8 +11,9 @@ from local_stack.airflow_client import AirflowClient
 from local_stack.stack import connect, status
 from local_stack.stack_config import running_stack
 from lucid_models.mlflow_server import is_unwritten
+from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION
-from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.manifest import release_name
 
 PUBLICATION = "publish_release"
@@ -98,7 +99,7 @@ def read_standing(*, tracking_uri: str, lake_uri: str, state_dir: Path) -> Stand
 def _aliases_by_cluster(tracking_uri: str) -> dict[str, dict[str, int]]:
     if is_unwritten(tracking_uri):
         return {}
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     return {cluster: registry.aliases(release_name(cluster)) for cluster in release_clusters(registry)}
 
 

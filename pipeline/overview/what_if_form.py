@@ -16,8 +16,8 @@ from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, LucidError, NotFoundError, check_names
 from foundation.storage import locate
+from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHAMPION
-from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.store import read_manifest
 from pipeline.replay.cluster_events import lake_sizes
@@ -121,7 +121,7 @@ def _cluster(lake: Lake, name: str, tracking_uri: str) -> ClusterChoice:
 
 
 def _live(tracking_uri: str, cluster: str) -> dict[str, Any] | None:
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     version = registry.aliases(release_name(cluster)).get(CHAMPION)
     if version is None:
         return None

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import NotFoundError
+from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHAMPION
-from lucid_models.releases.clusters import open_registry, release_clusters
+from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from lucid_models.releases.manifest import DEFAULT_POLICY, release_name
 from lucid_models.releases.optional_parts import PartSettings
@@ -33,7 +34,7 @@ def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> Re
         return show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError:
         pass
-    newest = next(iter(open_registry(tracking_uri).versions(release_name(cluster))), None)
+    newest = next(iter(Registry(tracking_uri).versions(release_name(cluster))), None)
     if newest is not None:
         return show_release(tracking_uri=tracking_uri, cluster=cluster, version=newest.version)
     raise NotFoundError(
@@ -44,7 +45,7 @@ def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> Re
 
 def clusters_with_champion(tracking_uri: str) -> list[str]:
     """Return the clusters whose schedulers have a release to follow, by name."""
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     return [name for name in release_clusters(registry) if CHAMPION in registry.aliases(release_name(name))]
 
 

@@ -23,8 +23,8 @@ from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.registry import Registry
 from lucid_models.releases.building import find_model_version, model_versions
 from lucid_models.releases.clusters import which_cluster
-from lucid_models.releases.layout import no_release
 from lucid_models.releases.manifest import MODEL_KINDS
+from lucid_models.releases.only_cluster import no_release
 from lucid_models.releases.store import find_by_alias, read_manifest
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel

@@ -20,8 +20,8 @@ from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
+from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHAMPION
-from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.lifecycle import load_release_models, record_verdict, show_release
 from lucid_models.releases.store import check_verdict, find_by_alias
 from lucid_models.releases.studies import record_study
@@ -114,7 +114,7 @@ def validate_release(
 
 def _beside_the_champion(challenger: Candidate, tracking_uri: str, cluster: str) -> Candidates:
     """The challenger and the release that is live, with what to say of the latter."""
-    registry = open_registry(tracking_uri)
+    registry = Registry(tracking_uri)
     try:
         live = find_by_alias(registry, cluster, CHAMPION)
     except NotFoundError:

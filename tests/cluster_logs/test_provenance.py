@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -15,7 +14,6 @@ from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake
 from foundation.errors import BadInputError, HalfWrittenError, NotFoundError
 from lucid_cli.main import app
-from lucid_models.training_data import read_training_jobs, read_training_throughput
 from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
@@ -86,26 +84,6 @@ def test_what_a_copied_lake_holds_is_known_from_its_rows(tmp_path: Path, made: S
     with pytest.raises(BadInputError, match=r"both\.parquet come from a real log and a synthetic one"):
         ingest(both, tmp_path / "d", source_format="lake")
     assert not (tmp_path / "d" / "jobs").exists()
-
-
-def test_one_synthetic_row_of_an_older_lake_makes_its_models_synthetic(
-    tmp_path: Path, made: SyntheticCluster
-) -> None:
-    """Lakes from before origins were watched have no record, and may hold both."""
-    lake = Lake(str(tmp_path))
-    jobs = made.jobs.copy()
-    write_to_lake(made, lake, "c")
-    record = tmp_path / "clusters" / "cluster=c" / "record.json"
-    for part in (tmp_path / "jobs").rglob("*.parquet"):
-        frame = pd.read_parquet(part)
-        frame.loc[1:, "source_file"] = "log.csv"
-        frame.drop(columns=["cluster", "date"], errors="ignore").to_parquet(part)
-    record.unlink()
-    assert lake.writes.logs("c") is LogOrigin.MIXED
-    assert read_training_jobs(str(tmp_path), "c", None, max_jobs=50).synthetic
-    assert read_training_throughput(str(tmp_path), "c", None).synthetic
-    with pytest.raises(BadInputError, match="holds rows of a real log and a synthetic one"):
-        lake.write_jobs("c", jobs)
 
 
 @pytest.mark.parametrize("source", ["synthetic:helios-venus", "slurm"])

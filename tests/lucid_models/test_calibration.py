@@ -1,7 +1,6 @@
 """Quantiles of run times follow the jobs that started, by virtual cluster, and those that run among them."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,12 +18,11 @@ from lucid_models.duration.calibration import (
     calibrated_with,
 )
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds, job_mappings
-from lucid_models.duration.residuals import BIN_WIDTH, LEVELS, MOST
+from lucid_models.duration.residuals import EXPECTED, LEVELS, MOST, WINDOW, ends_expected, hazards
 from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
 from lucid_models.duration.scorer import DurationScorer
-from lucid_models.model_format import CorruptModelError, Fields
+from lucid_models.model_format import CorruptModelError, Fields, FormatVersionError
 
-SAVED = Path(__file__).parent / "saved"
 # Where the quantiles of run times (log seconds) are said to be: a standard normal's around e^8 s.
 SAID = (8.0, 9.2816)
 GAP_S = 3_600.0
@@ -180,12 +178,11 @@ def test_names_of_virtual_clusters_tell_nothing_but_who_belongs_together():
 def test_point_estimates_move_with_the_calibration_and_means_do_not(duration_model, jobs):
     test = jobs.iloc[700:]
     document = duration_model.to_data()
-    document["model"]["calibration"] = {
-        "offsets": {"of_all": [3.0, 4.0], "virtual_clusters": [], "offsets": []},
-        "awaited": [],
-        "awaited_virtual_clusters": [],
-        "awaited_quantiles": [],
-    }
+    calibration = RunTimeCalibration()
+    news = calibration.all_jobs
+    news.ended[0] = ends_expected((3.0, 4.0), WINDOW)
+    calibration.usual_hazards = hazards(news.ended[0], news.passed[0], EXPECTED)
+    document["model"]["calibration"] = calibration_to_data(calibration)
     moved = WorkloadEstimateModel.from_data(json.loads(json.dumps(document)))
     assert (moved.predict_causal(test)[:20] > duration_model.predict_causal(test)[:20]).all()
     told, expected = moved.estimate(test), duration_model.estimate(test)
@@ -243,11 +240,6 @@ def test_a_calibration_is_saved_with_the_model(duration_model):
     assert scorer.calibration.awaited.keys() == scorer.state.flights.keys()
     twin = DurationScorer.from_data(json.loads(json.dumps(scorer.to_data())))
     assert calibration_to_data(twin.calibration) == calibration_to_data(scorer.calibration)
-    of_older_format = scorer.to_data()
-    del of_older_format["model"]["calibration"]
-    assert DurationScorer.from_data(of_older_format).calibration.offsets("vc0") == pytest.approx(
-        (0.0, 0.0), abs=0.01
-    )
 
 
 @pytest.mark.parametrize("jobs", [150, 151, 400])
@@ -266,51 +258,17 @@ def test_a_saved_calibration_goes_on_as_if_it_had_never_been_saved(jobs):
         assert one.awaited.keys() == calibration.awaited.keys()
 
 
-def test_a_calibration_of_layout_1_is_read_with_its_offsets_and_its_jobs():
-    data = json.loads((SAVED / "run_time_calibration_layout_1.json").read_text())
-    calibration = read_calibration(Fields(data, "model"))
-    of_all = np.array(data["offsets"]["of_all"])
-    own = dict(
-        zip(data["offsets"]["virtual_clusters"], np.reshape(data["offsets"]["offsets"], (-1, 2)), strict=True)
-    )
-    assert calibration.offsets("new") == pytest.approx(of_all, abs=0.1)
-    for name, more in own.items():
-        assert calibration.offsets(name) == pytest.approx(of_all + more, abs=0.2)
-    assert list(calibration.awaited) == data["awaited"]
-    clock = calibration.all_jobs.clocks[0]
-    calibration.ended(data["awaited"][0], 1e9, 100.0)
-    assert calibration.all_jobs.clocks[0] == clock + 1.0
-    data["offsets"]["of_all"] = [0.0]
-    with pytest.raises(CorruptModelError, match="of_all"):
+@pytest.mark.parametrize("layout", [4, 6])
+def test_a_calibration_of_another_layout_is_refused(duration_model, layout):
+    data = calibration_to_data(duration_model.scorer.calibration) | {"layout": layout}
+    with pytest.raises(FormatVersionError, match=f"layout {layout}"):
         read_calibration(Fields(data, "model"))
-
-
-def test_what_jobs_in_flight_were_told_is_taken_from_now_where_it_was_not_saved(duration_model):
-    calibration = duration_model.scorer.calibration
-    data = json.loads(json.dumps(calibration_to_data(calibration)))
-    for name in ("awaited_told", "shifts", *(name for name in data if "owners" in name)):
-        del data[name]
-    before = read_calibration(Fields(data | {"layout": 3}, "model"))
-    assert before.awaited.keys() == calibration.awaited.keys()
-    for job in before.awaited.values():
-        assert job.told == before.told(job.virtual_cluster, job.owner, job.said)
-    assert before.lasting.shifts == (0.0, 0.0)
-
-
-def test_a_calibration_of_layout_2_is_read_with_the_bins_of_its_time(duration_model):
-    """Its bins lay half a bin lower: what was said exactly right had moved the median by half a bin."""
-    data = json.loads(json.dumps(calibration_to_data(duration_model.scorer.calibration)))
-    now = read_calibration(Fields(data, "model"))
-    before = read_calibration(Fields(data | {"layout": 2}, "model"))
-    assert before.all_jobs.ended.sum() == pytest.approx(now.all_jobs.ended.sum())
-    moved = np.subtract(before.offsets("new"), now.offsets("new"))
-    assert moved == pytest.approx((-0.5 * BIN_WIDTH, -0.5 * BIN_WIDTH), abs=0.1)
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("layout", 6),
+        ("layout", None),
         ("shifts", [0.0]),
         ("shifts", [0.0, 2.0]),
         ("awaited_told", [1.0]),

@@ -149,10 +149,3 @@ def test_what_one_cluster_kept_on_disk_is_not_anothers(shop: Any, tmp_path: Path
     client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="medium")
     assert isinstance(client.current, FallbackRelease)
     assert "of cluster 'large'" in client.current.why
-
-
-def test_what_an_older_version_kept_on_disk_is_not_used_and_said(tmp_path: Path) -> None:
-    (tmp_path / "current-champion.json").write_text("{}")
-    client = ReleaseClient("http://127.0.0.1:9", "champion", tmp_path, cluster="small")
-    assert isinstance(client.current, FallbackRelease)
-    assert "kept by an older version, which named no cluster" in client.current.why

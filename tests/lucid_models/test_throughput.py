@@ -10,7 +10,7 @@ from experiments.model_quality.throughput_rivals import read_published, throughp
 from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation.throughput import evaluate_throughput
-from lucid_models.model_format import FormatVersionError
+from lucid_models.model_format import CorruptModelError, FormatVersionError
 from lucid_models.series_windows import DAY_S
 from lucid_models.throughput.features import ThroughputFeatures, filled
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
@@ -175,7 +175,7 @@ def test_features_of_another_version_are_refused(throughput_model) -> None:
         with pytest.raises(FormatVersionError, match=f"features of version {version}"):
             ThroughputPredictModel.from_data(document)
     del document["model"]["features"]["version"]
-    with pytest.raises(FormatVersionError, match="Train the throughput model again"):
+    with pytest.raises(CorruptModelError, match="version is missing"):
         ThroughputPredictModel.from_data(document)
 
 

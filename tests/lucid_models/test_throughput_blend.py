@@ -1,9 +1,5 @@
 """Forecasts on short histories, on habits that change, and after an outage of the recorder."""
 
-import gzip
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,7 +18,6 @@ FAST = ThroughputSettings(
 )
 FORECASTS = st.lists(st.tuples(*[st.floats(0, 1e3)] * 4), min_size=1, max_size=40)
 WEIGHTS = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.25, 0.25, 0.5)]
-SAVED = Path(__file__).parent / "saved"
 
 
 @given(FORECASTS)
@@ -153,17 +148,6 @@ def test_wrong_weights_are_refused(fitted, weights, says: str) -> None:
     document = _weighed(fitted[1], weights).to_data()
     with pytest.raises(CorruptModelError, match=says):
         ThroughputScorer.from_data(document)
-
-
-def test_a_model_of_before_forecasts_as_it_did() -> None:
-    saved = json.loads(gzip.decompress((SAVED / "throughput_features_2.json.gz").read_bytes()))
-    scorer = ThroughputScorer.from_data(saved["document"])
-    data = binned_series(make_throughput(144 * 9), "submitted_gpu_jobs")
-    said = scorer.predict_series(data.counts, data.first_bin_s, slice(144 * 8, 144 * 8 + 24))
-    np.testing.assert_allclose(said, saved["forecasts"], rtol=1e-12)
-    assert scorer.blend.busy.weights == scorer.blend.silent.weights == (0.75, 0.25, 0.0)
-    del saved["document"]["model"]["learned_share"]
-    assert ThroughputScorer.from_data(saved["document"]).blend.busy.weights == (1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("scale", [1, 100_000])

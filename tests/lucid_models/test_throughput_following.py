@@ -1,9 +1,6 @@
 """The weights of a forecast's parts follow the errors of the last day, and nothing that came later."""
 
-import gzip
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ FAST = ThroughputSettings(
     boosting=BoostingSettings(objective="pseudo_huber:delta=0.1", bags=2, max_rounds=60, max_bins=32)
 )
 TRAINED_BINS = 144 * 14
-SAVED = Path(__file__).parent / "saved"
 ERRORS = st.lists(
     st.lists(st.integers(0, 1_000) | st.none(), min_size=3, max_size=3), min_size=1, max_size=30
 )
@@ -129,15 +125,6 @@ def test_a_forecast_is_explained_by_the_weights_that_made_it(followed) -> None:
     assert list(explained["weights"].values()) == pytest.approx(weights.tolist())
     added = explained["intercept"] + sum(term["contribution"] for term in explained["terms"])
     assert max(added, 0.0) == pytest.approx(explained["prediction"])
-
-
-def test_a_model_of_before_keeps_the_weights_of_its_training() -> None:
-    saved = json.loads(gzip.decompress((SAVED / "throughput_features_3.json.gz").read_bytes()))
-    scorer = ThroughputScorer.from_data(saved["document"])
-    data = binned_series(make_throughput(144 * 9), "submitted_gpu_jobs")
-    said = scorer.predict_series(data.counts, data.first_bin_s, slice(144 * 8, 144 * 8 + 24))
-    np.testing.assert_allclose(said, saved["forecasts"], rtol=1e-12)
-    assert scorer.blend.followed_bins == 0
 
 
 def test_a_part_without_weight_that_is_far_better_leaves_the_others_theirs() -> None:

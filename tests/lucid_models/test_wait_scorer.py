@@ -48,17 +48,6 @@ def test_offsets_go_with_the_name_of_a_partition(wait_model: WaitModel, waiting_
         scorer.forecast_rows(row, ["cpu"])
 
 
-def test_a_model_that_was_saved_without_a_usual_share_leans_on_nothing(
-    wait_model: WaitModel, waiting_queue: Waiting, tmp_path: Path
-) -> None:
-    document = wait_model.to_data()
-    del document["model"]["usual_share"]
-    scorer = WaitScorer.from_data(document)
-    row = scorer.features.matrix(waiting_queue[0])[:1]
-    said = np.log10(scorer.forecast_rows(row, ["new"]) + 1) - scorer.offsets.of_all
-    np.testing.assert_allclose(said, scorer.additive.predict(row)[:, None].repeat(2, axis=1), atol=1e-9)
-
-
 def test_what_explains_a_forecast_adds_up_to_it(wait_model: WaitModel, waiting_queue: Waiting) -> None:
     scorer = wait_model.scorer
     rows = scorer.features.matrix(waiting_queue[0])

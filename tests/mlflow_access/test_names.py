@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
-from lucid_models.releases import aliases, building, decisions, layout, lifecycle, studies
-from lucid_models.releases.manifest import OLD_RELEASE_NAME, RELEASE_PREFIX
+from lucid_models.releases import aliases, building, clusters, decisions, lifecycle, studies
+from lucid_models.releases.manifest import RELEASE_PREFIX
 from mlflow_access.roles import (
     JUDGE,
     PUBLISH,
@@ -21,13 +21,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_names_are_the_products() -> None:
-    assert (RELEASES, RELEASE_MODELS) == (OLD_RELEASE_NAME, RELEASE_PREFIX)
+    assert RELEASE_MODELS == RELEASE_PREFIX
     assert building.RELEASE_EXPERIMENT == RELEASES
     assert (lifecycle.VALIDATION_EXPERIMENT, studies.STUDY_EXPERIMENT) == (VERDICTS, STUDIES)
     assert ROLES[PUBLISH].aliases == {aliases.CHAMPION, aliases.PREVIOUS}
     assert ROLES[TRAIN].aliases == {aliases.CHALLENGER}
     assert ROLES[PUBLISH].model_tags == {aliases.TRANSITION_TAG}
-    assert ROLES[TRAIN].model_tags == {layout.REMOVED_TAG}
+    assert ROLES[TRAIN].model_tags == {clusters.REMOVED_TAG}
     assert {decisions.WENT_LIVE, decisions.TURNED_DOWN} <= ROLES[PUBLISH].version_tags
 
 

@@ -81,7 +81,6 @@ def test_a_scheduler_reads_what_it_follows_and_no_more(
     try:
         name = f"lucid-release-{VENUS}"
         assert server.models_with("champion") == [name], "of two clusters it sees its own"
-        assert not server.has_old_layout()
         found = server.resolve(name, "champion")
         assert found.verdict.run_id is not None
         verdict = json.loads(server.fetch_of_run(found.verdict.run_id, "verdict.json", 10**6))

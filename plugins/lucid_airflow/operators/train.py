@@ -150,9 +150,10 @@ class ResolveTrainingOperator(ResolveInputsOperator):
         announced = announcements(context, self.asset)
         if announced or self.cluster or context["dag_run"].run_type != "scheduled":
             return announced
-        from lucid_models.releases.clusters import open_registry, release_clusters
+        from lucid_models.registry import Registry
+        from lucid_models.releases.clusters import release_clusters
 
-        return [{"cluster": cluster} for cluster in release_clusters(open_registry(settings.tracking_uri()))]
+        return [{"cluster": cluster} for cluster in release_clusters(Registry(settings.tracking_uri()))]
 
 
 def _models_of(extras: Sequence[Mapping[str, Any]]) -> list[str] | None:

@@ -9,7 +9,6 @@ import pytest
 
 from foundation.errors import BadInputError, LucidError, ReleaseRefusedError
 from lucid_models.registry import Registry
-from lucid_models.releases.clusters import open_registry
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, rollback_release
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.publication_history import EXPERIMENT, read_history
@@ -65,7 +64,7 @@ def judge(site: dict[str, Any], version: int, *, approved: bool = True) -> None:
 
 def live(site: dict[str, Any]) -> Publication:
     """What a scheduler believes of the champion now."""
-    registry = open_registry(site["tracking_uri"])
+    registry = Registry(site["tracking_uri"])
     champion = registry.version(NAME, registry.aliases(NAME)["champion"])
     trust = Signing.of_environment().trust
     assert trust is not None
@@ -110,7 +109,7 @@ def test_a_renewal_holds_longer_and_is_no_history(
 ) -> None:
     publish_release(**site, version=1, by="mia")
     first = live(site)
-    registry = open_registry(site["tracking_uri"])
+    registry = Registry(site["tracking_uri"])
     monkeypatch.setenv("LUCID_PUBLICATION_HOURS", "30")
     renew_publication(registry, registry.version(NAME, 1), Signing.of_environment())
     renewed = live(site)
@@ -135,7 +134,7 @@ def test_judged_again_the_champion_is_signed_again(site: dict[str, Any]) -> None
 
 
 def test_what_the_judge_did_not_sign_is_not_published(site: dict[str, Any]) -> None:
-    registry = open_registry(site["tracking_uri"])
+    registry = Registry(site["tracking_uri"])
     registry.set_version_tag(NAME, 2, JUDGEMENT_TAG, registry.version(NAME, 1).tags[JUDGEMENT_TAG])
     with pytest.raises(StatementRefusedError) as refused:
         publish_release(**site, version=2)
@@ -159,7 +158,7 @@ def test_without_keys_nothing_is_judged_or_published_and_unsigned_is_a_word(
     monkeypatch.setenv("LUCID_TRUST", "unsigned")
     judge(site, 1)
     publish_release(**site, version=1)
-    tags = open_registry(site["tracking_uri"]).version(NAME, 1).tags
+    tags = Registry(site["tracking_uri"]).version(NAME, 1).tags
     assert not {JUDGEMENT_TAG, PUBLICATION_TAG} & tags.keys()
 
 
@@ -277,7 +276,7 @@ def test_a_renewal_does_not_sign_what_another_made_the_champion(
     site: dict[str, Any], statement: str, evidence: Evidence
 ) -> None:
     publish_release(**site, version=1)
-    registry = open_registry(site["tracking_uri"])
+    registry = Registry(site["tracking_uri"])
     moved = 2
     if statement != "none":
         publish_release(**site, version=2)
@@ -305,7 +304,7 @@ def test_a_rollback_goes_to_no_release_that_was_never_published(
     site: dict[str, Any], evidence: Evidence
 ) -> None:
     publish_release(**site, version=1)
-    registry = open_registry(site["tracking_uri"])
+    registry = Registry(site["tracking_uri"])
     registry.set_alias(NAME, "previous", 2)
     with pytest.raises(ReleaseRefusedError, match="never signed as live") as refused:
         rollback_release(**site)
@@ -328,7 +327,7 @@ def test_a_renewal_remembers_what_was_live_though_the_registry_lost_it(
 ) -> None:
     publish_release(**site, version=1)
     publish_release(**site, version=2)
-    registry = open_registry(site["tracking_uri"])
+    registry = Registry(site["tracking_uri"])
     registry.set_alias(NAME, "champion", 1)
     for run in registry.find_runs(EXPERIMENT, {"release_version": "2"}):
         registry.client.delete_run(run.run_id)
@@ -354,7 +353,7 @@ def test_a_champion_whose_key_was_revoked_is_published_again(site: dict[str, Any
         renew_champion(**site)
     publish_release(**site, version=1, by="noor")
     assert (live(site).kind, live(site).asked_by) == ("publish", "noor")
-    registry = open_registry(site["tracking_uri"])
+    registry = Registry(site["tracking_uri"])
     registry.set_version_tag(NAME, 1, PUBLICATION_TAG, "{}")
     publish_release(**site, version=2)
     assert live(site).release.version == 2

@@ -1,4 +1,4 @@
-"""What is said where a registry does not say whose release is meant, or keeps releases as older versions did.
+"""Which cluster is meant where none is named: the only one there is.
 
 This module needs the standard library only: the light client says it too.
 """
@@ -6,19 +6,6 @@ This module needs the standard library only: the light client says it too.
 from collections.abc import Sequence
 
 from foundation.errors import BadInputError, NotFoundError
-from lucid_models.releases.manifest import OLD_RELEASE_NAME
-
-MIGRATED_TAG = "migrated"  # of the old registered model: when its releases were copied
-REMOVED_TAG = "removed"  # of a cluster's registered model: when the cluster was taken out of the lake
-
-
-def old_layout(tracking_uri: str) -> BadInputError:
-    """The error that says what to do with a registry of an older version."""
-    return BadInputError(
-        f"{tracking_uri} holds the releases of all clusters in one registered model, {OLD_RELEASE_NAME}, as "
-        "older versions of Lucid did.",
-        remedy="Copy them to models of their clusters: lucid release migrate.",
-    )
 
 
 def no_release(where: str) -> NotFoundError:
