@@ -71,7 +71,5 @@ def steps_of(kind: str) -> ModelSteps:
 
 
 def _places() -> Mapping[str, str]:
-    return {kind: f"pipeline.training.core_models:{kind.upper()}" for kind in MODEL_KINDS} | {
-        "utilisation": "pipeline.profiling.explained_graphs:STEPS",  # no part yet
-        **offered("model_steps"),
-    }
+    own = {kind: f"pipeline.training.core_models:{kind.upper()}" for kind in MODEL_KINDS}
+    return own | offered("model_steps")
