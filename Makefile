@@ -143,7 +143,7 @@ lock:  ## Lock what pyproject.toml declares; UPGRADE=--upgrade takes newer versi
 	$(call lock-beside,test-all,pyproject.toml --extra test-all)
 	$(call lock-beside,lint,pyproject.toml --extra lint)
 	$(call lock-beside,docs,pyproject.toml --extra docs)
-	$(call lock-image,airflow,pyproject.toml --extra production)
+	$(call lock-image,airflow,pyproject.toml $(wildcard parts/*/pyproject.toml) --extra production --no-emit-package lucid-mlops)
 	$(call lock-image,mlflow,docker/mlflow.in)
 	awk '/^[a-z]/ { wanted = /^setuptools==/ } wanted && !/^    #/' requirements.lock > docker/requirements-build.lock
 

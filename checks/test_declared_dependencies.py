@@ -17,10 +17,12 @@ from foundation.extras import EXTRA_OF, LIBRARIES
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXPERIMENTS = tomllib.loads((ROOT / "experiments/pyproject.toml").read_text(encoding="utf-8"))["project"]
 PARTS: dict[str, list[str]] = {
-    path.parent.relative_to(ROOT).as_posix(): tomllib.loads(path.read_text(encoding="utf-8"))["project"][
-        "dependencies"
+    path.parent.relative_to(ROOT).as_posix(): [
+        *project["dependencies"],
+        *(line for lines in project.get("optional-dependencies", {}).values() for line in lines),
     ]
     for path in sorted(ROOT.glob("parts/*/pyproject.toml"))
+    for project in [tomllib.loads(path.read_text(encoding="utf-8"))["project"]]
 }
 CORE = ""  # what is installed without any extra
 # The smallest extras with which all of a layer can be imported.

@@ -8,7 +8,7 @@ PART = Part(
     rules={
         "lucid-artifact": "experiments.artifact_rules.rule_sets:LUCID_SIMULATOR.rules",
         "helios-artifact": "experiments.artifact_rules.rule_sets:HELIOS_SIMULATOR.rules",
-        "pcs-artifact": "experiments.artifact_rules.rule_sets:PCS_SIMULATOR.rules",
+        "pcs-artifact": "experiments.artifact_rules.pcs_rules:PCS_SIMULATOR.rules",
     },
     commands=(
         Command(

@@ -28,7 +28,6 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "mlflow",
         "optuna",
         "pandas",
-        "plotly",
         "pyarrow",
         "pynvml",
         "rapidfuzz",

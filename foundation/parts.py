@@ -115,6 +115,13 @@ KNOWN: Mapping[str, KnownPart] = {
         ),
     ),
     "characterisation": KnownPart("parts/characterisation", ("lucid characterise",)),
+    "elastic": KnownPart(
+        "parts/elastic",
+        (
+            *("policy afs", "policy elastic_fifo", "policy pcs", "policy srsf", "policy themis"),
+            *("lucid pareto", "lucid release pick"),
+        ),
+    ),
     "horus": KnownPart(
         "parts/horus",
         ("lucid predict-profile", "lucid train utilisation", "model utilisation", "policy horus"),

@@ -42,7 +42,8 @@ app = typer.Typer(
 )
 
 
-def _present(release: "ReleaseInfo", as_json: bool) -> None:
+def present(release: "ReleaseInfo", as_json: bool) -> None:
+    """Print a release, for people or as JSON."""
     facts = release.to_data()
 
     def people() -> None:
@@ -192,59 +193,7 @@ def build(
     record_held_out(tracking, release, hold_out_days, lake_uri=lake_uri)
     if sharing.sentence:
         say(sharing.sentence)
-    _present(release, as_json)
-
-
-@app.command()
-@with_options(ReleasedCluster)
-def pick(
-    released: ReleasedCluster,
-    front_id: Annotated[str, typer.Argument(metavar="ID", help="A point of a Pareto front, such as c7.")],
-    lake: LakeOption = None,
-    study: Annotated[
-        str | None, typer.Option(metavar="DIR", help="The search's folder or URI; default: see --run.")
-    ] = None,
-    run: Annotated[
-        str | None, typer.Option(metavar="ID", help="Its run in MLflow; default: the cluster's newest.")
-    ] = None,
-    price: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="PCT",
-            help="What predictability may cost in mean JCT at the gate; default: what the point costs beside "
-            "the front's shortest, and 10.",
-        ),
-    ] = None,
-    hold_out_days: HoldOutOption = 14,
-    as_of: AsOfOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Build a release of a front's point, with the models of the cluster's present release."""
-    from pipeline.search.pareto.presented import read_front
-    from pipeline.search.pareto.release_choice import build_picked_release
-    from pipeline.search.pareto.report import newest_front
-    from pipeline.training.windows import read_as_of
-    from pipeline.validation.held_out_days import HeldOutDays
-
-    if study is not None and run is not None:
-        raise BadInputError("Two fronts are named.", remedy="Give --study or --run.")
-    tracking, cluster = released.find()
-    if study is not None:
-        front, run_id = read_front(study), None
-    else:
-        front, run_id = newest_front(tracking, cluster=cluster, run_id=run)
-    release = build_picked_release(
-        front=front,
-        front_id=front_id,
-        run_id=run_id,
-        tracking_uri=tracking,
-        lake_uri=lake_or_default(lake),
-        cluster=cluster,
-        held_out=HeldOutDays(hold_out_days, read_as_of(as_of)),
-        jct_price_pct=price,
-    )
-    _present(release, as_json)
+    present(release, as_json)
 
 
 release_validation.register(app)
@@ -278,7 +227,7 @@ def publish(
         by=getuser(),
         because=reason,
     )
-    _present(release, as_json)
+    present(release, as_json)
 
 
 @app.command()
@@ -293,7 +242,7 @@ def rollback(
 
     tracking, cluster = released.find()
     release = rollback_release(tracking_uri=tracking, cluster=cluster, by=getuser(), because=reason)
-    _present(release, as_json)
+    present(release, as_json)
 
 
 @app.command()
@@ -351,7 +300,7 @@ def show_command(
     from lucid_models.releases.lifecycle import show_release
 
     tracking, cluster = released.find()
-    _present(show_release(tracking_uri=tracking, cluster=cluster, alias=alias), as_json)
+    present(show_release(tracking_uri=tracking, cluster=cluster, alias=alias), as_json)
 
 
 @app.command(name="list")

@@ -4,13 +4,9 @@ What the authors' simulators do by mistake is a `Fault` with a name, so that eac
 itself: `lucid-artifact-without:lost_partner`. `docs/simulator_fidelity.md` says what each is worth.
 """
 
-from collections.abc import Mapping
-
 from experiments.artifact_rules.artifact import Artifact, ArtifactRules, Fault
 from experiments.artifact_rules.fresh_queue import FreshQueueQssf
 from experiments.artifact_rules.lucid_ways import ArtifactLucid
-from experiments.pools.pool_policies import POOL_POLICIES
-from experiments.pools.pool_rules import PoolRules
 
 # What a preemption costs in the Lucid artifact, up to a node and above.
 _LUCID_PREEMPTION = {"preemption_s": 40.0, "preemption_multi_node_s": 60.0}
@@ -149,22 +145,3 @@ HELIOS_SIMULATOR = Artifact(
 )
 
 LUCID_ARTIFACT = LUCID_SIMULATOR.rules()
-
-# The PCS artifact's simulator: a pool of GPUs, no nodes, and nothing costs a running job time. What it does
-# otherwise than the paper says is in docs/predictability.md.
-PCS_SIMULATOR = Artifact(
-    PoolRules("pcs-artifact", fractional=True, policies=POOL_POLICIES),
-    (
-        Fault(
-            "forgetful_predictions",
-            "Themis predicts ends as if what is left of each job were all of it, which makes fair times too "
-            "short, and as if no lease ended before the first job does.",
-            {"themis": {"forgetful": True}},
-        ),
-    ),
-)
-PCS_ARTIFACT = PCS_SIMULATOR.rules()
-
-ARTIFACTS: Mapping[str, Artifact] = {
-    artifact.name: artifact for artifact in (LUCID_SIMULATOR, HELIOS_SIMULATOR, PCS_SIMULATOR)
-}

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from experiments.artifact_rules.artifact import ALL
-from experiments.artifact_rules.rule_sets import ARTIFACTS, LUCID_SIMULATOR
+from experiments.artifact_rules.pcs_rules import ARTIFACTS
+from experiments.artifact_rules.rule_sets import LUCID_SIMULATOR
 from experiments.pages import publish, study_parser
 from experiments.policies.agreement import (
     TOLERANCE_S,

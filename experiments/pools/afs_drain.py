@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from simulator.elastic.active_job import ActiveJob, to_microsecond
-from simulator.elastic.rules.afs_tournament import Player, contest
+from parts.elastic.active_job import ActiveJob, to_microsecond
+from parts.elastic.rules.afs_tournament import Player, contest
 from simulator.speed_up import SpeedUp
 
 

@@ -8,9 +8,9 @@ one. With fewer jobs than GPUs each has one, and only those that can use more co
 from bisect import bisect_left, insort
 
 from experiments.pools.afs_drain import AfsDrain, start_and_contest
-from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
-from simulator.elastic.rules.afs_tournament import Player, start_speed
+from parts.elastic.active_job import ActiveJob
+from parts.elastic.allocation import AllocationRule, PlainAllocator, Pool
+from parts.elastic.rules.afs_tournament import Player, start_speed
 
 Changes = list[tuple[ActiveJob, float]]
 Ranked = tuple[float, int, ActiveJob]  # the fastest first, then the last submitted: no two are equal

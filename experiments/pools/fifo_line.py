@@ -2,9 +2,9 @@
 
 from collections import deque
 
-from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
-from simulator.elastic.rules.whole_shares import least_gpus
+from parts.elastic.active_job import ActiveJob
+from parts.elastic.allocation import AllocationRule, PlainAllocator, Pool
+from parts.elastic.rules.whole_shares import least_gpus
 
 
 class Line(PlainAllocator):

@@ -4,8 +4,8 @@ from math import inf
 
 from experiments.pools.themis_leases import Leases
 from experiments.pools.themis_table import RATE, REMAINING, SERVICE, SINCE, LeaseTable
-from simulator.elastic.allocation import Allocator, Pool
-from simulator.elastic.rules.themis import ThemisRule
+from parts.elastic.allocation import Allocator, Pool
+from parts.elastic.rules.themis import ThemisRule
 
 
 class ForgetfulThemis(ThemisRule):

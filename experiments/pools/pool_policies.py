@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from experiments.pools.forgetful_themis import ForgetfulThemis
 from experiments.pools.quick_rules import QuickAfsL, QuickElasticFifo, QuickSrsf, QuickThemis
-from simulator.elastic.allocation import AllocationRule
-from simulator.policies.afs import Afs
-from simulator.policies.elastic_fifo import ElasticFifo
-from simulator.policies.srsf import Srsf
-from simulator.policies.themis import Themis, ThemisSettings
+from parts.elastic.allocation import AllocationRule
+from parts.elastic.rules.afs import Afs
+from parts.elastic.rules.elastic_fifo import ElasticFifo
+from parts.elastic.rules.srsf import Srsf
+from parts.elastic.rules.themis import Themis, ThemisSettings
 from simulator.policy import Policy
 
 

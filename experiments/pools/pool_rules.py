@@ -6,7 +6,7 @@ from experiments.artifact_rules.artifact import ArtifactRules
 from experiments.pools.replay import replay_in_pools
 from foundation.errors import BadInputError
 from foundation.progress import Progress
-from simulator.elastic.elastic_policy import ElasticPolicy
+from parts.elastic.elastic_policy import ElasticPolicy
 from simulator.own_engine import RulesWithEngine
 from simulator.policies.registry import elastic_policy_names
 from simulator.policy import Policy

@@ -8,11 +8,11 @@ from experiments.pools.afs_shares import AfsShares
 from experiments.pools.fifo_line import Line
 from experiments.pools.srsf_ranks import Ranks
 from experiments.pools.themis_leases import Leases
-from simulator.elastic.allocation import Allocator, Pool
-from simulator.elastic.rules.afs import AfsL
-from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
-from simulator.elastic.rules.srsf import ShortestRemainingServiceFirst
-from simulator.elastic.rules.themis import ThemisRule
+from parts.elastic.allocation import Allocator, Pool
+from parts.elastic.rules.afs import AfsL
+from parts.elastic.rules.elastic_fifo import ElasticFifoRule
+from parts.elastic.rules.srsf import ShortestRemainingServiceFirst
+from parts.elastic.rules.themis import ThemisRule
 
 
 class QuickAfsL(AfsL):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from foundation.progress import Progress
-from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.allocation import Pool
-from simulator.elastic.elastic_policy import ElasticPolicy
-from simulator.elastic.engine import ElasticSimulation
+from parts.elastic.active_job import ActiveJob
+from parts.elastic.allocation import Pool
+from parts.elastic.elastic_policy import ElasticPolicy
+from parts.elastic.engine import ElasticSimulation
 from simulator.job_view import RunState
 from simulator.metrics import Floats, schedule_summary
 from simulator.prediction_metrics import prediction_summary

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from simulator.elastic.active_job import ActiveJob, to_microsecond
-from simulator.elastic.allocation import Allocator, Pool
-from simulator.elastic.rules.srsf import remaining_gpu_s
+from parts.elastic.active_job import ActiveJob, to_microsecond
+from parts.elastic.allocation import Allocator, Pool
+from parts.elastic.rules.srsf import remaining_gpu_s
 
 MARGIN_S = 1e-3  # between ends that differ by more than noise
 Ranked = tuple[float, int, ActiveJob]  # remaining GPU time, index: no two are equal

@@ -3,8 +3,8 @@
 from bisect import bisect_left
 
 from experiments.pools.themis_table import LeaseTable
-from simulator.elastic.active_job import ActiveJob, to_microsecond
-from simulator.elastic.allocation import AllocationRule, PlainAllocator, Pool
+from parts.elastic.active_job import ActiveJob, to_microsecond
+from parts.elastic.allocation import AllocationRule, PlainAllocator, Pool
 
 
 class Leases(PlainAllocator):

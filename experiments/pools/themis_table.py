@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.elastic.active_job import ActiveJob
+from parts.elastic.active_job import ActiveJob
 from simulator.speed_up import SpeedUp
 
 Floats = NDArray[np.float64]

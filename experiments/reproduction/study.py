@@ -21,8 +21,8 @@ from experiments.reproduction.sharing import (
 from experiments.reproduction.trace import ReproductionTrace
 from foundation.progress import Progress, silent
 from lucid_models.packing.model import PackingSettings
+from parts.elastic.elastic_policy import ElasticPolicy
 from simulator.colocation import MeasuredPairs
-from simulator.elastic.elastic_policy import ElasticPolicy
 from simulator.policies.registry import policy_class, policy_names
 from simulator.worker_scaling.worker_policy import WorkerPolicy
 from simulator.workload import Workload

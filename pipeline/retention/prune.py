@@ -33,13 +33,12 @@ from lucid_models.training_log import TRAINING_EXPERIMENT
 from pipeline.monitoring.records import EXPERIMENT as MONITORING
 from pipeline.planning.records import EXPERIMENT as PLANS
 from pipeline.retention.folders import expire_pages, expire_task_logs
-from pipeline.search.pareto.report import EXPERIMENT as PARETO
 from pipeline.search.sweeps.evaluation import EXPERIMENT as EVALUATIONS
 from pipeline.search.tuning.report import EXPERIMENT as TUNING
 
 _OWN_EXPERIMENTS = (
     *(TRAINING_EXPERIMENT, RELEASE_EXPERIMENT, VALIDATION_EXPERIMENT, STUDY_EXPERIMENT),
-    *(MONITORING, PLANS, PARETO, EVALUATIONS, TUNING),
+    *(MONITORING, PLANS, EVALUATIONS, TUNING),
 )
 
 

@@ -51,7 +51,7 @@ def every_dag(
 DAG_IDS = (
     *("ingest_logs", "characterise_cluster", "profile_workloads", "retrain_models", "validate_release"),
     *("publish_release", "rollback_release", "renew_publications", "monitor_live"),
-    *("evaluate_policies", "plan_capacity", "tune_system", "search_pareto_front", "remove_cluster"),
+    *("evaluate_policies", "plan_capacity", "tune_system", "remove_cluster"),
     "apply_retention",
 )
 

@@ -30,7 +30,6 @@ _DAG_OF_COMMAND: Mapping[str, str] = {
     "lucid release build": "retrain_models",
     "lucid release validate": "validate_release",
     "lucid release publish": "publish_release",
-    "lucid pareto": "search_pareto_front",
     "lucid tune": "tune_system",
 }
 _COMMAND = re.compile("`lucid [^`]*`")

@@ -31,11 +31,6 @@ BUILT_IN: Mapping[str, str] = {
     "easy": "Easy",
     "tsafrir_easy": "TsafrirEasy",
     "site": "Site",
-    "elastic_fifo": "ElasticFifo",
-    "srsf": "Srsf",
-    "afs": "Afs",
-    "themis": "Themis",
-    "pcs": "Pcs",
 }
 
 

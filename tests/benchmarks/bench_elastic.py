@@ -21,13 +21,13 @@ from bench_simulator import commit, machine
 from experiments.pages import publish
 from experiments.policies.pcs_agreement import trace
 from experiments.pools.quick_rules import QuickAfsL, QuickElasticFifo, QuickSrsf, QuickThemis
-from simulator.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
-from simulator.elastic.configurations import PUBLISHED
-from simulator.elastic.engine import ElasticSimulation, play_forward
-from simulator.elastic.pareto.evaluate import evaluate
-from simulator.elastic.pareto.samples import SampleSpec, draw_sample
-from simulator.elastic.pareto.size_classes import InfeasibleError, SearchBounds, WfqParameters
-from simulator.elastic.rules.wfq import WeightedFairQueuing
+from parts.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
+from parts.elastic.configurations import PUBLISHED
+from parts.elastic.engine import ElasticSimulation, play_forward
+from parts.elastic.pareto.evaluate import evaluate
+from parts.elastic.pareto.samples import SampleSpec, draw_sample
+from parts.elastic.pareto.size_classes import InfeasibleError, SearchBounds, WfqParameters
+from parts.elastic.rules.wfq import WeightedFairQueuing
 from simulator.workload import Workload
 
 POOL = Pool(64)

@@ -45,7 +45,7 @@ def run_form(dag_bag: Any, dag_id: str) -> Any:
 
 
 def test_every_dag_is_tried() -> None:
-    assert sorted(ON_NOTHING) == DAGS
+    assert set(DAGS) <= set(ON_NOTHING)
 
 
 @pytest.mark.parametrize("dag_id", [dag_id for dag_id in DAGS if ON_NOTHING.get(dag_id) is not None])

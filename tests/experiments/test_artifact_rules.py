@@ -5,8 +5,8 @@ import pytest
 
 from experiments.artifact_rules.artifact import ALL
 from experiments.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds
+from experiments.artifact_rules.pcs_rules import ARTIFACTS
 from experiments.artifact_rules.rule_sets import (
-    ARTIFACTS,
     HELIOS_SIMULATOR,
     LUCID_ARTIFACT,
     LUCID_SIMULATOR,

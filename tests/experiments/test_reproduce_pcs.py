@@ -10,7 +10,7 @@ import pytest
 from experiments.reproduction.pcs import published
 from experiments.reproduction.pcs.fronts import chosen
 from experiments.reproduction.pcs.replays import RIVALS, read_trace, replay
-from simulator.elastic.rules.wfq import WfqConfig
+from parts.elastic.rules.wfq import WfqConfig
 
 SECTIONS = ("fig7_policies", "fig3_fronts", "fig5_percentiles", "unfairness", "fig9_costs", "replays")
 

@@ -11,7 +11,6 @@ from foundation.input_files import open_located
 from foundation.input_roots import InputRoots, admitted, reading_only_from
 from foundation.storage import locate
 from profiler_jobs.profile_table import read_solo_profiles
-from simulator.elastic.configurations import load_configuration
 
 
 @pytest.fixture
@@ -70,14 +69,12 @@ def test_uris_need_their_prefix_and_no_root_means_no_place(tree: Path) -> None:
 
 def test_readers_open_nothing_else_while_the_guard_stands(tree: Path) -> None:
     inside, outside = str(tree / "data" / "log.csv"), str(tree / "secret")
-    (tree / "secret.json").write_text("{}")
     with reading_only_from(lambda: roots(tree)):
         assert b"".join(TextSource(inside).blocks()) == b"secret words\n"
         for read in (
             lambda: list(TextSource(outside).blocks()),
             lambda: locate("http://127.0.0.1/log"),
             lambda: read_solo_profiles(outside),
-            lambda: load_configuration(f"{outside}.json"),
         ):
             with pytest.raises(BadInputError, match="LUCID_INPUT_ROOTS"):
                 read()

@@ -2,14 +2,16 @@
 
 Each registered policy replays a small synthetic workload, of elastic jobs if it resizes jobs, of jobs in
 workers beside an inference service if it is for these; every job's first start, end and number of preemptions
-are kept, so a change of any decision shows.
+are kept, so a change of any decision shows. Results of a part's policies lie in its tests/golden.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from math import sin
 from pathlib import Path
 
+from foundation.parts import installed_parts
 from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
@@ -22,6 +24,7 @@ from simulator.policies.registry import elastic_policy_names, policy_class, poli
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.rule_sets import load_rules, rule_set_names
+from simulator.rules import Rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import speed_ups_for
 from simulator.worker_scaling.worker_policy import WorkerPolicy
@@ -29,6 +32,7 @@ from simulator.workers import Workers
 from simulator.workload import Workload
 
 FOLDER = Path(__file__).parent
+PARTS = FOLDER.parents[1] / "parts"
 SLEEPING = FOLDER / "simulate_qssf_node_sleep.json"
 SHAPE, SEED, JOBS = "loaded", 7, 150
 
@@ -37,17 +41,32 @@ def cases() -> list[tuple[str, str]]:
     """Every policy under our own rules, and under each rule set that gives it other settings."""
     return [
         (policy, rules.name)
-        for rules in map(load_rules, rule_set_names())
-        for policy in policy_names()
+        for rules in _rule_sets()
+        for policy in dict.fromkeys((*policy_names(), *sorted(rules.policies)))
         if rules.name == "default"
         or policy in rules.policy_settings
         or (rules.fractional and policy in elastic_policy_names())
     ]
 
 
+def _rule_sets() -> Iterator[Rules]:
+    """The rule sets that are here with all that they need."""
+    for name in rule_set_names():
+        try:
+            yield load_rules(name)
+        except ModuleNotFoundError:  # of a part that is not here
+            continue
+
+
 def path_of(policy: str, rules: str) -> Path:
     """Where a case's golden result lies."""
-    return FOLDER / f"simulate_{policy}{'' if rules == 'default' else '_' + rules}.json"
+    folder = FOLDER
+    if policy not in load_rules(rules).policies:
+        for part in installed_parts():
+            of_part = PARTS / part.name / "tests" / "golden"
+            if policy in part.policies and of_part.is_dir():
+                folder = of_part
+    return folder / f"simulate_{policy}{'' if rules == 'default' else '_' + rules}.json"
 
 
 def replay(policy: str, rules: str) -> SimulationResult:

@@ -22,6 +22,7 @@ from simulator.job_view import JobView, RunState
 from simulator.policies.registry import load_policy
 from simulator.scenario import Scenario
 from simulator.workload import Workload
+from tests.policies import installed_policies
 
 EPOCH_S = 1_700_000_000.0
 GPUS = 4
@@ -133,7 +134,7 @@ def workload_of(rows):
     return Workload(tuple(made), {})
 
 
-@pytest.mark.parametrize("policy", ["fifo", "qssf", "lucid", "clarity", "pcs"])
+@pytest.mark.parametrize("policy", installed_policies("fifo", "qssf", "lucid", "clarity", "pcs"))
 @given(rows=jobs)
 @hypothesis_settings(max_examples=25, deadline=None)
 def test_starts_are_those_of_the_simulator(policy, rows):
@@ -277,19 +278,19 @@ def test_settings_that_the_release_pins_are_those_of_the_live_policy():
 
 def test_the_release_names_the_policy_unless_the_operator_does():
     plain = LiveSettings("test")
-    pcs = manifest("pcs", {"configuration": "fig7-bal", "allow_simulated_profiles": True})
+    other = manifest("tiresias", {"round_s": 60.0, "allow_simulated_profiles": True})
     assert settings_in_force(plain).policy == "lucid"
     assert settings_in_force(plain, manifest("lucid", LUCID)).policy_settings == {"order": "gpus"}
-    found = settings_in_force(plain, pcs)
-    assert (found.policy, found.policy_settings) == ("pcs", {"configuration": "fig7-bal"})
-    own = LiveSettings("test", policy="pcs", policy_settings={"configuration": "fig7-jct"})
-    assert settings_in_force(own, pcs).policy_settings == {"configuration": "fig7-jct"}
+    found = settings_in_force(plain, other)
+    assert (found.policy, found.policy_settings) == ("tiresias", {"round_s": 60.0})
+    own = LiveSettings("test", policy="tiresias", policy_settings={"round_s": 30.0})
+    assert settings_in_force(own, other).policy_settings == {"round_s": 30.0}
     assert settings_in_force(own, manifest("lucid", LUCID)) == own, "nothing of another policy's"
-    assert settings_in_force(LiveSettings("test", policy="qssf"), pcs).policy_settings == {}
+    assert settings_in_force(LiveSettings("test", policy="qssf"), other).policy_settings == {}
     with pytest.raises(UnknownNameError, match="magic"):
         settings_in_force(plain, manifest("magic", {}))
     with pytest.raises(BadInputError, match="no policy"):
-        LiveSettings("test", policy_settings={"configuration": "fig7-jct"})
+        LiveSettings("test", policy_settings={"round_s": 30.0})
 
 
 @pytest.mark.parametrize("settings", [{}, {"order": "gpus"}, {"order": "submission"}, {"ageing_s": 90.0}])

@@ -15,10 +15,8 @@ from foundation.errors import LucidError
 from live_scheduler.queue_file import read_queue
 from live_scheduler.settings_file import read_live_settings
 from lucid_models.model_format import load_model
-from pipeline.search.pareto.compare import read_configurations
 from pipeline.search.sweeps.spec import SweepSpec
 from profiler_jobs.profile_table import read_solo_profiles
-from simulator.elastic.configurations import load_configuration
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "allocations.csv": lambda path: read_allocations(str(path)),
@@ -32,11 +30,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "queue.csv.gz": read_queue,
     "published.csv": read_published,
     "model.json": load_model,
-    "front.json": read_configurations,
-    "front.csv": read_configurations,
     "sweep.toml": SweepSpec.from_toml,
     "singles.csv": read_solo_profiles,
-    "wfq.json": lambda path: load_configuration(str(path)),
 }
 
 

@@ -23,6 +23,7 @@ CASES = [(policy, {}) for policy in policy_names()] + [
 # all that wait in each of its cycles: their cost grows with the queue.
 WALKERS = {*elastic_policy_names(), "site"}
 QUEUES = [case for case in CASES if case[0] not in WALKERS]
+COUNTED = ("simulator", "parts.", __name__)  # modules
 GROWTH_MAX = 2.0  # the logarithm of the queue grows by 1.4; a walk along it at each decision gives 4 and more
 # Each job that begins to run may be a partner for all that wait, until they have been refused.
 PACKING, GROWTH_MAX_PACKING = ("lucid", "clarity"), 4.0
@@ -36,7 +37,9 @@ def lines_run(workload, cluster, policy, settings=None):
         nonlocal lines
         if event == "line":
             lines += 1
-        elif event == "call" and not frame.f_globals.get("__name__", "").startswith(("simulator", __name__)):
+        elif event == "call" and not frame.f_globals.get("__name__", "").startswith(
+            ("simulator", "parts.", __name__)
+        ):
             return None
         return trace
 

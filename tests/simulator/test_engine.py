@@ -14,6 +14,7 @@ from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
 from simulator.workload import Workload
+from tests.policies import installed_policies
 
 
 def workload(*jobs: tuple[float, int, float], virtual_cluster: str = "vc") -> Workload:
@@ -56,7 +57,7 @@ def test_virtual_clusters_do_not_wait_for_each_other():
     assert starts(result) == [0, 1]
 
 
-@pytest.mark.parametrize("name", ["fifo", "lucid", "pcs"])
+@pytest.mark.parametrize("name", installed_policies("fifo", "lucid", "pcs"))
 def test_a_finished_simulation_goes_at_once(name):
     """With gigabytes of jobs, none may wait for the garbage collector."""
     workload, cluster = sample_workload("quiet", seed=1, jobs=20)

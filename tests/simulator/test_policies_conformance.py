@@ -199,7 +199,6 @@ def test_unknown_names_list_the_alternatives():
         ("tiresias", {"round_s": -60}, "round_s"),
         ("srtf", {"selection": "best"}, "quota"),
         ("srtf", {"preemption_s": float("nan")}, "preemption_s"),
-        ("themis", {"lease_s": 0}, "lease_s"),
     ],
 )
 def test_bad_settings_name_the_value_and_the_alternatives(name, settings, named):

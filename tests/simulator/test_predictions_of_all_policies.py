@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,17 +9,15 @@ from hypothesis import strategies as st
 from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import SHAPES, sample_changes, sample_workload
-from simulator.elastic.allocation import Pool
-from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.rules.elastic_fifo import ElasticFifoRule
 from simulator.engine import Simulation
 from simulator.job import Job
 from simulator.job_view import RunState
 from simulator.policies.registry import load_policy, policy_names
-from simulator.prediction import PredictingSimulation, fair_times_s
+from simulator.prediction import PredictingSimulation
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
+from tests.policies import installed_policies
 
 
 def naively(name, workload, cluster, changes, moments):
@@ -64,7 +61,7 @@ def test_predictions_equal_naive_forward_runs_and_change_nothing(name, shape, se
     assert {job_id: predicted[job_id] for job_id in naive} == naive
 
 
-@pytest.mark.parametrize("name", ["fifo", "elastic_fifo"])
+@pytest.mark.parametrize("name", installed_policies("fifo", "elastic_fifo"))
 @settings(max_examples=10, deadline=None)
 @given(shape=st.sampled_from(["quiet", "loaded", "burst", "gangs", "elastic"]), seed=st.integers(0, 200))
 def test_where_arrivals_never_delay_the_true_end_is_what_a_forward_run_shows(name, shape, seed):
@@ -101,24 +98,3 @@ def test_what_cannot_be_known_does_not_count():
     ).jobs
     assert table["predicted_end_time_s"].tolist() == [8.0, 108.0, 158.0, 68.0]
     assert table["end_time_s"].tolist() == [8.0, 7.0, 58.0, 68.0]
-
-
-def test_fair_times_are_those_of_the_pool():
-    workload, cluster = sample_workload("elastic", 4, jobs=60)
-    distinct = tuple(
-        replace(
-            job, virtual_cluster="a", submit_time_s=job.submit_time_s + 0.01 * i, cancel_time_s=None, order=i
-        )
-        for i, job in enumerate(workload.jobs)
-    )
-    workload = Workload(distinct, {})
-    pool = ElasticSimulation(workload, Pool(96, whole=True), ElasticFifoRule())
-    pool.run()
-    expected = {job.job.job_id: job for job in pool.ended}
-    simulation = Simulation(Scenario(workload, cluster), load_policy("fifo"))
-    simulation.run()
-    for view in simulation.jobs:  # the pool's schedule, seen as the main engine's
-        view.end_time_s = expected[view.job.job_id].end_time_s
-    fair = fair_times_s(simulation.jobs, {"a": 96})
-    known = [expected[view.job.job_id].fair_duration_s for view in simulation.jobs]
-    assert np.allclose(fair, known, rtol=1e-9, atol=1e-9)

@@ -19,6 +19,7 @@ from simulator.policies.registry import load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload
+from tests.policies import installed_policies
 
 # (what to do, GPUs or node, bits of the nodes that may be used)
 STEPS = st.lists(
@@ -166,7 +167,7 @@ def test_a_job_larger_than_its_partition_is_left_out_though_its_pool_could_hold_
     assert kept.skipped == {"bigger_than_virtual_cluster": 1, "unknown_virtual_cluster": 1}
 
 
-@pytest.mark.parametrize("policy", ["afs", "gandiva", "pcs"])
+@pytest.mark.parametrize("policy", installed_policies("afs", "gandiva", "pcs"))
 def test_a_policy_that_knows_equal_nodes_only_says_so(policy):
     with pytest.raises(BadInputError, match="knows equal nodes only"):
         starts(jobs(("a", "gpu", 1, 0)), ClusterSpec.from_nodes(NODES), policy)

@@ -10,19 +10,19 @@ import pandas as pd
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, Work
-from simulator.elastic.allocation import Pool
-from simulator.elastic.configurations import PUBLISHED
-from simulator.elastic.pareto.evaluate import evaluate
-from simulator.elastic.pareto.front import hypervolume
-from simulator.elastic.pareto.samples import SampleSpec, draw_sample
-from simulator.elastic.pareto.size_classes import (
+from parts.elastic.allocation import Pool
+from parts.elastic.configurations import PUBLISHED
+from parts.elastic.pareto.evaluate import evaluate
+from parts.elastic.pareto.front import hypervolume
+from parts.elastic.pareto.samples import SampleSpec, draw_sample
+from parts.elastic.pareto.size_classes import (
     InfeasibleError,
     SearchBounds,
     WfqParameters,
     class_weights,
     size_thresholds,
 )
-from simulator.elastic.rules.wfq import WfqConfig
+from parts.elastic.rules.wfq import WfqConfig
 from simulator.job import Job
 from simulator.speed_up import Elasticity
 from simulator.workload import Workload

@@ -14,7 +14,7 @@ from experiments.reproduction.report import Report
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from foundation.run_manifest import commit_text, machine_text
-from simulator.elastic.configurations import PUBLISHED
+from parts.elastic.configurations import PUBLISHED
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ import pandas as pd
 
 from experiments.reproduction.pcs.replays import PcsTrace, PcsVariant
 from foundation.progress import Progress, Work
+from parts.elastic.allocation import Pool
+from parts.elastic.engine import ElasticSimulation
+from parts.elastic.pareto.local import run_search
+from parts.elastic.pareto.objectives import STANDARD, metric_values
+from parts.elastic.pareto.presented import Front, FrontPoint, present
+from parts.elastic.pareto.rounds import held_out_samples, sample_of
+from parts.elastic.pareto.steps import plan_search
+from parts.elastic.pareto.study import load_study
 from pipeline.replay.log_file import LogFile
-from pipeline.search.pareto.local import run_search
-from pipeline.search.pareto.presented import Front, FrontPoint, present
-from pipeline.search.pareto.rounds import held_out_samples, sample_of
-from pipeline.search.pareto.steps import plan_search
-from pipeline.search.pareto.study import load_study
-from simulator.elastic.allocation import Pool
-from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.pareto.objectives import STANDARD, metric_values
 from simulator.metrics import mean
 from simulator.workload import Workload
 

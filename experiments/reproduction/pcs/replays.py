@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from cluster_logs.ingest import read_jobs_file
-from experiments.artifact_rules.rule_sets import PCS_ARTIFACT
+from experiments.artifact_rules.pcs_rules import PCS_ARTIFACT
 from experiments.reproduction.pcs import published
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from simulator.elastic.active_job import ActiveJob
-from simulator.elastic.allocation import Pool
-from simulator.elastic.configurations import configuration_to_json
-from simulator.elastic.elastic_policy import ElasticPolicy
-from simulator.elastic.engine import ElasticSimulation
-from simulator.elastic.pareto.objectives import metric_values
-from simulator.elastic.rules.wfq import WfqConfig
+from parts.elastic.active_job import ActiveJob
+from parts.elastic.allocation import Pool
+from parts.elastic.configurations import configuration_to_json
+from parts.elastic.elastic_policy import ElasticPolicy
+from parts.elastic.engine import ElasticSimulation
+from parts.elastic.pareto.objectives import metric_values
+from parts.elastic.pcs import Pcs, PcsSettings
+from parts.elastic.rules.wfq import WfqConfig
 from simulator.job import Job
 from simulator.metrics import mean, percentile
-from simulator.policies.pcs import Pcs, PcsSettings
 from simulator.policies.registry import load_policy
 from simulator.workload import Workload
 

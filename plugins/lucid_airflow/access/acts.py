@@ -37,7 +37,6 @@ _ACT_OF_DAG: Mapping[str, Act] = {
     "profile_workloads": Act.TRAIN,
     "retrain_models": Act.TRAIN,
     "tune_system": Act.TRAIN,
-    "search_pareto_front": Act.TRAIN,
     "validate_release": Act.JUDGE,
     "monitor_live": Act.JUDGE,
     "publish_release": Act.PUBLISH,
@@ -47,7 +46,7 @@ _ACT_OF_DAG: Mapping[str, Act] = {
     "apply_retention": Act.REMOVE,
 }
 # Their runs ask a person; who answers does the act APPROVE.
-_ASKING_DAGS = ("publish_release", "search_pareto_front")
+_ASKING_DAGS = ("publish_release",)
 
 # Each may look at everything besides. Who is to do more has several of them.
 ROLES: Mapping[str, tuple[Act, ...]] = {

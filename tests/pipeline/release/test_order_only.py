@@ -81,5 +81,5 @@ def test_tuning_lets_no_job_share_that_did_not(of_real_log: Any) -> None:
 def test_allowed_simulated_profiles_and_other_policies_stay(of_real_log: Any) -> None:
     allowed = allowing_simulated(pinned_settings(), allow=True)
     assert decide(of_real_log, allowed).settings == allowed
-    pcs = pinned_settings({}, "pcs")
-    assert decide(of_real_log, pcs, "pcs").settings == pcs
+    fair = pinned_settings({}, "fair_share")
+    assert decide(of_real_log, fair, "fair_share").settings == fair

@@ -116,27 +116,12 @@ def test_rules_that_an_installation_gets_wrong_are_named(monkeypatch: pytest.Mon
         gate_settings({})
 
 
-def test_a_configuration_of_pcs_is_pinned_as_what_it_amounts_to():
-    import json
-
-    pinned = pinned_settings({"configuration": "fig7-bal", "efficiency_step": 0.5}, "pcs")
-    assert (pinned["sizes"], pinned["resizes"]) == ("estimated", False)
-    assert "configuration" not in pinned
-    assert pinned["thresholds_s"] == [2389.0, 1703593.0, "inf"]
-    again = json.loads(json.dumps(pinned, allow_nan=False))
-    config = load_policy("pcs", again).settings.config()
-    assert (
-        config == load_policy("pcs", {"configuration": "fig7-bal", "efficiency_step": 0.5}).settings.config()
-    )
-    assert pinned_settings(again, "pcs") == pinned
+def test_names_that_do_not_exist_and_true_run_times_are_refused():
     assert pinned_settings({}, "fifo") == {}
-    with pytest.raises(UnknownNameError, match="gss"):
-        pinned_settings({"gss": 2}, "pcs")
     with pytest.raises(UnknownNameError, match="policy 'pccs'"):
         pinned_settings({}, "pccs")
-    for policy, given in (("sjf", {}), ("pcs", {"sizes": "true"})):
-        with pytest.raises(BadInputError, match="reads true run times"):
-            pinned_settings(given, policy)
+    with pytest.raises(BadInputError, match="reads true run times"):
+        pinned_settings({}, "sjf")
 
 
 def test_the_gate_goes_by_what_a_release_was_chosen_for_unless_a_person_says_otherwise():

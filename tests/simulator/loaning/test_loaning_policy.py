@@ -16,6 +16,7 @@ from simulator.loaning.settings import LoanSettings
 from simulator.policies.registry import load_policy, policy_names
 from simulator.scenario import Scenario
 from simulator.workload import Workload
+from tests.policies import installed_policies
 
 USAGE = [0.0, 0.3, 1.0, 0.5, 0.8, 0.3, 0.5, 1.0, 0.0, 0.8]
 
@@ -49,7 +50,7 @@ def test_every_policy_keeps_its_books_and_inference_its_servers(name: str, shape
     assert [steps[at][1] for at in told_at] == list(on_loan_at.values())
 
 
-@pytest.mark.parametrize("name", ["fifo", "lucid", "tiresias", "pcs"])
+@pytest.mark.parametrize("name", installed_policies("fifo", "lucid", "tiresias", "pcs"))
 def test_without_an_inference_service_or_idle_servers_nothing_changes(name: str) -> None:
     scenario = replace(sample("loaded", [1.0]), changes=())
     plain = audited(replace(scenario, companions=()), load_policy(name), name=name).jobs

@@ -24,6 +24,7 @@ from simulator.prediction import PredictingSimulation
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
+from tests.policies import installed_policies
 
 sleeps = st.builds(
     NodeSleep,
@@ -99,7 +100,7 @@ def test_capacity_work_and_no_job_left_behind(name, shape, seed, sleep):
     assert min(row.min() for row in (states.busy, states.asleep, states.booting, states.short)) >= 0
 
 
-@pytest.mark.parametrize("name", ["fifo", "srtf", "lucid", "afs"])
+@pytest.mark.parametrize("name", installed_policies("fifo", "srtf", "lucid", "afs"))
 @settings(max_examples=15, deadline=None)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 40))
 def test_off_changes_nothing(name, shape, seed):
@@ -109,7 +110,7 @@ def test_off_changes_nothing(name, shape, seed):
     assert simulate(off, name).jobs.equals(simulate(scenario, name).jobs)
 
 
-@pytest.mark.parametrize("name", ["fifo", "tiresias", "lucid", "clarity", "afs"])
+@pytest.mark.parametrize("name", installed_policies("fifo", "tiresias", "lucid", "clarity", "afs"))
 @settings(max_examples=15, deadline=None)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 50), where=st.floats(0, 1.5), sleep=sleeps)
 def test_a_run_that_is_cut_goes_on_exactly_as_the_uncut_one(name, shape, seed, where, sleep):
