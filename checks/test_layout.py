@@ -38,10 +38,10 @@ def test_a_dag_file_is_wiring_only(file: str) -> None:
 
 def test_an_operator_takes_keywords_and_only_assigns_them() -> None:
     """Every template field is an argument of its own name, as Airflow wants it."""
-    from lucid_airflow.operators import approval, ingest, release, train, validate
+    from lucid_airflow.operators import approval, profile_on_slurm, rest, step
 
     seen = 0
-    for module in (approval, ingest, release, train, validate):
+    for module in (approval, profile_on_slurm, rest, step):
         for name, operator in vars(module).items():
             if not (name.endswith("Operator") and getattr(operator, "__module__", "") == module.__name__):
                 continue
@@ -49,7 +49,7 @@ def test_an_operator_takes_keywords_and_only_assigns_them() -> None:
             signature = inspect.signature(inspect.unwrap(operator.__init__))
             kinds = {parameter.kind for key, parameter in signature.parameters.items() if key != "self"}
             assert kinds <= {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}, name
-    assert seen >= 10
+    assert seen >= 4
     for file in modules("plugins/lucid_airflow/operators"):
         for node in nodes(file):
             if isinstance(node, ast.FunctionDef) and node.name == "__init__":

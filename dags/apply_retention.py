@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import PUBLISH_QUEUE, every_dag
-from lucid_airflow.operators.retention import ApplyRetentionOperator
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.settings import retention_schedule
 
 with DAG(
@@ -29,4 +29,8 @@ with DAG(
         ),
     },
 ) as dag:
-    ApplyRetentionOperator(task_id="apply_retention", dry_run=dag.param("dry_run"))
+    StepOperator(
+        task_id="apply_retention",
+        step="pipeline.steps.upkeep:apply_retention",
+        arguments=form_fields.answers(dag, "dry_run"),
+    )

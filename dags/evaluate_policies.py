@@ -15,7 +15,8 @@ from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.sweep import CollectSweepOperator, PlanSweepOperator, SimulateRunsOperator
+from lucid_airflow.links import MlflowLink
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="evaluate_policies",
@@ -131,41 +132,49 @@ with DAG(
         ),
     },
 ) as dag:
-    plan_sweep = PlanSweepOperator(
+    plan_sweep = StepOperator(
         task_id="plan_sweep",
-        cluster=dag.param("cluster"),
-        asked={
-            **form_fields.answers(
-                dag,
-                "policies",
-                "settings",
-                "variants",
-                "seeds",
-                "node_scales",
-                "added_nodes",
-                "live_release",
-                "keep_jobs",
-                "cold",
-                "estimate_noises",
-                "failure_mtbf_hours",
-                "node_sleep",
-            ),
-            "jobs": dag.param("input_uri"),
-            "format": dag.param("source_format"),
-            "nodes": dag.param("nodes_uri"),
-            "singles": dag.param("singles_uri"),
-            "pairs": dag.param("pairs_uri"),
-            **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "rules", "job_types"),
+        step="pipeline.steps.studies:plan_sweep",
+        arguments={
+            "cluster": dag.param("cluster"),
+            "asked": {
+                **form_fields.answers(
+                    dag,
+                    "policies",
+                    "settings",
+                    "variants",
+                    "seeds",
+                    "node_scales",
+                    "added_nodes",
+                    "live_release",
+                    "keep_jobs",
+                    "cold",
+                    "estimate_noises",
+                    "failure_mtbf_hours",
+                    "node_sleep",
+                ),
+                "jobs": dag.param("input_uri"),
+                "format": dag.param("source_format"),
+                "nodes": dag.param("nodes_uri"),
+                "singles": dag.param("singles_uri"),
+                "pairs": dag.param("pairs_uri"),
+                **form_fields.answers(
+                    dag, "gpus_per_node", "time_zone", "start", "end", "rules", "job_types"
+                ),
+            },
+            "runs_per_task": dag.param("runs_per_task"),
         },
-        runs_per_task=dag.param("runs_per_task"),
     )
-    simulate_runs = SimulateRunsOperator.partial(
-        task_id="simulate_runs", map_index_template="{{ task.replays }}"
-    ).expand_kwargs(plan_sweep.output)
-    collect_sweep = CollectSweepOperator(
+    simulate_runs = StepOperator.partial(
+        task_id="simulate_runs",
+        step="pipeline.steps.studies:simulate_runs",
+        map_index_template="{{ task.arguments['replays'] }}",
+    ).expand(arguments=plan_sweep.output)
+    collect_sweep = StepOperator(
         task_id="collect_sweep",
-        sweep_uri=plan_sweep.output["sweep_uri"],
-        cluster=plan_sweep.output["cluster"],
+        step="pipeline.steps.studies:collect_sweep",
+        arguments={name: plan_sweep.output[name] for name in ("sweep_uri", "cluster")},
+        links=[MlflowLink()],
         trigger_rule="all_done_min_one_success",  # lost workers are rows too; a failed plan has none
     )
 

@@ -22,19 +22,12 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import INFERENCE_LOAD_TABLE, JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
-from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.inference_load import AnnounceLoadOperator, IngestInferenceLoadOperator
-from lucid_airflow.operators.ingest import (
-    AnnounceTablesOperator,
-    IngestLogsOperator,
-    IngestProfilesOperator,
-    IngestThroughputOperator,
-    ReadAccountingOperator,
-)
-from lucid_airflow.operators.metrics import IngestMetricsOperator
-from lucid_airflow.operators.node_states import IngestNodeStatesOperator
-from lucid_airflow.operators.validate import ValidateTableOperator
+from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
+from lucid_airflow.links import DataDocsLink
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.slurm_settings import ingest_schedule, slurm_cluster
+
+VALIDATE_TABLE = "pipeline.steps.ingest:validate_table"
 
 with DAG(
     dag_id="ingest_logs",
@@ -144,86 +137,111 @@ with DAG(
         ),
     },
 ) as dag:
-    read_accounting = ReadAccountingOperator(
+    read_accounting = StepOperator(
         task_id="read_accounting",
-        **form_fields.answers(dag, "source_format", "cluster", "nodes_uri", "start", "end"),
+        step="pipeline.steps.ingest:read_accounting",
+        arguments=form_fields.answers(dag, "source_format", "cluster", "nodes_uri", "start", "end"),
+        multiple_outputs=True,
     )
-    ingest_jobs = IngestLogsOperator(
+    ingest_jobs = StepOperator(
         task_id="ingest_jobs",
-        **form_fields.answers(
-            dag,
-            "source_format",
-            "cluster",
-            "input_uri",
-            "nodes_uri",
-            "gpus_per_node",
-            "time_zone",
-            "start",
-            "end",
-            "days",
-            "seed",
-            "max_bad_share",
-            "trace_start",
-            "columns",
-        ),
-        staged_uris=read_accounting.output["uris"],
+        step="pipeline.steps.ingest:ingest_log",
+        arguments={
+            **form_fields.answers(
+                dag,
+                "source_format",
+                "cluster",
+                "input_uri",
+                "nodes_uri",
+                "gpus_per_node",
+                "time_zone",
+                "start",
+                "end",
+                "days",
+                "seed",
+                "max_bad_share",
+                "trace_start",
+                "columns",
+            ),
+            "staged_uris": read_accounting.output["uris"],
+        },
         trigger_rule="none_failed",
     )
-    ingest_throughput = IngestThroughputOperator(
+    ingest_throughput = StepOperator(
         task_id="ingest_throughput",
-        input_uri=dag.param("throughput_uri"),
-        cluster="{{ params.throughput_cluster or params.cluster }}",
-        time_zone=dag.param("time_zone"),
+        step="pipeline.steps.ingest:ingest_throughput",
+        arguments={
+            "input_uri": dag.param("throughput_uri"),
+            "cluster": "{{ params.throughput_cluster or params.cluster }}",
+            "time_zone": dag.param("time_zone"),
+        },
     )
-    ingest_profiles = IngestProfilesOperator(
+    ingest_profiles = StepOperator(
         task_id="ingest_profiles",
-        **form_fields.answers(dag, "cluster", "singles_uri", "pairs_uri", "seed"),
+        step="pipeline.steps.ingest:ingest_profiles",
+        arguments=form_fields.answers(dag, "cluster", "singles_uri", "pairs_uri", "seed"),
     )
-    ingest_metrics = IngestMetricsOperator(
+    ingest_metrics = StepOperator(
         task_id="ingest_metrics",
-        **form_fields.answers(dag, "cluster", "metrics_uri", "allocations_uri", "start", "end"),
+        step="pipeline.steps.ingest:ingest_metrics",
+        arguments=form_fields.answers(dag, "cluster", "metrics_uri", "allocations_uri", "start", "end"),
     )
-    ingest_node_states = IngestNodeStatesOperator(
+    ingest_node_states = StepOperator(
         task_id="ingest_node_states",
-        **form_fields.answers(
+        step="pipeline.steps.ingest:ingest_node_states",
+        arguments=form_fields.answers(
             dag, "cluster", "source_format", "node_states_uri", "time_zone", "start", "end"
         ),
     )
-    ingest_inference_load = IngestInferenceLoadOperator(
+    ingest_inference_load = StepOperator(
         task_id="ingest_inference_load",
-        **form_fields.answers(dag, "cluster", "inference_load_uri"),
-        servers=dag.param("inference_servers"),
-        **form_fields.answers(dag, "time_zone", "start", "end"),
+        step="pipeline.loaning.steps:ingest_load",
+        arguments={
+            **form_fields.answers(dag, "cluster", "inference_load_uri", "time_zone", "start", "end"),
+            "servers": dag.param("inference_servers"),
+        },
     )
-    validate_jobs = ValidateTableOperator(
-        task_id="validate_jobs", table="jobs", clusters=[dag.param("cluster")]
+    validate_jobs, validate_profiles = (
+        StepOperator(
+            task_id=f"validate_{table}",
+            step=VALIDATE_TABLE,
+            arguments={"table": table, "clusters": [dag.param("cluster")]},
+            links=[DataDocsLink()],
+        )
+        for table in ("jobs", "profiles")
     )
-    validate_throughput = ValidateTableOperator(
+    validate_throughput = StepOperator(
         task_id="validate_throughput",
-        table="throughput",
-        clusters=[dag.param("cluster"), dag.param("throughput_cluster")],
+        step=VALIDATE_TABLE,
+        arguments={
+            "table": "throughput",
+            "clusters": [dag.param("cluster"), dag.param("throughput_cluster")],
+        },
+        links=[DataDocsLink()],
         trigger_rule="none_failed",
     )
-    validate_profiles = ValidateTableOperator(
-        task_id="validate_profiles", table="profiles", clusters=[dag.param("cluster")]
-    )
     validate_metrics, validate_node_states, validate_inference_load = (
-        ValidateTableOperator(
+        StepOperator(
             task_id=f"validate_{table}",
-            table=table,
-            clusters=[dag.param("cluster")],
+            step=VALIDATE_TABLE,
+            arguments={"table": table, "clusters": [dag.param("cluster")]},
+            links=[DataDocsLink()],
             trigger_rule="none_failed",
         )
         for table in ("metrics", "node_states", "inference_load")
     )
-    announce_inference_load = AnnounceLoadOperator(
+    announce_inference_load = StepOperator(
         task_id="announce_inference_load",
-        **form_fields.answers(dag, "cluster", "as_of"),
+        step="pipeline.loaning.steps:announce_load",
+        arguments=form_fields.answers(dag, "cluster", "as_of"),
+        execution_timeout=STEP_TIMEOUT,
         outlets=[INFERENCE_LOAD_TABLE],
     )
-    announce_tables = AnnounceTablesOperator(
+    announce_tables = StepOperator(
         task_id="announce_tables",
-        **form_fields.answers(dag, "cluster", "hold_out_days", "as_of", "allow_simulated_profiles"),
+        step="pipeline.steps.ingest:announce_tables",
+        arguments=form_fields.answers(dag, "cluster", "hold_out_days", "as_of", "allow_simulated_profiles"),
+        execution_timeout=STEP_TIMEOUT,
         outlets=[JOB_TABLE, THROUGHPUT_TABLE, PROFILE_TABLE],
     )
 

@@ -14,9 +14,10 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RETRAINING_REQUEST
-from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.monitor import MonitorReleaseOperator, RequestRetrainingOperator
+from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
+from lucid_airflow.links import MlflowLink, MonitoringLink, ReleaseLink
 from lucid_airflow.operators.rest import RequestRestOperator
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.settings import monitor_schedule
 
 with DAG(
@@ -58,16 +59,22 @@ with DAG(
         ),
     },
 ) as dag:
-    monitor_release = MonitorReleaseOperator(
+    monitor_release = StepOperator(
         task_id="monitor_release",
-        **form_fields.answers(dag, "cluster", "window_days", "as_of"),
-        monitor_settings=dag.param("settings"),
-        may_request=dag.param("may_retrain"),
-        live=dag.param("live"),
+        step="pipeline.steps.monitoring:monitor_release",
+        arguments={
+            **form_fields.answers(dag, "cluster", "window_days", "as_of", "settings", "live"),
+            "may_request": dag.param("may_retrain"),
+        },
+        links=[ReleaseLink(), MlflowLink(), MonitoringLink()],
+        multiple_outputs=True,
+        may_end_run=True,
     )
-    request_retraining = RequestRetrainingOperator(
+    request_retraining = StepOperator(
         task_id="request_retraining",
-        retraining=monitor_release.output["retraining"],
+        step="pipeline.steps.monitoring:request_retraining",
+        arguments={"retraining": monitor_release.output["retraining"]},
+        execution_timeout=STEP_TIMEOUT,
         outlets=[RETRAINING_REQUEST],
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="monitor_release")

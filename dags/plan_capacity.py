@@ -13,7 +13,8 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.plan import PlanCapacityOperator
+from lucid_airflow.links import MlflowLink, PlanLink
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="plan_capacity",
@@ -119,31 +120,36 @@ with DAG(
         ),
     },
 ) as dag:
-    plan_capacity = PlanCapacityOperator(
+    StepOperator(
         task_id="plan_capacity",
-        cluster=dag.param("cluster"),
-        planned_log={
-            "jobs": dag.param("input_uri"),
-            "source_format": dag.param("source_format"),
-            "nodes": dag.param("nodes_uri"),
-            **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "cold", "rules"),
-            "inference": dag.param("inference_uri"),
-            "inference_servers": dag.param("inference_servers"),
+        step="pipeline.steps.studies:plan_capacity",
+        arguments={
+            "cluster": dag.param("cluster"),
+            "planned_log": {
+                "jobs": dag.param("input_uri"),
+                "source_format": dag.param("source_format"),
+                "nodes": dag.param("nodes_uri"),
+                **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "cold", "rules"),
+                "inference": dag.param("inference_uri"),
+                "inference_servers": dag.param("inference_servers"),
+            },
+            "asked": form_fields.answers(
+                dag,
+                "policy",
+                "settings",
+                "metric",
+                "limit_s",
+                "node_sleep",
+                "loans",
+                "headroom",
+                "most_short_pct",
+                "by_virtual_cluster",
+                "points",
+                "block_days",
+                "price_per_kwh",
+                "node_day_price",
+            ),
         },
-        asked=form_fields.answers(
-            dag,
-            "policy",
-            "settings",
-            "metric",
-            "limit_s",
-            "node_sleep",
-            "loans",
-            "headroom",
-            "most_short_pct",
-            "by_virtual_cluster",
-            "points",
-            "block_days",
-            "price_per_kwh",
-            "node_day_price",
-        ),
+        links=[MlflowLink(), PlanLink()],
+        multiple_outputs=True,
     )

@@ -22,19 +22,16 @@ from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import PROFILE_MEASUREMENTS
-from lucid_airflow.dag_defaults import GPU_POOL, every_dag
-from lucid_airflow.operators.profile import (
-    AnnounceMeasurementsOperator,
-    CollectMeasurementsOperator,
-    PlanMeasurementsOperator,
-)
+from lucid_airflow.dag_defaults import GPU_POOL, STEP_TIMEOUT, every_dag
+from lucid_airflow.links import DataDocsLink
 from lucid_airflow.operators.profile_on_slurm import HERE, SLURM, SubmitMeasurementsOperator
-from lucid_airflow.operators.validate import ValidateTableOperator
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.settings import gpu_devices
 from lucid_airflow.slurm_settings import slurm_partition
 
 # A batch takes minutes; what may take days is a job's turn on a busy cluster.
 LONGEST_WAIT = timedelta(days=3)
+MEASURE_BATCH = "pipeline.steps.profiling:measure_batch"
 
 with DAG(
     dag_id="profile_workloads",
@@ -155,46 +152,59 @@ with DAG(
             **form_fields.answers(dag, "window_s", "repeats", "warmup_s"),
         },
     }
-    plan_solos = PlanMeasurementsOperator(
-        task_id="plan_solos", stage="solo", cluster=dag.param("cluster"), asked=measured_workloads
+    plan_solos = StepOperator(
+        task_id="plan_solos",
+        step="pipeline.steps.profiling:plan_measurements",
+        arguments={"stage": "solo", "cluster": dag.param("cluster"), "asked": measured_workloads},
     )
     cluster = plan_solos.output["cluster"]
     measure_solos = SubmitMeasurementsOperator.partial(
         task_id="measure_solos",
+        step=MEASURE_BATCH,
         where=dag.param("where"),
         pool=GPU_POOL,
-        map_index_template="{{ task.what }}",
+        map_index_template="{{ task.arguments['what'] }}",
         execution_timeout=LONGEST_WAIT,
-    ).expand_kwargs(plan_solos.output)
-    plan_pairs = PlanMeasurementsOperator(
+    ).expand(arguments=plan_solos.output)
+    plan_pairs = StepOperator(
         task_id="plan_pairs",
-        stage="pairs",
-        cluster=cluster,
-        asked=measured_workloads,
-        wanted=dag.param("pairs"),
-        **form_fields.answers(dag, "order", "most_pairs"),
+        step="pipeline.steps.profiling:plan_measurements",
+        arguments={
+            "stage": "pairs",
+            "cluster": cluster,
+            "asked": measured_workloads,
+            "wanted": dag.param("pairs"),
+            **form_fields.answers(dag, "order", "most_pairs"),
+        },
         trigger_rule="none_failed",  # a stage without anything to measure is a skipped task
     )
     measure_pairs = SubmitMeasurementsOperator.partial(
         task_id="measure_pairs",
+        step=MEASURE_BATCH,
         where=dag.param("where"),
         pool=GPU_POOL,
-        map_index_template="{{ task.what }}",
+        map_index_template="{{ task.arguments['what'] }}",
         execution_timeout=LONGEST_WAIT,
-    ).expand_kwargs(plan_pairs.output)
-    collect_measurements = CollectMeasurementsOperator(
+    ).expand(arguments=plan_pairs.output)
+    collect_measurements = StepOperator(
         task_id="collect_measurements",
-        cluster=cluster,
-        asked=measured_workloads,
+        step="pipeline.steps.profiling:collect_measurements",
+        arguments={"cluster": cluster, "asked": measured_workloads},
+        multiple_outputs=True,
+        may_end_run=True,
         trigger_rule="none_failed",
     )
-    validate_profiles = ValidateTableOperator(
-        task_id="validate_profiles", table="profiles", clusters=[cluster]
+    validate_profiles = StepOperator(
+        task_id="validate_profiles",
+        step="pipeline.steps.ingest:validate_table",
+        arguments={"table": "profiles", "clusters": [cluster]},
+        links=[DataDocsLink()],
     )
-    announce_measurements = AnnounceMeasurementsOperator(
+    announce_measurements = StepOperator(
         task_id="announce_measurements",
-        cluster=cluster,
-        **form_fields.answers(dag, "hold_out_days", "as_of"),
+        step="pipeline.steps.profiling:announce_measurements",
+        arguments={"cluster": cluster, **form_fields.answers(dag, "hold_out_days", "as_of")},
+        execution_timeout=STEP_TIMEOUT,
         outlets=[PROFILE_MEASUREMENTS],
     )
 

@@ -18,10 +18,11 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION, RELEASE_VERDICT
-from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, PUBLISH_QUEUE, every_dag
+from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, PUBLISH_QUEUE, STEP_TIMEOUT, every_dag
+from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.approval import RequestApprovalOperator, reason_field
-from lucid_airflow.operators.release import CheckVerdictOperator, PublishReleaseOperator
 from lucid_airflow.operators.rest import RequestRestOperator
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="publish_release",
@@ -45,10 +46,13 @@ with DAG(
         "reason": form_fields.reason(),
     },
 ) as dag:
-    check_verdict = CheckVerdictOperator(
+    check_verdict = StepOperator(
         task_id="check_verdict",
-        asset=RELEASE_VERDICT,
-        **form_fields.answers(dag, "cluster", "version", "replaces"),
+        step="pipeline.steps.release:check_verdict",
+        arguments=form_fields.answers(dag, "cluster", "version", "replaces"),
+        links=[ReleaseLink(), MlflowLink()],
+        multiple_outputs=True,
+        execution_timeout=STEP_TIMEOUT,
     )
     request_approval = RequestApprovalOperator(
         task_id="request_approval",
@@ -62,15 +66,20 @@ with DAG(
         params=reason_field(),
         response_timeout=APPROVAL_TIMEOUT,
     )
-    publish_release = PublishReleaseOperator(
+    publish_release = StepOperator(
         task_id="publish_release",
-        cluster=check_verdict.output["cluster"],
-        version=check_verdict.output["version"],
-        replaces=check_verdict.output["live"],
-        named=check_verdict.output["named"],
-        approval=request_approval.output,
-        started_by=check_verdict.output["started_by"],
-        reason=dag.param("reason"),
+        step="pipeline.steps.release:publish_release",
+        arguments={
+            "cluster": check_verdict.output["cluster"],
+            "version": check_verdict.output["version"],
+            "replaces": check_verdict.output["live"],
+            "named": check_verdict.output["named"],
+            "approval": request_approval.output,
+            "started_by": check_verdict.output["started_by"],
+            "reason": dag.param("reason"),
+        },
+        links=[ReleaseLink(), MlflowLink()],
+        execution_timeout=STEP_TIMEOUT,
         outlets=[RELEASE_CHAMPION],
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="check_verdict")

@@ -13,7 +13,7 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.removal import RemoveClusterOperator
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="remove_cluster",
@@ -30,6 +30,8 @@ with DAG(
         ),
     },
 ) as dag:
-    RemoveClusterOperator(
-        task_id="remove_cluster", cluster=dag.param("cluster"), typed_again=dag.param("typed_again")
+    StepOperator(
+        task_id="remove_cluster",
+        step="pipeline.steps.upkeep:remove_cluster",
+        arguments=form_fields.answers(dag, "cluster", "typed_again"),
     )

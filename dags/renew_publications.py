@@ -8,8 +8,8 @@ run, or somebody keeps the newer truth from it.
 
 from airflow.sdk import DAG
 
-from lucid_airflow.dag_defaults import PUBLISH_QUEUE, every_dag
-from lucid_airflow.operators.release import RenewPublicationsOperator
+from lucid_airflow.dag_defaults import PUBLISH_QUEUE, STEP_TIMEOUT, every_dag
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.settings import renew_schedule
 
 with DAG(
@@ -20,4 +20,8 @@ with DAG(
     schedule=renew_schedule(),
     **every_dag("release", hours=0.5, queue=PUBLISH_QUEUE),
 ) as dag:
-    RenewPublicationsOperator(task_id="renew_publications")
+    StepOperator(
+        task_id="renew_publications",
+        step="pipeline.steps.release:renew_publications",
+        execution_timeout=STEP_TIMEOUT,
+    )

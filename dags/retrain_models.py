@@ -31,10 +31,10 @@ from lucid_airflow.assets import (
     THROUGHPUT_TABLE,
     WAITS_MODEL,
 )
-from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.release import BuildReleaseOperator
+from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
+from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.rest import RequestRestOperator
-from lucid_airflow.operators.train import ResolveTrainingOperator, TrainModelOperator
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.settings import retrain_schedule
 
 # What each training announces, and which fields of the form it goes by.
@@ -112,39 +112,49 @@ with DAG(
         ),
     },
 ) as dag:
-    resolve_inputs = ResolveTrainingOperator(
+    resolve_inputs = StepOperator(
         task_id="resolve_inputs",
-        asset=[JOB_TABLE, RETRAINING_REQUEST, PROFILE_MEASUREMENTS],
-        **form_fields.answers(
+        step="pipeline.steps.training:resolve_training",
+        arguments=form_fields.answers(
             dag, "models", "wait_answers", "cluster", "hold_out_days", "as_of", "allow_simulated_profiles"
         ),
+        multiple_outputs=True,
+        execution_timeout=STEP_TIMEOUT,
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri", "training_until")}
     train_models = {
-        model: TrainModelOperator(
+        model: StepOperator(
             task_id=f"train_{model}",
-            model=model,
-            options=form_fields.answers(dag, *options),
-            models=resolve_inputs.output["models"],
-            reasons=resolve_inputs.output["reasons"],
+            step="pipeline.steps.training:train_model",
+            arguments={
+                "model": model,
+                "options": form_fields.answers(dag, *options),
+                "models": resolve_inputs.output["models"],
+                "reasons": resolve_inputs.output["reasons"],
+                **inputs,
+            },
+            links=[MlflowLink()],
+            multiple_outputs=True,
             outlets=[asset],
-            **inputs,
         )
         for model, (asset, options) in MODELS.items()
     }
-    build_release = BuildReleaseOperator(
+    build_release = StepOperator(
         task_id="build_release",
-        hold_out_days=resolve_inputs.output["hold_out_days"],
-        as_of=resolve_inputs.output["as_of"],
-        versions={model: training.output["version"] for model, training in train_models.items()},
-        kept=resolve_inputs.output["kept"],
-        reasons=resolve_inputs.output["reasons"],
-        wait_answers=dag.param("wait_answers"),
-        least_jobs=dag.param("least_jobs"),
-        allow_simulated_profiles=resolve_inputs.output["allow_simulated_profiles"],
+        step="pipeline.steps.release:build_release",
+        arguments={
+            **inputs,
+            "hold_out_days": resolve_inputs.output["hold_out_days"],
+            "as_of": resolve_inputs.output["as_of"],
+            "versions": {model: training.output["version"] for model, training in train_models.items()},
+            "kept": resolve_inputs.output["kept"],
+            "reasons": resolve_inputs.output["reasons"],
+            **form_fields.answers(dag, "wait_answers", "least_jobs"),
+            "allow_simulated_profiles": resolve_inputs.output["allow_simulated_profiles"],
+        },
+        links=[ReleaseLink(), MlflowLink()],
         trigger_rule="none_failed",  # a model that is kept is a skipped task
         outlets=[RELEASE_CHALLENGER],
-        **inputs,
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 

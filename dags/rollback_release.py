@@ -9,8 +9,9 @@ from airflow.sdk import DAG, Param
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHAMPION
-from lucid_airflow.dag_defaults import PUBLISH_QUEUE, every_dag
-from lucid_airflow.operators.release import ReadChampionOperator, RollbackReleaseOperator
+from lucid_airflow.dag_defaults import PUBLISH_QUEUE, STEP_TIMEOUT, every_dag
+from lucid_airflow.links import MlflowLink, ReleaseLink
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="rollback_release",
@@ -38,14 +39,24 @@ with DAG(
         ),
     },
 ) as dag:
-    read_champion = ReadChampionOperator(
-        task_id="read_champion", cluster=dag.param("cluster"), version=dag.param("from_version")
+    read_champion = StepOperator(
+        task_id="read_champion",
+        step="pipeline.steps.release:read_champion",
+        arguments={"cluster": dag.param("cluster"), "version": dag.param("from_version")},
+        links=[ReleaseLink(), MlflowLink()],
+        multiple_outputs=True,
+        execution_timeout=STEP_TIMEOUT,
     )
-    rollback_release = RollbackReleaseOperator(
+    rollback_release = StepOperator(
         task_id="rollback_release",
-        reason=dag.param("reason"),
-        cluster=read_champion.output["cluster"],
-        from_version=read_champion.output["version"],
+        step="pipeline.steps.release:rollback_release",
+        arguments={
+            "cluster": read_champion.output["cluster"],
+            "from_version": read_champion.output["version"],
+            "reason": dag.param("reason"),
+        },
+        links=[ReleaseLink(), MlflowLink()],
+        execution_timeout=STEP_TIMEOUT,
         outlets=[RELEASE_CHAMPION],
     )
 

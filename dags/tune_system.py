@@ -17,13 +17,8 @@ from airflow.sdk import DAG
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
 from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.tune import (
-    AskTrialsOperator,
-    BuildTunedReleaseOperator,
-    EvaluateTrialsOperator,
-    PlanTuningOperator,
-    ProposeSettingsOperator,
-)
+from lucid_airflow.links import MlflowLink, ReleaseLink
+from lucid_airflow.operators.step import StepOperator
 
 MOST_ROUNDS = 6  # the graph is fixed when it is parsed; rounds beyond the form's number do nothing
 
@@ -107,43 +102,58 @@ with DAG(
         ),
     },
 ) as dag:
-    plan_tuning = PlanTuningOperator(
+    plan_tuning = StepOperator(
         task_id="plan_tuning",
-        cluster=dag.param("cluster"),
-        asked=form_fields.answers(
-            dag,
-            "hold_out_days",
-            "as_of",
-            "search_days",
-            "validation_days",
-            "blocks",
-            "objective",
-            "round_size",
-            "search",
-            "job_types",
-            "seed",
-        ),
+        step="pipeline.steps.studies:plan_tuning",
+        arguments={
+            "cluster": dag.param("cluster"),
+            "asked": form_fields.answers(
+                dag,
+                "hold_out_days",
+                "as_of",
+                "search_days",
+                "validation_days",
+                "blocks",
+                "objective",
+                "round_size",
+                "search",
+                "job_types",
+                "seed",
+            ),
+        },
+        multiple_outputs=True,
     )
     study_uri = plan_tuning.output["study_uri"]
-    propose_settings = ProposeSettingsOperator(task_id="propose_settings", study_uri=study_uri)
-    build_release = BuildTunedReleaseOperator(
+    propose_settings = StepOperator(
+        task_id="propose_settings",
+        step="pipeline.steps.studies:propose_settings",
+        arguments={"study_uri": study_uri},
+        links=[MlflowLink()],
+        multiple_outputs=True,
+        may_end_run=True,
+    )
+    build_release = StepOperator(
         task_id="build_release",
-        study_uri=study_uri,
-        lake_uri=plan_tuning.output["lake_uri"],
+        step="pipeline.steps.studies:build_tuned_release",
+        arguments={"study_uri": study_uri, "lake_uri": plan_tuning.output["lake_uri"]},
+        links=[ReleaseLink(), MlflowLink()],
         outlets=[RELEASE_CHALLENGER],
     )
 
     before = plan_tuning
     for number in range(1 + MOST_ROUNDS):
-        ask_trials = AskTrialsOperator(
+        ask_trials = StepOperator(
             task_id=f"ask_round_{number}",
-            study_uri=study_uri,
-            round_number=number,
-            **form_fields.answers(dag, "rounds", "trials_per_task"),
+            step="pipeline.steps.studies:ask_trials",
+            arguments={
+                "study_uri": study_uri,
+                "round_number": number,
+                **form_fields.answers(dag, "rounds", "trials_per_task"),
+            },
         )
-        evaluate_trials = EvaluateTrialsOperator.partial(task_id=f"evaluate_round_{number}").expand_kwargs(
-            ask_trials.output
-        )
+        evaluate_trials = StepOperator.partial(
+            task_id=f"evaluate_round_{number}", step="pipeline.steps.studies:evaluate_trials"
+        ).expand(arguments=ask_trials.output)
         before >> ask_trials >> evaluate_trials
         before = evaluate_trials
 

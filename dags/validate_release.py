@@ -15,10 +15,10 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER, RELEASE_VERDICT
-from lucid_airflow.dag_defaults import JUDGE_QUEUE, every_dag
-from lucid_airflow.operators.release import AnnounceVerdictOperator, ValidateReleaseOperator
+from lucid_airflow.dag_defaults import JUDGE_QUEUE, STEP_TIMEOUT, every_dag
+from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.rest import RequestRestOperator
-from lucid_airflow.operators.train import ResolveInputsOperator
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="validate_release",
@@ -46,22 +46,32 @@ with DAG(
         ),
     },
 ) as dag:
-    resolve_inputs = ResolveInputsOperator(
+    resolve_inputs = StepOperator(
         task_id="resolve_inputs",
-        asset=RELEASE_CHALLENGER,
-        **form_fields.answers(dag, "cluster", "version", "hold_out_days", "as_of"),
+        step="pipeline.steps.training:resolve_judged",
+        arguments=form_fields.answers(dag, "cluster", "version", "hold_out_days", "as_of"),
+        multiple_outputs=True,
+        execution_timeout=STEP_TIMEOUT,
     )
-    validate_release = ValidateReleaseOperator(
+    validate_release = StepOperator(
         task_id="validate_release",
-        cluster=resolve_inputs.output["cluster"],
-        lake_uri=resolve_inputs.output["lake_uri"],
-        hold_out_days=resolve_inputs.output["hold_out_days"],
-        as_of=resolve_inputs.output["as_of"],
-        version=resolve_inputs.output["version"],
-        rules=dag.param("rules"),
+        step="pipeline.steps.release:validate_release",
+        arguments={
+            "cluster": resolve_inputs.output["cluster"],
+            "lake_uri": resolve_inputs.output["lake_uri"],
+            "hold_out_days": resolve_inputs.output["hold_out_days"],
+            "as_of": resolve_inputs.output["as_of"],
+            "version": resolve_inputs.output["version"],
+            "rules": dag.param("rules"),
+        },
+        links=[ReleaseLink(), MlflowLink()],
     )
-    announce_verdict = AnnounceVerdictOperator(
-        task_id="announce_verdict", judged=validate_release.output, outlets=[RELEASE_VERDICT]
+    announce_verdict = StepOperator(
+        task_id="announce_verdict",
+        step="pipeline.steps.release:announce_verdict",
+        arguments={"judged": validate_release.output},
+        execution_timeout=STEP_TIMEOUT,
+        outlets=[RELEASE_VERDICT],
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 

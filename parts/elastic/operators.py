@@ -123,20 +123,21 @@ class CollectFrontOperator(LucidOperator, multiple_outputs=True):
         finished = finish_search(study_uri=self.study_uri, tracking_uri=settings.tracking_uri())
         self.mlflow_path = finished["mlflow_path"]
         front = read_front(self.study_uri)
-        self.front_path = keep_page(
+        kept = keep_page(
             front, finished["files"], pages_dir=settings.pages_dir("fronts"), cluster=self.cluster
         )
+        self.page = f"lucid/fronts/{kept}" if kept else None
         base = settings.mlflow_ui_url()
         summary = front_markdown(
             front,
-            page_url=settings.airflow_path(f"lucid/fronts/{self.front_path}") if self.front_path else None,
+            page_url=settings.airflow_path(self.page) if self.page else None,
             mlflow_url=f"{base}/#/{self.mlflow_path}" if base and self.mlflow_path else None,
         )
         self.log.info("%s", summary)
         tell(
             context,
             f"The front of {self.cluster} has {len(finished['front'])} points to choose from.",
-            page=f"lucid/fronts/{self.front_path}" if self.front_path else None,
+            page=self.page,
         )
         return {"front": finished["front"], "run_id": finished["run_id"], "summary": summary}
 

@@ -1,9 +1,8 @@
 """The Airflow plugin: operators, triggers, links and form fields over the packages.
 
-An operator calls one function of `pipeline` and returns small values and URIs; `LucidOperator` is what all of
-ours are built on (CONTRIBUTING.md, "Add an operator"). The chain is `IngestLogsOperator`,
-`TrainModelOperator`, `BuildReleaseOperator`, `ValidateReleaseOperator`, `PublishReleaseOperator`; the other
-operators are in `operators/`, the wiring in `dags/`.
+A task calls a step of the pipeline by its place: `StepOperator`, of which the arguments are those of the step
+(CONTRIBUTING.md, "Add a step"). Operators of their own have what waits: for a person (`approval`), for a job
+of Slurm's (`profile_on_slurm`), and what starts the next run (`rest`). The wiring is in `dags/`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,10 +11,6 @@ from foundation.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lucid_airflow.operators.base import LucidOperator as LucidOperator
-    from lucid_airflow.operators.ingest import IngestLogsOperator as IngestLogsOperator
-    from lucid_airflow.operators.release import BuildReleaseOperator as BuildReleaseOperator
-    from lucid_airflow.operators.release import PublishReleaseOperator as PublishReleaseOperator
-    from lucid_airflow.operators.release import ValidateReleaseOperator as ValidateReleaseOperator
-    from lucid_airflow.operators.train import TrainModelOperator as TrainModelOperator
+    from lucid_airflow.operators.step import StepOperator as StepOperator
 
 __getattr__, __dir__ = lazy_names(__name__)

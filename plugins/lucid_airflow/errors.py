@@ -10,8 +10,9 @@ from foundation.disk_errors import storage_error
 from foundation.errors import DiskError, LucidError, ServiceUnavailableError
 from foundation.human_times import human_duration
 from foundation.parts import installed_parts
+from foundation.steps import RunOutcome
 from lucid_airflow.dag_defaults import dag_ids
-from lucid_airflow.run_results import RunOutcome, tell
+from lucid_airflow.run_results import tell
 from lucid_airflow.task_log import as_told, frames_wanted
 
 # What a command calls otherwise than a form; the rest differ by dashes, and by `_uri` where a file is named.

@@ -26,9 +26,9 @@ def take_first(context: Any, announced: Sequence[Mapping[str, Any]], *identity: 
     return mine
 
 
-def announcements(context: Any, asset: Any) -> list[dict[str, Any]]:
-    """Return what this run was told, the newest last: by the run that handed on to it, else by the events of
-    these assets that started it (`asset`: one or several).
+def announcements(context: Any) -> list[dict[str, Any]]:
+    """Return what this run was told, the newest last: by the run that handed on to it, else by the events
+    that started it. What several assets were told alike is told once.
 
     Raises NotAllowedError for an event that a person made by hand, through Airflow's API: it would have the
     pipeline act in nobody's name, and people start runs by their forms.
@@ -42,14 +42,14 @@ def announcements(context: Any, asset: Any) -> list[dict[str, Any]]:
             )
         return [dict(each) for each in handed_on]
     triggering = context.get("triggering_asset_events") or {}
-    assets = asset if isinstance(asset, Sequence) else [asset]
-    events = [event for each in assets for event in triggering.get(each) or []]
+    events = [event for each in triggering.values() for event in each]
     if any((event.extra or {}).get("from_rest_api") for event in events):
         raise NotAllowedError(
             "This run was started by an asset event that a person made by hand.",
             remedy="Trigger the DAG itself: its form says what it is about, and the run who asked.",
         )
-    return [dict(event.extra or {}) for event in sorted(events, key=lambda event: event.timestamp)]
+    told = [dict(event.extra or {}) for event in sorted(events, key=lambda event: event.timestamp)]
+    return [extra for at, extra in enumerate(told) if extra not in told[at + 1 :]]
 
 
 def announce(context: Any, extra: Mapping[str, Any]) -> None:
@@ -84,21 +84,13 @@ def started_by(context: Any, cluster: str | None = None) -> list[str]:
     return sorted(names | ({person} if person else set()))
 
 
-def asked_interval(context: Any, start: Any, end: Any) -> tuple[datetime | None, datetime | None]:
-    """Return the window that the form names (texts), else the run's data interval (`data_interval`)."""
-    from pipeline.training.windows import read_time
-
-    begun, ended = data_interval(context)
-    return read_time(start) or begun, read_time(end) or ended
-
-
 def data_interval(context: Any) -> tuple[datetime | None, datetime | None]:
     """Return the interval that a run by the clock is about; None and None for a run by hand.
 
     Airflow gives a run by hand the interval before, too, which was not asked for.
     """
     run = context["dag_run"]
-    start, end = run.data_interval_start, run.data_interval_end
+    start, end = getattr(run, "data_interval_start", None), getattr(run, "data_interval_end", None)
     if getattr(run, "run_type", None) == "manual" or not start or not end or start >= end:
         return None, None
     return start, end

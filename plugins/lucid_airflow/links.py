@@ -35,47 +35,44 @@ class ReleaseLink(BaseOperatorLink):
 
 
 class _KeptPageLink(BaseOperatorLink):
-    """A page that the run left, served by this plugin to users who are logged in; `set_by`: the operator's
-    attribute that says where it lies below `below`.
-    """
+    """A page that the run left, served by this plugin to users who are logged in; of those below `below`."""
 
     below: str
-    set_by: str
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address, or an empty string (no button) when no page was written."""
-        path = getattr(operator, self.set_by, None)
-        return settings.airflow_path(f"lucid/{self.below}/{path}") if path else ""
+        page = getattr(operator, "page", None) or ""
+        return settings.airflow_path(page) if page.startswith(f"lucid/{self.below}/") else ""
 
 
 class DataDocsLink(_KeptPageLink):
     """The expectations of a table and what was found."""
 
-    name, below, set_by = "Data Docs", "data-docs", "data_docs_path"
+    name, below = "Data Docs", "data-docs"
 
 
 class MonitoringLink(_KeptPageLink):
     """The page of a monitoring pass."""
 
-    name, below, set_by = "Monitoring", "monitoring", "monitoring_path"
+    name, below = "Monitoring", "monitoring"
 
 
 class FrontLink(_KeptPageLink):
     """The interactive page of a Pareto front."""
 
-    name, below, set_by = "Front", "fronts", "front_path"
+    name, below = "Front", "fronts"
 
 
 class CharacterisationLink(_KeptPageLink):
     """What a cluster's log says of it."""
 
-    name, below, set_by = "Cluster", "characterisation", "characterisation_path"
+    name, below = "Cluster", "characterisation"
 
 
 class PlanLink(_KeptPageLink):
     """What a plan of a cluster's capacity answers."""
 
-    name, below, set_by = "Plan", "plans", "plan_path"
+    name, below = "Plan", "plans"
 
 
 def model_version_path(name: str, version: int) -> str:

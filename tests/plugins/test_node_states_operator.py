@@ -11,8 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cluster_logs.lake import Lake
-from lucid_airflow.operators.node_states import IngestNodeStatesOperator
-from lucid_airflow.operators.validate import ValidateTableOperator
+from lucid_airflow.operators.step import StepOperator
 from tests.prometheus_server import prometheus_with
 
 START = datetime(2024, 3, 1, 10, tzinfo=UTC)
@@ -41,15 +40,21 @@ def write_sizes(lake: Lake) -> None:
 
 
 def run(**options: Any) -> dict[str, Any]:
-    operator = IngestNodeStatesOperator(
-        task_id="ingest_node_states", cluster="c", source_format="helios", **options
+    operator = StepOperator(
+        task_id="ingest_node_states",
+        step="pipeline.steps.ingest:ingest_node_states",
+        arguments={"cluster": "c", "source_format": "helios", **options},
     )
     report: dict[str, Any] = operator.execute(CONTEXT)
     return report
 
 
 def validate() -> int:
-    check = ValidateTableOperator(task_id="validate_node_states", table="node_states", clusters=["c"])
+    check = StepOperator(
+        task_id="validate_node_states",
+        step="pipeline.steps.ingest:validate_table",
+        arguments={"table": "node_states", "clusters": ["c"]},
+    )
     return int(check.execute(CONTEXT)["c"])
 
 
@@ -99,9 +104,3 @@ def test_the_deployments_prometheus_counts_by_the_deployments_queries(
         report = run(start=START.isoformat(), end=end)
 
     assert (report["counts"], lake.read_node_states("c")["busy"].tolist()) == (3, [3, 3, 3])
-
-
-def test_a_form_cannot_choose_what_is_asked_or_where() -> None:
-    assert not any(
-        "prometheus" in name or "quer" in name for name in IngestNodeStatesOperator.template_fields
-    )

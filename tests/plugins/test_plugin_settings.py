@@ -8,8 +8,11 @@ from lucid_airflow.links import DataDocsLink, MlflowLink, MonitoringLink, Releas
 class Task:
     release_path = "plugin/lucid/releases/small/3"
     mlflow_path = model_version_path("lucid-release-small", 3)
-    data_docs_path = "philly/jobs/index.html"
-    monitoring_path = "philly/2017-12-01T0000Z-r3/index.html"
+    page = "lucid/data-docs/philly/jobs/index.html"
+
+
+class Watch:
+    page = "lucid/monitoring/philly/2017-12-01T0000Z-r3/index.html"
 
 
 class Bare:
@@ -47,7 +50,8 @@ def test_links(monkeypatch) -> None:
     )
     assert DataDocsLink().get_link(Task(), ti_key=None) == "/lucid/data-docs/philly/jobs/index.html"
     page = "/lucid/monitoring/philly/2017-12-01T0000Z-r3/index.html"
-    assert MonitoringLink().get_link(Task(), ti_key=None) == page
+    assert MonitoringLink().get_link(Watch(), ti_key=None) == page
+    assert MonitoringLink().get_link(Task(), ti_key=None) == ""
     assert MonitoringLink().get_link(Bare(), ti_key=None) == ""
     assert MlflowLink().get_link(Bare(), ti_key=None) == ""
     assert DataDocsLink().get_link(Bare(), ti_key=None) == ""

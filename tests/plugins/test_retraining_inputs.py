@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lucid_airflow.assets import JOB_TABLE, PROFILE_MEASUREMENTS, RETRAINING_REQUEST
-from lucid_airflow.operators.train import ResolveTrainingOperator
+from lucid_airflow.operators.step import StepOperator
 from pipeline.training import training_plan
 from pipeline.training.training_plan import TrainingPlan
 from pipeline.validation import held_out_days
@@ -27,6 +27,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return TrainingPlan(("packing",), {"throughput": 2, "duration": 3}, 5, UNTIL, ())
 
     monkeypatch.setattr(training_plan, "plan_training", plan)
+    monkeypatch.setenv("LUCID_LAKE_URI", "lake")
     monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     return seen
 
@@ -41,8 +42,8 @@ def run(
         for extra in extras:
             clock += timedelta(minutes=1)
             found.setdefault(asset, []).append(SimpleNamespace(extra=extra, timestamp=clock))
-    operator = ResolveTrainingOperator(
-        task_id="resolve_inputs", asset=[JOB_TABLE, RETRAINING_REQUEST, PROFILE_MEASUREMENTS], **form
+    operator = StepOperator(
+        task_id="resolve_inputs", step="pipeline.steps.training:resolve_training", arguments=form
     )
     pushed: dict[str, Any] = {}
     context = {

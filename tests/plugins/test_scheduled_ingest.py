@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow.handover import data_interval
-from lucid_airflow.operators.ingest import AnnounceTablesOperator, ReadAccountingOperator
+from lucid_airflow.operators.step import StepOperator
 
 NINE, TEN = datetime(2026, 3, 1, 9, tzinfo=UTC), datetime(2026, 3, 1, 10, tzinfo=UTC)
 
@@ -33,7 +33,11 @@ def test_only_the_clock_gives_an_interval(run: dict[str, Any], expected: tuple[A
 
 def test_the_clock_starts_no_retraining(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCID_LAKE_URI", "/lake")
-    announcing = AnnounceTablesOperator(task_id="announce_tables", cluster="mini")
+    announcing = StepOperator(
+        task_id="announce_tables",
+        step="pipeline.steps.ingest:announce_tables",
+        arguments={"cluster": "mini"},
+    )
     with pytest.raises(AirflowSkipException, match="no retraining"):
         announcing.run(context("scheduled"))
     assert announcing.run(context("manual")) == {
@@ -42,7 +46,12 @@ def test_the_clock_starts_no_retraining(monkeypatch: pytest.MonkeyPatch) -> None
     }  # fmt: skip
 
 
-def test_other_sources_need_no_slurm() -> None:
-    reading = ReadAccountingOperator(task_id="read_accounting", source_format="philly-csv", cluster="mini")
+def test_other_sources_need_no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LUCID_LAKE_URI", "/lake")
+    reading = StepOperator(
+        task_id="read_accounting",
+        step="pipeline.steps.ingest:read_accounting",
+        arguments={"source_format": "philly-csv", "cluster": "mini"},
+    )
     with pytest.raises(AirflowSkipException, match="philly-csv"):
         reading.run(context("scheduled"))

@@ -165,4 +165,4 @@ def test_the_pipelines_own_events_name_nobody() -> None:
 def test_an_event_that_a_person_made_by_hand_starts_nothing() -> None:
     seen = {"verdict": [event(cluster="venus", version=3, from_rest_api=True)]}
     with pytest.raises(NotAllowedError, match="Trigger the DAG itself"):
-        announcements(run_of(None, triggering_asset_events=seen), ["verdict"])
+        announcements(run_of(None, triggering_asset_events=seen))

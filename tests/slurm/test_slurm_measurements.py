@@ -58,14 +58,18 @@ def configured(slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def operator(folder: Path, tasks: Sequence[MeasurementTask] = FEW, **changes: Any) -> Any:
     from lucid_airflow.operators.profile_on_slurm import SubmitMeasurementsOperator
 
-    values = {
-        "task_id": "measure",
+    batch = {
         "device": "simulated:0",
         "plan_uri": planned(folder, tasks),
         "table_uri": str(folder / "table.parquet"),
         "what": "a few",
     }
-    return SubmitMeasurementsOperator(**{**values, **changes})
+    return SubmitMeasurementsOperator(
+        task_id="measure",
+        step="pipeline.steps.profiling:measure_batch",
+        arguments=batch,
+        **changes,
+    )
 
 
 CONTEXT = {

@@ -14,10 +14,10 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.assets import INFERENCE_LOAD_MODEL, INFERENCE_LOAD_TABLE
-from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.inference_forecast import ForecastLoadOperator, ResolveLoadOperator
+from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
+from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.rest import RequestRestOperator
-from lucid_airflow.operators.train import TrainModelOperator
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.settings import forecast_schedule
 
 with DAG(
@@ -51,28 +51,38 @@ with DAG(
         ),
     },
 ) as dag:
-    resolve_inputs = ResolveLoadOperator(
+    resolve_inputs = StepOperator(
         task_id="resolve_inputs",
-        **form_fields.answers(dag, "cluster", "hold_out_days", "as_of", "train_anew"),
+        step="pipeline.loaning.steps:resolve_load",
+        arguments=form_fields.answers(dag, "cluster", "hold_out_days", "as_of", "train_anew"),
+        multiple_outputs=True,
+        execution_timeout=STEP_TIMEOUT,
     )
     inputs = {name: resolve_inputs.output[name] for name in ("cluster", "lake_uri")}
-    train_inference_load = TrainModelOperator(
+    train_inference_load = StepOperator(
         task_id="train_inference_load",
-        model="inference_load",
-        training_until=resolve_inputs.output["training_until"],
-        models=resolve_inputs.output["models"],
-        reasons=resolve_inputs.output["reasons"],
+        step="pipeline.steps.training:train_model",
+        arguments={
+            "model": "inference_load",
+            **{name: resolve_inputs.output[name] for name in ("training_until", "models", "reasons")},
+            **inputs,
+        },
+        links=[MlflowLink()],
+        multiple_outputs=True,
         outlets=[INFERENCE_LOAD_MODEL],
-        **inputs,
     )
-    forecast_load = ForecastLoadOperator(
+    forecast_load = StepOperator(
         task_id="forecast_load",
-        trained_version=train_inference_load.output["version"],
-        kept_version=resolve_inputs.output["version"],
-        hours=dag.param("hours"),
-        as_of=resolve_inputs.output["as_of"],
+        step="pipeline.loaning.steps:forecast_load",
+        arguments={
+            "trained_version": train_inference_load.output["version"],
+            "kept_version": resolve_inputs.output["version"],
+            "hours": dag.param("hours"),
+            "as_of": resolve_inputs.output["as_of"],
+            **inputs,
+        },
+        links=[MlflowLink()],
         trigger_rule="none_failed_min_one_success",  # a skipped training: the forecast is new enough
-        **inputs,
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="resolve_inputs")
 

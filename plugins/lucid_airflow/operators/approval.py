@@ -7,13 +7,13 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
 from foundation.errors import NotAllowedError
+from foundation.steps import THE_PIPELINE, RunOutcome
 from lucid_airflow import form_fields, settings
 from lucid_airflow.access.run_rights import objection_to
 from lucid_airflow.errors import as_airflow_errors
 from lucid_airflow.handover import person_of
-from lucid_airflow.run_results import RunOutcome, tell
+from lucid_airflow.run_results import tell
 
-THE_PIPELINE = "the pipeline"  # what starts a run that no person did
 REASON = "reason"  # the field of the approval's form
 
 

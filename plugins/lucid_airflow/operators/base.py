@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.sdk import BaseOperator, SkipMixin
+from airflow.sdk import BaseOperator
 
 from foundation.input_roots import reading_only_from
 from foundation.progress import Progress, lines
@@ -12,7 +12,7 @@ from lucid_airflow import settings
 from lucid_airflow.access.run_rights import check_right
 from lucid_airflow.dag_defaults import STEP_TIMEOUT
 from lucid_airflow.errors import as_airflow_errors
-from lucid_airflow.handover import REQUEST_REST, announce, started_by
+from lucid_airflow.handover import announce, started_by
 from lucid_airflow.links import model_version_path
 from lucid_airflow.operators.declared_fields import declare_fields
 from lucid_airflow.task_log import quiet_libraries
@@ -32,11 +32,7 @@ class LucidOperator(BaseOperator):
     # Where the buttons of the task's page lead (`links.py`); run() sets them.
     release_path: str | None = None
     mlflow_path: str | None = None
-    data_docs_path: str | None = None
-    monitoring_path: str | None = None
-    front_path: str | None = None
-    characterisation_path: str | None = None
-    plan_path: str | None = None
+    page: str | None = None  # one that the run left, as lucid/monitoring/...
 
     def __init_subclass__(
         cls, *, multiple_outputs: bool = False, is_step: bool = False, **kwargs: Any
@@ -91,21 +87,6 @@ class LucidOperator(BaseOperator):
     def log_progress(self) -> Progress:
         """Return a progress callback that writes a line to the task's log now and then."""
         return lines(lambda line: self.log.info("%s", line))
-
-
-class SkippingOperator(LucidOperator, SkipMixin):
-    """An operator after which a run may end early."""
-
-    inherits_from_skipmixin = True
-
-    def skip_what_follows(self, context: Any, result: Mapping[str, Any]) -> None:
-        """Keep the result and skip the tasks after this one, but for the one that hands on to the next run.
-
-        Airflow ends a task that skips others: nothing is returned then.
-        """
-        self.push_all(context, result)
-        following = context["task"].get_direct_relatives(upstream=False)
-        self.skip(ti=context["ti"], tasks=[task for task in following if task.task_id != REQUEST_REST])
 
 
 def check_places(context: Any) -> None:

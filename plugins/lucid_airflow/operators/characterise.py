@@ -5,7 +5,6 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lucid_airflow import settings
-from lucid_airflow.assets import JOB_TABLE
 from lucid_airflow.handover import announcements, take_first
 from lucid_airflow.links import CharacterisationLink, MlflowLink
 from lucid_airflow.operators.base import LucidOperator
@@ -35,7 +34,7 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
         from parts.characterisation.records import characterise_cluster
         from pipeline.training.windows import read_time
 
-        announced = announcements(context, JOB_TABLE)
+        announced = announcements(context)
         if self.cluster:
             announced = [{"cluster": self.cluster}]
         if not announced:
@@ -58,11 +57,12 @@ class CharacteriseClusterOperator(LucidOperator, multiple_outputs=True):
             progress=self.log_progress(),
         )
         report = characterised.report
-        self.mlflow_path, self.characterisation_path = characterised.mlflow_path, characterised.page
+        self.mlflow_path = characterised.mlflow_path
+        self.page = f"lucid/characterisation/{characterised.page}"
         tell(
             context,
             f"{report.cluster}: {' '.join(sentence.text for sentence in report.summary)}",
-            page=f"lucid/characterisation/{characterised.page}",
+            page=self.page,
         )
         return {
             "cluster": report.cluster,

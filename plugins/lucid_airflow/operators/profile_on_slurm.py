@@ -7,14 +7,15 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 
 from foundation.errors import UnknownNameError
 from lucid_airflow.errors import as_airflow_errors
-from lucid_airflow.operators.profile import MeasureWorkloadsOperator
+from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.slurm_settings import slurm_site
 
 HERE, SLURM = "here", "slurm"
 
 
-class SubmitMeasurementsOperator(MeasureWorkloadsOperator):
-    """Measure one batch where `where` says: `slurm` submits it to the profiling partition, `here` measures.
+class SubmitMeasurementsOperator(StepOperator):
+    """Measure one batch where `where` says: `slurm` submits it to the profiling partition, `here` calls the
+    step (`pipeline.steps.profiling:measure_batch`); `arguments` are the step's.
 
     On Slurm the task is deferred until the job has ended; neither a worker's nor a triggerer's restart loses
     anything, and a task that is tried again goes on with the job that lives. A job that ran into its time
@@ -26,7 +27,7 @@ class SubmitMeasurementsOperator(MeasureWorkloadsOperator):
     resubmissions: Any = 5
     cancel_on_kill: Any = False
 
-    def run(self, context: Any) -> dict[str, Any]:
+    def run(self, context: Any) -> Any:
         """Measure here, or submit; returns what became of the batch."""
         if self.where == HERE:
             return super().run(context)
@@ -69,7 +70,10 @@ class SubmitMeasurementsOperator(MeasureWorkloadsOperator):
         ended = status.describe() if status else f"job {job_id} is no longer known to Slurm"
         self.log.info("%s", ended)
         if status and status.phase is Phase.SUCCEEDED:
-            return {**measured_batch(self.plan_uri, self.table_uri), "job_id": job_id}
+            return {
+                **measured_batch(self.arguments["plan_uri"], self.arguments["table_uri"]),
+                "job_id": job_id,
+            }
         message = f"{ended}\n{log_tail(self._job(context).log_of(job_id))}"
         if status is None or goes_on_when_repeated(status):
             if resubmitted < int(self.resubmissions):
@@ -88,8 +92,8 @@ class SubmitMeasurementsOperator(MeasureWorkloadsOperator):
         return measurement_job(
             slurm_site(),
             identity=f"{task.dag_id} {task.run_id} {task.task_id} {task.map_index}",
-            plan_uri=self.plan_uri,
-            table_uri=self.table_uri,
-            device=self.device,
-            budget_s=self.budget_s,
+            plan_uri=self.arguments["plan_uri"],
+            table_uri=self.arguments["table_uri"],
+            device=self.arguments["device"],
+            budget_s=self.arguments.get("budget_s"),
         )

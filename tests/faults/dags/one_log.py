@@ -6,7 +6,7 @@ from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
 from lucid_airflow.dag_defaults import DEFAULT_ARGS
-from lucid_airflow.operators.ingest import IngestLogsOperator
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="one_log",
@@ -15,9 +15,12 @@ with DAG(
     default_args={**DEFAULT_ARGS, "retry_delay": timedelta(seconds=1)},
     params={"cluster": form_fields.cluster("Its name in the lake.")},
 ) as dag:
-    IngestLogsOperator(
+    StepOperator(
         task_id="ingest_jobs",
-        source_format="synthetic:helios-venus",
-        cluster=dag.param("cluster"),
-        days=20,
+        step="pipeline.steps.ingest:ingest_log",
+        arguments={
+            "source_format": "synthetic:helios-venus",
+            "cluster": dag.param("cluster"),
+            "days": 20,
+        },
     )

@@ -1,0 +1,271 @@
+"""Steps of what is simulated: a sweep of policies, a plan of capacity, better settings."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from foundation.human_times import human_duration
+from foundation.jsonable import to_jsonable
+from foundation.progress import Progress
+from foundation.steps import Done, StepRun
+from foundation.usable_cores import usable_cores
+from pipeline.planning.form import log_of_form, settings_of_form
+from pipeline.planning.planner import plan_cluster
+from pipeline.search.sweeps import evaluation
+from pipeline.search.sweeps.sweep import load_plan
+from pipeline.search.tuning import rounds as tuning_rounds
+from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
+from pipeline.search.tuning.proposal import propose, read_proposal
+from pipeline.search.tuning.report import record_study, write_report
+from pipeline.search.tuning.study import TuningSpec, load_study
+from pipeline.steps.release import built
+from pipeline.training.windows import only_cluster, read_as_of
+from pipeline.validation.held_out_days import usual_held_out
+from pipeline.what_if.kept import AskedWhatIf, keep_what_if
+from pipeline.what_if.what_if_grade import grade_of_what_if
+
+_log = logging.getLogger(__name__)
+
+
+def plan_sweep(
+    *,
+    run: StepRun,
+    progress: Progress,
+    lake_uri: str,
+    tracking_uri: str,
+    cluster: str | None,
+    asked: Mapping[str, Any],
+    runs_per_task: int = 1,
+) -> Done:
+    """Freeze a log's jobs in the lake and divide the runs among tasks.
+
+    `asked` has the keys of a sweep file. Returns the arguments of each `simulate_runs`: of runs that are not
+    done yet. Beside them the cluster, the sweep's URI and the number of runs.
+    """
+    cluster = cluster or only_cluster(lake_uri)
+    run.check_right(cluster)
+    plan = evaluation.plan_evaluation(
+        lake_uri=lake_uri,
+        cluster=cluster,
+        asked={**asked, "tracking": tracking_uri},
+        runs_per_task=int(runs_per_task),
+        progress=progress,
+    )
+    for remark in plan["remarks"]:
+        _log.warning("%s", remark)
+    return Done(
+        plan["tasks"],
+        f"{plan['runs']} replays of {cluster}, {plan['reused']} of them done before, in "
+        f"{len(plan['tasks'])} tasks.",
+        others={"cluster": cluster, **{key: plan[key] for key in ("sweep_uri", "runs", "reused")}},
+        on_the_way=True,
+    )
+
+
+def simulate_runs(*, progress: Progress, sweep_uri: str, run_ids: Sequence[str], replays: str = "") -> Done:
+    """Simulate some runs of a planned sweep. A run that fails is a row of the table, not a failed step.
+
+    `replays`: the runs in words, for people who watch. Returns how many runs were done and failed, and how
+    many jobs they replayed.
+    """
+    done = evaluation.simulate_chunk(sweep_uri=sweep_uri, run_ids=run_ids, progress=progress)
+    sentence = (
+        f"{done['runs']} replays done, {done['failed']} of them failed; {done['jobs']:,} jobs replayed."
+    )
+    return Done(done, sentence, on_the_way=True)
+
+
+def collect_sweep(
+    *,
+    run: StepRun,
+    progress: Progress,
+    lake_uri: str,
+    tracking_uri: str,
+    sweep_uri: str,
+    cluster: str,
+) -> Done:
+    """Write the sweep's table and pictures to the lake and to MLflow; fails when a run has no result.
+
+    Returns where the table is, and the best variants.
+    """
+    plan, page = load_plan(sweep_uri), None
+    if plan.keeps_jobs:  # as the page What if has it done
+        asked = AskedWhatIf(
+            run_id=run.run_id,
+            cluster=cluster,
+            asked_by=run.person or "",
+            asked_at=run.asked_at,
+            fields=dict(run.form),
+        )
+        grade = grade_of_what_if(lake_uri, cluster, asked.fields, progress)
+        keep_what_if(plan, asked, run.state_dir() / "what_if", grade)
+        page = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
+    result = evaluation.collect_evaluation(sweep_uri=sweep_uri, cluster=cluster, tracking_uri=tracking_uri)
+    for row in result["variants"]:
+        _log.info("%s", row)
+    mean_jct_h = {row["label"]: float(row["mean_jct_s"]) / 3_600.0 for row in result["variants"]}
+    best = next(iter(mean_jct_h))
+    return Done(
+        result,
+        f"{result['runs']} replays of {cluster}: the least mean JCT has {best} "
+        f"({human_duration(3_600.0 * mean_jct_h[best])}).",
+        page=page,
+        bars=("Mean JCT (h)", mean_jct_h),
+        mlflow_path=result["mlflow_path"],
+    )
+
+
+def plan_capacity(
+    *,
+    run: StepRun,
+    progress: Progress,
+    lake_uri: str,
+    tracking_uri: str,
+    state_dir: Path,
+    cluster: str | None,
+    planned_log: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    workers: int | None = None,
+) -> Done:
+    """Answer a form's questions of a cluster's log by replays.
+
+    `planned_log` holds fields of `LogRequest`, `asked` those of the form; empty ones are left out. Returns
+    the page, the questions' answers and how many rows the front has.
+    """
+    cluster = str(cluster or only_cluster(lake_uri))
+    run.check_right(cluster)
+    planned = plan_cluster(
+        log_of_form(planned_log, cluster=cluster, lake_uri=lake_uri),
+        settings_of_form(asked, cluster=cluster, tracking_uri=tracking_uri),
+        cluster=cluster,
+        pages_dir=state_dir / "plans",
+        tracking_uri=tracking_uri,
+        workers=int(workers or usable_cores()),
+        progress=progress,
+    )
+    plan = planned.report.plan
+    for each in plan.answers:
+        _log.info("%s %s (%s)", each.question, each.answer, each.variant)
+    for remark in plan.remarks:
+        _log.warning("%s", remark)
+    first = plan.answers[0]
+    value = {
+        "cluster": cluster,
+        "page": planned.page,
+        "answers": {f"{each.pool}, {each.variant}, {each.kind}": each.answer for each in plan.answers},
+        "front": len(plan.front),
+    }
+    return Done(
+        value,
+        f"{cluster}: {first.question} {first.answer}",
+        page=f"lucid/plans/{planned.page}",
+        mlflow_path=planned.mlflow_path,
+    )
+
+
+def plan_tuning(
+    *,
+    run: StepRun,
+    progress: Progress,
+    lake_uri: str,
+    tracking_uri: str,
+    cluster: str | None,
+    asked: Mapping[str, Any],
+) -> Done:
+    """Freeze the days before the held-out window in the lake, around the cluster's current release.
+
+    `asked` holds fields of TuningSpec (`as_of` as text); empty ones are left out. Returns the study's URI,
+    the lake's, and the release that is tuned.
+    """
+    cluster = cluster or only_cluster(lake_uri)
+    run.check_right(cluster)
+    values = {name: value for name, value in asked.items() if value not in (None, "")}
+    values["hold_out_days"] = values.get("hold_out_days") or usual_held_out(tracking_uri, cluster, lake_uri)
+    spec = TuningSpec(**{**values, "as_of": read_as_of(values.get("as_of"))})
+    current = current_release(tracking_uri, cluster)
+    study = plan_around(current, lake_uri=lake_uri, cluster=cluster, spec=spec, progress=progress)
+    for remark in study.remarks:
+        _log.warning("%s", remark)
+    _log.info("The study is %s", study.uri)
+    value = {
+        "study_uri": study.uri,
+        "base_release": current.release,
+        "remarks": list(study.remarks),
+        "lake_uri": lake_uri,
+    }
+    return Done(value, f"Release {current.release} of {cluster} is tuned.", on_the_way=True)
+
+
+def ask_trials(*, study_uri: str, round_number: int, rounds: int, trials_per_task: int = 1) -> Done:
+    """Ask the optimiser for a round of trials, by what the rounds before it found.
+
+    A round that was asked for before is the same again, without the trials that are done; one beyond `rounds`
+    asks for nothing. Returns the arguments of each `evaluate_trials`.
+    """
+    study = load_study(study_uri)
+    asked = tuning_rounds.ask_round(study, round_number) if round_number <= int(rounds) else []
+    tasks = study.tasks(asked, int(trials_per_task))
+    trials = sum(len(task["trial_ids"]) for task in tasks)
+    words = f": {trials} trials in {len(tasks)} tasks" if tasks else " has nothing to try"
+    return Done(tasks, f"Round {round_number}{words}.", on_the_way=True)
+
+
+def evaluate_trials(*, progress: Progress, study_uri: str, trial_ids: Sequence[str]) -> Done:
+    """Replay some trials; returns how many were run and how many of them failed.
+
+    A trial that fails is a record of the study, not a failed step.
+    """
+    done = tuning_rounds.evaluate_trials(study_uri, trial_ids, progress)
+    return Done(done, f"{done['trials']} trials run, {done['failed']} of them failed.", on_the_way=True)
+
+
+def propose_settings(*, progress: Progress, tracking_uri: str, study_uri: str) -> Done:
+    """Validate the best trial on days that chose nothing; the run ends unless it is better there.
+
+    Writes the tables and pictures, and logs the study in MLflow. Returns the sentence, the changes, and where
+    the tables are.
+    """
+    study = load_study(study_uri)
+    proposal = propose(study, progress=progress)
+    files = write_report(study, proposal)
+    path = record_study(study, proposal, tracking_uri=tracking_uri)
+    figures = {"current settings": proposal.search["before"], "best trial": proposal.search["after"]}
+    value = {
+        "cluster": study.cluster,
+        "proposed": proposal.proposed,
+        "objective": study.objective,
+        "figures": figures,
+        "sentence": proposal.sentence,
+        "changes": dict(to_jsonable(proposal.changes)),
+        "trials": proposal.trials,
+        "files": list(files),
+        "mlflow_path": path,
+    }
+    return Done(
+        value,
+        f"Settings of {study.cluster}: {proposal.sentence}",
+        bars=(f"{study.objective} on the search days", figures),
+        mlflow_path=path,
+        ends_run=not proposal.proposed,
+    )
+
+
+def build_tuned_release(*, run: StepRun, tracking_uri: str, study_uri: str, lake_uri: str) -> Done:
+    """Pin the proposed settings, with the models of the release that was tuned, in a new challenger.
+
+    Returns the release's name and version.
+    """
+    study = load_study(study_uri)
+    release = build_challenger(study, read_proposal(study), tracking_uri=tracking_uri, lake_uri=lake_uri)
+    return built(
+        run,
+        tracking_uri,
+        (study.cluster, int(release.version)),
+        f"Release {release.version} of {study.cluster} was built with the proposed settings.",
+        {"name": release.name, "version": release.version},
+        lake_uri=lake_uri,
+        hold_out_days=study.hold_out_days,
+        as_of=study.as_of,
+    )
