@@ -132,17 +132,17 @@ KNOWN: Mapping[str, KnownPart] = {
         (
             *("policy lyra", "policy pollux", "policy gandiva", "policy opportunistic"),
             *("rules lyra", "companion inference"),
-            *("model inference_load", "setting loans", "lucid live loans"),
+            *("model inference_load", "setting loans", "lucid live loans", "lucid train inference"),
         ),
         {"loaning": 5},
     ),
     "live_profiling": KnownPart("parts/live_profiling", ("setting profiling_partition",)),
     "node_sleep": KnownPart(
         "parts/node_sleep",
-        ("companion node_sleep", "model node_demand", "setting node_sleep"),
+        ("companion node_sleep", "model node_demand", "setting node_sleep", "lucid train nodes"),
         {"node_sleep": 4},
     ),
-    "waits": KnownPart("parts/waits", ("model waits", "lucid live waits"), {"waits": 6}),
+    "waits": KnownPart("parts/waits", ("model waits", "lucid live waits", "lucid train waits"), {"waits": 6}),
 }
 
 

@@ -1,7 +1,6 @@
 """`lucid train`: data in, a registered model version out."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +15,6 @@ from lucid_cli.options import (
     PairsOption,
     SinglesOption,
     TrackingOption,
-    file_option,
     lake_or_default,
     text_of,
     tracking_or_default,
@@ -136,66 +134,3 @@ def duration(
 ) -> None:
     """Train the Workload Estimate Model on a cluster's job table."""
     training.train("duration")
-
-
-@app.command()
-@with_options(LakeTraining)
-def nodes(
-    training: LakeTraining,
-    near_bins: Annotated[
-        int, typer.Option("--near-bins", min=1, max=1_008, help="Bins of ten minutes that it looks ahead.")
-    ] = 30,
-    utc_offset_hours: UtcOffsetOption = 0.0,
-    holiday: Annotated[
-        list[str] | None,
-        typer.Option("--holiday", metavar="DATE", help="A local day that is no working day; repeatable."),
-    ] = None,
-) -> None:
-    """Train the Node Demand Model on a cluster's counts of nodes (the table node_states)."""
-    training.train(
-        "node_demand",
-        near_bins=near_bins,
-        utc_offset_hours=utc_offset_hours,
-        holidays=tuple(holiday or ()),
-    )
-
-
-@app.command()
-@with_options(LakeTraining)
-def inference(
-    training: LakeTraining,
-    utc_offset_hours: UtcOffsetOption = 0.0,
-) -> None:
-    """Train the Inference Load Model on the load of a cluster's inference servers."""
-    training.train("inference_load", utc_offset_hours=utc_offset_hours)
-
-
-@app.command()
-@with_options(LakeTraining)
-def waits(
-    training: LakeTraining,
-    jobs: Annotated[Path | None, file_option("CSV of jobs with their starts and ends.")] = None,
-    snapshots: Annotated[Path | None, file_option("CSV of all that was pending, by moment.")] = None,
-) -> None:
-    """Train the Wait Model on the queue that a cluster's job table tells of, or on snapshots of it."""
-    if jobs is None and snapshots is None:
-        training.train("waits")
-        return
-    if jobs is None or snapshots is None:
-        raise BadInputError(
-            "Of --jobs and --snapshots one is missing.",
-            remedy="Give both files, or neither to learn from the lake.",
-        )
-    from cluster_logs.queue_log_files import read_queue_log
-    from lucid_models.waits.training import train_waits
-
-    log = read_queue_log(str(jobs), str(snapshots))
-    with progress_reporter() as progress:
-        report = train_waits(
-            log=log,
-            source=f"{jobs.name}, {snapshots.name}",
-            cluster=training.cluster,
-            tracking_uri=tracking_or_default(training.tracking_uri),
-            progress=progress,
-        )
-    present_training(report, training.as_json)

@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from cluster_logs.inference_series import InferenceSeries
 from experiments.model_quality.black_boxes import REPEATABLE_LIGHTGBM
-from lucid_models.evaluation.inference_load import Rival
+from lucid_models.inference_load.evaluation import Rival
 from lucid_models.inference_load.features import WINDOW_BINS, LoadFeatures
 from lucid_models.inference_load.fitting import LoadSettings, fit_load_scorer, judged_bins
 from lucid_models.series_windows import Floats

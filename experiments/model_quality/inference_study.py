@@ -17,8 +17,8 @@ from experiments.model_quality.inference_rivals import inference_rivals
 from experiments.model_quality.inference_walk_forward import walk_forward
 from experiments.pages import run_study
 from foundation.markdown import NO_VALUE, markdown_table, number
-from lucid_models.evaluation.inference_load import OURS, evaluate_inference_load
 from lucid_models.evaluation.measures import Row
+from lucid_models.inference_load.evaluation import OURS, evaluate_inference_load
 from lucid_models.inference_load.features import WINDOW_BINS
 
 SERVERS = 94

@@ -13,7 +13,7 @@ from cluster_logs.log_span import submission_span
 from foundation.csv_files import write_csv
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.waits import MEDIAN, OURS
+from lucid_models.waits.evaluation import MEDIAN, OURS
 from lucid_models.waits.fitting import TooFewWaitsError, WaitSettings
 from lucid_models.waits.job_queue import read_job_queue
 from lucid_models.waits.model import WaitModel

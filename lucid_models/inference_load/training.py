@@ -8,7 +8,7 @@ import pandas as pd
 from cluster_logs.inference_series import InferenceSeries, read_inference_series
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.inference_load import OURS, evaluate_inference_load
+from lucid_models.inference_load.evaluation import OURS, evaluate_inference_load
 from lucid_models.inference_load.features import WINDOW_BINS
 from lucid_models.inference_load.fitting import LEAST_BINS, LoadSettings
 from lucid_models.inference_load.model import InferenceLoadModel

@@ -8,7 +8,7 @@ import pandas as pd
 from cluster_logs.node_series import NodeSeries, read_node_series
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.node_demand import OURS, evaluate_node_demand, first_bins
+from lucid_models.node_demand.evaluation import OURS, evaluate_node_demand, first_bins
 from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
 from lucid_models.training_data import read_training_series
 from lucid_models.training_log import (

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from cluster_logs.queue_log import QueueLog
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.evaluation.waits import MEDIAN, OURS, evaluate_waits
 from lucid_models.explanation.model_card import CardFacts
 from lucid_models.tracking_run import LoggedDataset
 from lucid_models.training_log import Metrics, TrainedModel, TrainReport, register_model
+from lucid_models.waits.evaluation import MEDIAN, OURS, evaluate_waits
 from lucid_models.waits.fitting import LEAST_MOMENTS, TooFewWaitsError, WaitSettings
 from lucid_models.waits.model import WaitModel
 from lucid_models.waits.queue_frame import QUEUE_COLUMNS, write_queue_frame

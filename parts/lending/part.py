@@ -23,6 +23,11 @@ PART = Part(
     live="live_scheduler.loans.live:LIVE",
     commands=(
         Command(
+            "train inference",
+            "parts.lending.train_command",
+            "Train the Inference Load Model on the load of a cluster's inference servers.",
+        ),
+        Command(
             "live loans",
             "lucid_cli.live_loans",
             "Say which nodes of inference are on loan to training jobs, and why.",

@@ -1,6 +1,6 @@
 """What this part adds."""
 
-from foundation.parts import Part
+from foundation.parts import Command, Part
 
 PART = Part(
     "node_sleep",
@@ -9,6 +9,13 @@ PART = Part(
     gate_check="pipeline.node_sleep.gate_check:GATE_CHECK",
     monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.node_sleep.release_settings:RELEASE_SETTINGS",
+    commands=(
+        Command(
+            "train nodes",
+            "parts.node_sleep.train_command",
+            "Train the Node Demand Model on a cluster's counts of nodes (the table node_states).",
+        ),
+    ),
     live="live_scheduler.node_sleep.live:LIVE",
     manifest={"node_sleep": "lucid_models.node_demand.kind:RELEASED"},
     model_steps={"node_demand": "parts.node_sleep.model_steps:STEPS"},

@@ -12,6 +12,11 @@ PART = Part(
     live="live_scheduler.waits.live:LIVE",
     commands=(
         Command(
+            "train waits",
+            "parts.waits.train_command",
+            "Train the Wait Model on the queue that a cluster's job table tells of, or on snapshots of it.",
+        ),
+        Command(
             "live waits",
             "lucid_cli.live_waits",
             "Say how long pending jobs go on waiting, by the wait model that the cluster's queue taught.",

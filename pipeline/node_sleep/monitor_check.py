@@ -7,7 +7,7 @@ import numpy as np
 
 from cluster_logs.node_series import NodeSeries
 from foundation.html_pages import dashed
-from lucid_models.evaluation.node_demand import naive_demand
+from lucid_models.node_demand.evaluation import naive_demand
 from lucid_models.node_demand.model import demand_outcomes
 from lucid_models.node_demand.scorer import NodeDemandScorer
 from pipeline.monitoring.data import MonitoredWindow

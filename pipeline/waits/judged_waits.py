@@ -10,9 +10,9 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.evaluation.waits import partition_medians
 from lucid_models.groups import Codes, Floats
 from lucid_models.waits.calibration import LEVELS
+from lucid_models.waits.evaluation import partition_medians
 from lucid_models.waits.job_queue import LEARNED_MOMENTS, MOMENT_EVERY_S, read_job_queue
 from lucid_models.waits.scorer import WaitScorer
 from lucid_models.waits.wait_table import WaitTable

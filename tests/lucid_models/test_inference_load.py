@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
-from lucid_models.evaluation.inference_load import evaluate_inference_load
+from lucid_models.inference_load.evaluation import evaluate_inference_load
 from lucid_models.inference_load.features import LoadFeatures, ewma
 from lucid_models.inference_load.fitting import LoadSettings, judged_bins
 from lucid_models.inference_load.model import InferenceLoadModel

@@ -11,7 +11,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.node_series import NodeSeries
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.boosting import BoostingSettings
-from lucid_models.evaluation.node_demand import evaluate_node_demand
+from lucid_models.node_demand.evaluation import evaluate_node_demand
 from lucid_models.node_demand.model import DemandSettings
 from lucid_models.node_demand.training import train_node_demand
 from lucid_models.registry import Registry

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from cluster_logs.queue_log import QueueLog
 from foundation.errors import BadInputError
-from lucid_models.evaluation.waits import MEDIAN, OURS, evaluate_waits
 from lucid_models.groups import medians, ranks, running_sums
 from lucid_models.waits.calibration import offsets_of_errors
+from lucid_models.waits.evaluation import MEDIAN, OURS, evaluate_waits
 from lucid_models.waits.features import WaitFeatures
 from lucid_models.waits.queue_moment import DAY_S, queue_at
 from lucid_models.waits.survival import ErrorDistribution
