@@ -52,6 +52,8 @@ class Part:
 
     - `name`: its folder's, below parts/; `title`: what it is, and the paper that it follows.
     - `policies`, `rules`: scheduling policies and rule sets of the simulator, by name.
+    - `companions`: what acts beside a policy and is made of settings alone, by name: places of functions of
+      the settings and a seed (`simulator.companions`).
     - `policy_loader`: what it makes of any policy with settings of its own (`simulator.policies.loading`).
     - `adapters`: kinds of clusters of the live scheduler, by name.
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
@@ -75,6 +77,7 @@ class Part:
     title: str
     policies: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
+    companions: Mapping[str, str] = field(default_factory=dict)
     policy_loader: str | None = None
     adapters: Mapping[str, str] = field(default_factory=dict)
     rank_accounts: Mapping[str, str] = field(default_factory=dict)

@@ -172,7 +172,7 @@ def sweep(
         "failure_mtbf_hours": failure_mtbf_hours,
         "failure_repair_hours": failure_repair_hours,
         "node_sleep": {
-            **sweep_spec.node_sleep,
+            **sweep_spec.companions.get("node_sleep", {}),
             **value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10"),
         }
         if node_sleep

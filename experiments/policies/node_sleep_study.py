@@ -42,7 +42,7 @@ def tables(data: Path) -> dict[str, str]:
         end="2017-10-18",
         policies=POLICIES,
         node_scales=(NODE_SCALE,),
-        node_sleep={"buffer_nodes": BUFFERS},
+        companions={"node_sleep": {"buffer_nodes": BUFFERS}},
     )
     failing = {"buffer_nodes": (5,), "boot_failure_share": (0.02, 0.1)}
     slower = {"buffer_nodes": (5,), "boot_s": (60, 600, 1_200)}
@@ -71,7 +71,7 @@ def _rows(replayer: RunReplayer, spec: SweepSpec) -> list[dict[str, Any]]:
     for run in spec.runs():
         figures = replayer.record(run)["figures"]
         queuing_s = figures["mean_queuing_delay_s"]
-        if not run.node_sleep:
+        if not run.companions:
             awake_s = queuing_s
         rows.append(_row(run, figures, queuing_s - awake_s))
     return rows
@@ -79,13 +79,14 @@ def _rows(replayer: RunReplayer, spec: SweepSpec) -> list[dict[str, Any]]:
 
 def _row(run: SweepRun, figures: dict[str, Any], added_s: float) -> dict[str, Any]:
     row = {"policy": run.policy, "queuing": number(figures["mean_queuing_delay_s"], 0)}
-    if not run.node_sleep:
+    if not run.companions:
         return {**dict.fromkeys(COLUMNS, number(None)), **row, "buffer": "all awake"}
+    sleep = run.companions["node_sleep"]
     return {
         **row,
-        "buffer": run.node_sleep["buffer_nodes"],
-        "boot_s": run.node_sleep.get("boot_s", 300),
-        "failing": f"{100 * run.node_sleep.get('boot_failure_share', 0):g} %",
+        "buffer": sleep["buffer_nodes"],
+        "boot_s": sleep.get("boot_s", 300),
+        "failing": f"{100 * sleep.get('boot_failure_share', 0):g} %",
         "asleep": number(figures["nodes_asleep_mean"], 1),
         "wake_ups": number(figures["wake_ups_per_day"], 1),
         "each": number(figures["nodes_per_wake_up"], 1),

@@ -5,6 +5,7 @@ from foundation.parts import Command, Part
 PART = Part(
     "node_sleep",
     "Sleeping nodes: which idle nodes may sleep (Helios, Cluster Energy Saving)",
+    companions={"node_sleep": "pipeline.node_sleep.sleep_of_replay:sleep_of_replay"},
     models={"node_demand": "lucid_models.node_demand.kind:ENTRY"},
     gate_check="pipeline.node_sleep.gate_check:GATE_CHECK",
     monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",

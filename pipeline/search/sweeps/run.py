@@ -17,7 +17,6 @@ from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
-from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import colocation_of
 from pipeline.replay.run_time_estimates import EstimateSource
@@ -118,14 +117,13 @@ class RunReplayer:
                 remedy="Check the nodes against the log's virtual clusters.",
             )
         rules = load_rules(inputs.rules)
-        sleep = sleep_of_replay(run.node_sleep, run.seed) if run.node_sleep else None
         return Scenario(
             workload,
             cluster,
             rules=rules,
             colocation=self._colocation,
             changes=changes,
-            companions=() if sleep is None else (sleep,),
+            companions=run.made_companions(),
             believed_pairs=None if inputs.packing_model is None else believed_pairs(self._packing_model()),
             counted_from_s=counted_from_s,
         )

@@ -18,9 +18,10 @@ from foundation import strict_json
 from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, check_names
 from foundation.strict_json import StrictJsonError
-from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
 from pipeline.search.experiment_store.experiment import OK
 from pipeline.search.sweeps.added_nodes import added_nodes_text
+from simulator.companion import Companion
+from simulator.companions import companion_of
 from simulator.policies.registry import policy_class
 from simulator.rules import DEFAULT, Rules
 
@@ -29,7 +30,6 @@ from simulator.rules import DEFAULT, Rules
 RESULTS_VERSION = 2
 
 ADDED_NODES = "added_nodes"  # the column of runs with more or fewer nodes
-NODE_SLEEP = "node_sleep"  # begins the columns of settings of nodes that sleep
 MISSING = "missing"  # a run without a record
 
 # Figures that differ from one execution to the next, and those that are no single value.
@@ -42,8 +42,8 @@ class SweepRun:
 
     `node_scale` multiplies every virtual cluster's nodes. With `estimate_noise` sigma, a policy's estimates
     are the true run times times exp(sigma x N(0, 1)), drawn with `seed`; without, they are the log's own or
-    its users' history. `node_sleep` are settings of nodes that sleep (`sleep_of_replay`); without any,
-    all are always awake. `added_nodes` are nodes more or fewer by virtual cluster (`with_added_nodes`).
+    its users' history. `companions` are settings of what acts beside the policy, by name
+    (`simulator.companions`). `added_nodes` are nodes more or fewer by virtual cluster (`with_added_nodes`).
     """
 
     policy: str
@@ -51,12 +51,12 @@ class SweepRun:
     seed: int = 0
     node_scale: float = 1.0
     estimate_noise: float | None = None
-    node_sleep: Mapping[str, Any] = field(default_factory=dict)
+    companions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     added_nodes: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as plain values, without what it does not change: identities stay as they were."""
-        sleep = {"node_sleep": dict(sorted(self.node_sleep.items()))} if self.node_sleep else {}
+        beside = {name: dict(sorted(own.items())) for name, own in sorted(self.companions.items())}
         added = {"added_nodes": dict(sorted(self.added_nodes.items()))} if self.added_nodes else {}
         return {
             "policy": self.policy,
@@ -64,14 +64,16 @@ class SweepRun:
             "seed": self.seed,
             "node_scale": self.node_scale,
             "estimate_noise": self.estimate_noise,
-            **sleep,
+            **beside,
             **added,
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "SweepRun":
-        """Return the run that `to_dict` described."""
-        return cls(**values)
+        """Return the run that `to_dict` described: what is no field is a companion's settings."""
+        own = {each.name for each in fields(cls)}
+        beside = {name: value for name, value in values.items() if name not in own}
+        return cls(companions=beside, **{name: value for name, value in values.items() if name in own})
 
     @property
     def label(self) -> str:
@@ -83,13 +85,18 @@ class SweepRun:
             parts.append(f"nodes {added_nodes_text(self.added_nodes)}")
         if self.estimate_noise is not None:
             parts.append(f"noise {self.estimate_noise:g}")
-        parts += [f"{NODE_SLEEP}.{name}={shown(value)}" for name, value in sorted(self.node_sleep.items())]
+        for companion, own in sorted(self.companions.items()):
+            parts += [f"{companion}.{name}={shown(value)}" for name, value in sorted(own.items())]
         return " ".join([*parts, f"seed {self.seed}"])
 
     @property
-    def awake(self) -> "SweepRun":
-        """The same run with nodes that never sleep."""
-        return replace(self, node_sleep={})
+    def alone(self) -> "SweepRun":
+        """The same run without companions."""
+        return replace(self, companions={})
+
+    def made_companions(self) -> tuple[Companion, ...]:
+        """Return its companions; raises as `companion_of`."""
+        return tuple(companion_of(name, own, self.seed) for name, own in sorted(self.companions.items()))
 
 
 def run_id(run: SweepRun, inputs_sha256: str) -> str:
@@ -109,14 +116,14 @@ def expand(
     seeds: Sequence[int] = (0,),
     node_scales: Sequence[float] = (1.0,),
     estimate_noises: Sequence[float | None] = (None,),
-    node_sleep: Mapping[str, Sequence[Any]] | None = None,
+    companions: Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
     added_nodes: Mapping[str, int] | None = None,
     rules: Rules = DEFAULT,
 ) -> tuple[SweepRun, ...]:
     """Return every combination, each once, in the order in which they are given.
 
     `settings` holds, by policy and setting, the values to try; all combinations of a policy's values are run.
-    So does `node_sleep` for nodes that sleep; each run is then also made with nodes that never do. With
+    So does `companions` for what acts beside the policy; each run is then also made without. With
     `added_nodes` each run is made with the present nodes, and with so many more or fewer.
     Raises UnknownNameError for a policy or a setting that does not exist, and BadInputError for an empty list
     or a number that cannot be used. A value that a policy refuses is found when it runs.
@@ -132,7 +139,7 @@ def expand(
             for policy, keys in axes_by_policy.items()
             for key, tried in keys.items()
         ),
-        *((f"{NODE_SLEEP}.{key}", tried) for key, tried in (node_sleep or {}).items()),
+        *((f"{name}.{key}", tried) for name, own in (companions or {}).items() for key, tried in own.items()),
     ):
         if not values:
             raise BadInputError(
@@ -152,7 +159,7 @@ def expand(
                 f"A setting is given for {policy!r}, which the sweep does not run.",
                 remedy=f"It runs: {', '.join(policies)}.",
             )
-    sleeps = _sleeps(node_sleep or {})
+    besides = _besides(companions or {})
     sizes: list[Mapping[str, int]] = [{}, dict(added_nodes)] if added_nodes else [{}]
     runs: dict[str, SweepRun] = {}
     for policy in policies:
@@ -161,22 +168,22 @@ def expand(
         check_names(f"setting of policy {policy!r}:", axes, setting_names)
         for values in product(*axes.values()):
             values_by_setting = dict(zip(axes, values, strict=True))
-            for scale, noise, seed, sleep, added in product(
-                node_scales, estimate_noises, seeds, sleeps, sizes
+            for scale, noise, seed, beside, added in product(
+                node_scales, estimate_noises, seeds, besides, sizes
             ):
-                run = SweepRun(policy, values_by_setting, int(seed), float(scale), noise, sleep, added)
+                run = SweepRun(policy, values_by_setting, int(seed), float(scale), noise, beside, added)
                 runs.setdefault(run_id(run, ""), run)
     return tuple(runs.values())
 
 
-def _sleeps(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return never sleeping, and every combination of the settings of nodes that sleep."""
-    sleeps: list[dict[str, Any]] = [{}]
-    for combination in product(*values.values()):
-        sleep = dict(zip(values, combination, strict=True))
-        if sleep and sleep_of_replay(sleep).settings.control != "off":
-            sleeps.append(sleep)
-    return sleeps
+def _besides(companions: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[dict[str, dict[str, Any]]]:
+    """Return no companion at all, and every combination of the settings of those that act."""
+    besides: list[dict[str, dict[str, Any]]] = [{}]
+    for name, values in companions.items():
+        tried = [dict(zip(values, combination, strict=True)) for combination in product(*values.values())]
+        acting = [settings for settings in tried if settings and companion_of(name, settings).acts]
+        besides += [{**beside, name: settings} for beside in besides for settings in acting]
+    return besides
 
 
 def _setting_names(policy: str, rules: Rules) -> list[str]:
@@ -222,8 +229,8 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
 
     `records` hold `status`, `error` and `figures` (a simulation's summary) by identity; a run without a
     record is "missing". A setting's column is named POLICY.SETTING and empty for other policies; those of
-    nodes that sleep are named node_sleep.SETTING, and `added_queuing_delay_s` is the mean queuing delay
-    beyond that of the same run with nodes that never sleep. Figures that depend on the machine (CPU seconds)
+    companions are named COMPANION.SETTING, and `added_queuing_delay_s` is the mean queuing delay beyond that
+    of the same run without companions. Figures that depend on the machine (CPU seconds)
     are not part of the table: the same sweep gives the same table anywhere.
     """
     axes = sorted({f"{run.policy}.{name}" for run in runs.values() for name in run.settings})
@@ -239,8 +246,9 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
         columns[axis] = _column(
             [run.settings.get(name) if run.policy == policy else None for run in runs.values()]
         )
-    for name in sorted({name for run in runs.values() for name in run.node_sleep}):
-        columns[f"{NODE_SLEEP}.{name}"] = _column([run.node_sleep.get(name) for run in runs.values()])
+    besides = [run.companions for run in runs.values()]
+    for companion, name in sorted({(key, name) for each in besides for key in each for name in each[key]}):
+        columns[f"{companion}.{name}"] = _column([each.get(companion, {}).get(name) for each in besides])
     columns["node_scale"] = [run.node_scale for run in runs.values()]
     if any(run.added_nodes for run in runs.values()):
         added_texts = [added_nodes_text(run.added_nodes) or None for run in runs.values()]
@@ -254,26 +262,26 @@ def tidy_table(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, 
     figures_in_order = [_figures(record) for record in records_in_order]
     for name in figures:
         columns[name] = _column([own.get(name) for own in figures_in_order])
-    if any(run.node_sleep for run in runs.values()):
+    if any(besides):
         columns["added_queuing_delay_s"] = _added_queuing_s(runs, records)
     return pd.DataFrame(columns)
 
 
 def _added_queuing_s(runs: Mapping[str, SweepRun], records: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return each run's mean queuing delay beyond that of the same run with nodes that never sleep (s)."""
+    """Return each run's mean queuing delay beyond that of the same run without companions (s)."""
     mean_s = {
         run_id(run, ""): _figures(records.get(identity, {})).get("mean_queuing_delay_s")
         for identity, run in runs.items()
     }
-    pairs = [(mean_s[run_id(run, "")], mean_s.get(run_id(run.awake, ""))) for run in runs.values()]
-    added = [None if own is None or awake is None else float(own) - float(awake) for own, awake in pairs]
+    pairs = [(mean_s[run_id(run, "")], mean_s.get(run_id(run.alone, ""))) for run in runs.values()]
+    added = [None if own is None or alone is None else float(own) - float(alone) for own, alone in pairs]
     return pd.array(added, dtype="Float64")
 
 
 def axes_of(table: pd.DataFrame) -> list[str]:
     """Return the columns that a sweep may vary, seeds aside.
 
-    POLICY.SETTING, node_sleep.SETTING, node_scale, added_nodes, estimate_noise.
+    POLICY.SETTING, COMPANION.SETTING, node_scale, added_nodes, estimate_noise.
     """
     cluster = ("node_scale", ADDED_NODES, "estimate_noise")
     return [name for name in table.columns if "." in name or name in cluster]

@@ -13,7 +13,7 @@ estimate_noises = [0.5, 1.0]
 [settings.lucid]
 profiling_limit_s = [60, 100, 200]
 
-[node_sleep]                   # beside all nodes awake
+[COMPANION]                    # beside runs without it, as [node_sleep]
 buffer_nodes = [1, 3, 5, 10]
 """
 
@@ -26,6 +26,7 @@ from typing import Any, get_args
 
 from foundation.errors import BadInputError, check_names
 from foundation.input_roots import has_scheme
+from foundation.parts import lacking
 from foundation.progress import Progress, silent
 from foundation.regular_files import read_regular
 from pipeline import settings as places
@@ -39,6 +40,7 @@ from pipeline.search.sweeps.inputs import EVENTS, SweepInputs, read_lake, read_l
 from pipeline.search.sweeps.release_models import settings_of_live, with_live_beliefs
 from pipeline.search.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
+from simulator.companions import companion_names
 from simulator.node_failures import DEFAULT_REPAIR_HOURS
 from simulator.rule_sets import load_rules
 
@@ -50,9 +52,10 @@ class SweepSpec:
     """A log, a cluster's size, and what to vary. Field names are the keys of the TOML file.
 
     `settings` are combined with each other, policy by policy; each of `variants` (policy, settings) stands
-    alone. `node_sleep` are values of settings of nodes that sleep, combined with all runs. `added_nodes` are
-    nodes more or fewer by virtual cluster, beside the present ones; `*` is all of them in proportion. With
-    `cluster` and no `jobs`, all comes from the lake: jobs, nodes and profiles.
+    alone. `companions` are values of their settings, by name, combined with all runs; in a file each is a
+    table of its name. `added_nodes` are nodes more or fewer by virtual cluster, beside the present ones; `*`
+    is all of them in proportion. With `cluster` and no `jobs`, all comes from the lake: jobs, nodes and
+    profiles.
 
     The jobs before `start` fill the cluster (`pipeline.replay.warm_up`), unless it is to start `cold`, or as
     another simulator, whose `rules` say so.
@@ -88,7 +91,7 @@ class SweepSpec:
     cpu_cores_per_node: int = 0
     failure_mtbf_hours: float | None = None
     failure_repair_hours: float = DEFAULT_REPAIR_HOURS
-    node_sleep: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    companions: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
     cold: bool = False
 
     @classmethod
@@ -110,14 +113,17 @@ class SweepSpec:
     def changed(self, values: Mapping[str, Any], *, place: str = "The sweep") -> "SweepSpec":
         """Return the same with other values by key; `place` says in errors where they come from."""
         checked: dict[str, Any] = {}
+        companions = dict(self.companions)
         for key, value in values.items():
-            check_names(f"key of a sweep ({place}):", [key], _KEYS)
-            read, wanted = _KEYS[key]
+            if key not in _KEYS and (missing := lacking().get(f"companion {key}")):
+                raise missing
+            check_names(f"key of a sweep ({place}):", [key], (*_KEYS, *companion_names()))
+            read, wanted = _KEYS.get(key, (_tried, f"Write {key}.NAME = [values]."))
             try:
-                checked[key] = read(value)
+                (checked if key in _KEYS else companions)[key] = read(value)
             except (TypeError, ValueError):
                 raise BadInputError(f"{place}: {key} is {value!r}.", remedy=wanted) from None
-        return replace(self, **checked)
+        return replace(self, companions=companions, **checked)
 
     def runs(self) -> tuple[SweepRun, ...]:
         """Return every combination. Raises BadInputError or UnknownNameError for what cannot be run."""
@@ -132,7 +138,7 @@ class SweepSpec:
                 seeds=self.seeds,
                 node_scales=self.node_scales,
                 estimate_noises=self.estimate_noises or (None,),
-                node_sleep=self.node_sleep,
+                companions=self.companions,
                 added_nodes=self.added_nodes,
                 rules=load_rules(self.rules),
             )
@@ -345,5 +351,4 @@ _KEYS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
         "Give mean hours between a node's failures, or none.",
     ),
     "failure_repair_hours": (_number(0), "Give mean hours until a node is back."),
-    "node_sleep": (_tried, "Write node_sleep.NAME = [values], for instance buffer_nodes = [1, 5]."),
 }

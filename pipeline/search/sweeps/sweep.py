@@ -131,12 +131,12 @@ def plan_sweep(
 
 def _anything_random(inputs: SweepInputs, runs: Sequence[SweepRun]) -> bool:
     noisy = (run for run in runs if run.estimate_noise and policy_class(run.policy).needs_estimates)
-    boots = (run for run in runs if run.node_sleep.get("boot_failure_share"))
+    beside = (companion for run in runs for companion in run.made_companions())
     return (
         inputs.job_types == "drawn"
         or inputs.events.failure_mtbf_hours is not None
         or any(noisy)
-        or any(boots)
+        or any(companion.is_random for companion in beside)
     )
 
 

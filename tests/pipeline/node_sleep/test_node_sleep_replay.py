@@ -108,9 +108,12 @@ def test_runs_without_sleep_are_those_of_before():
     plain = SweepRun("fifo")
     assert "node_sleep" not in plain.to_dict()
     runs = expand(
-        ["fifo"], node_sleep={"control": ["off", "buffer"], "buffer_nodes": [1, 2], "boot_s": [60.0, 60]}
+        ["fifo"],
+        companions={
+            "node_sleep": {"control": ["off", "buffer"], "buffer_nodes": [1, 2], "boot_s": [60.0, 60]}
+        },
     )
-    assert [dict(run.node_sleep) for run in runs] == [
+    assert [run.companions.get("node_sleep", {}) for run in runs] == [
         {},
         {"control": "buffer", "buffer_nodes": 1, "boot_s": 60.0},
         {"control": "buffer", "buffer_nodes": 2, "boot_s": 60.0},
@@ -126,7 +129,7 @@ def test_a_file_names_the_settings(tmp_path):
     path.write_text('policies = ["fifo"]\n[node_sleep]\nbuffer_nodes = [1, 3]\nboot_s = 300\n')
     assert len(SweepSpec.from_toml(path).runs()) == 3
     path.write_text('policies = ["fifo"]\nnode_sleep = 3\n')
-    with pytest.raises(BadInputError, match=r"node_sleep is 3.*buffer_nodes = \[1, 5\]"):
+    with pytest.raises(BadInputError, match=r"node_sleep is 3.*node_sleep\.NAME = \[values\]"):
         SweepSpec.from_toml(path)
     path.write_text('policies = ["fifo"]\n[node_sleep]\nbuffer = 3\n')
     with pytest.raises(UnknownNameError, match="buffer_nodes"):
