@@ -47,7 +47,8 @@ class NodeStates(OverTime):
         """Draw busy, awake and all nodes over time."""
         from simulator.node_sleep.figure import nodes_over_time  # matplotlib is slow to load
 
-        return nodes_over_time(by_policy, from_s=from_s)
+        states = {policy: each.columns() for policy, each in by_policy.items()}
+        return nodes_over_time(states, from_s=from_s)
 
 
 @dataclass

@@ -7,15 +7,11 @@ not counted.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cluster_logs.site.rules import Account, Qos, SiteRules, User
-
-if TYPE_CHECKING:
-    from simulator.slurm.ranking import QueueStanding
+from simulator.slurm.ranking import GPU, QueueStanding
 
 NONE: Mapping[str, int] = {}
-GPU = "gres/gpu"
 KNOWN_TRES = frozenset({GPU, "node"})
 
 Scope = tuple[str, ...]  # whose running jobs are counted together
@@ -50,7 +46,7 @@ class LimitBook:
         self._held: dict[Scope, Held] = {}
         self._caps: dict[tuple[str, str, str, str], tuple[Cap, ...]] = {}
 
-    def blocks(self, standing: "QueueStanding") -> bool:
+    def blocks(self, standing: QueueStanding) -> bool:
         """Return whether a limit holds a job back now."""
         caps = self.caps(standing)
         if not caps:
@@ -67,7 +63,7 @@ class LimitBook:
                     return True
         return False
 
-    def count(self, standing: "QueueStanding", sign: int) -> None:
+    def count(self, standing: QueueStanding, sign: int) -> None:
         """Count a job that starts (1) or stops (-1)."""
         caps = self.caps(standing)
         if not caps:
@@ -79,7 +75,7 @@ class LimitBook:
             for name, amount in asked.items():
                 held.tres[name] = held.tres.get(name, 0) + sign * amount
 
-    def caps(self, standing: "QueueStanding") -> tuple[Cap, ...]:
+    def caps(self, standing: QueueStanding) -> tuple[Cap, ...]:
         """Return what limits a user's jobs in an account, a QOS and a partition."""
         if not self._on:
             return ()
@@ -110,7 +106,7 @@ class LimitBook:
         yield Cap(("user", user, account), most_jobs, NONE)
 
 
-def _asked(standing: "QueueStanding") -> dict[str, int]:
+def _asked(standing: QueueStanding) -> dict[str, int]:
     return {GPU: standing.job.job.gpus, "node": standing.nodes}
 
 

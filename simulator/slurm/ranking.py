@@ -12,11 +12,11 @@ from cluster_logs.site.rules import Partition, Qos, SiteRules
 from simulator.job_view import JobView
 from simulator.placement import NOWHERE, Placement
 from simulator.slurm.fair_tree import Association, ShareTree
-from simulator.slurm.limits import GPU
 
 # A requeued job is eligible again when its old credential has expired, 120 s, and a second later.
 REQUEUE_DELAY_S = 121.0
 DEFAULT_QOS = "normal"
+GPU = "gres/gpu"  # the TRES
 
 
 @dataclass(slots=True, eq=False)
