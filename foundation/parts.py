@@ -63,6 +63,7 @@ class Part:
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
     - `pages`: what pages its runs leave in the state folder (`pipeline.kept_reports.PagesOfClusters`).
+    - `gate_rules`: rules that it adds to the gate's (`simulator.gate.rules.PartRules`).
     - `gate_check`: what the gate asks of a release for it (`pipeline.validation.part_checks.GateCheck`).
     - `monitor_check`: how monitoring judges it (`pipeline.monitoring.part_health.MonitorCheck`).
     - `release_settings`: what of it a release pins (`pipeline.release.part_settings.PartOfRelease`).
@@ -87,6 +88,7 @@ class Part:
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
     pages: str | None = None
+    gate_rules: str | None = None
     gate_check: str | None = None
     monitor_check: str | None = None
     release_settings: str | None = None
@@ -136,13 +138,20 @@ KNOWN: Mapping[str, KnownPart] = {
             *("policy lyra", "policy pollux", "policy gandiva", "policy opportunistic"),
             *("rules lyra", "companion inference"),
             *("model inference_load", "setting loans", "lucid live loans", "lucid train inference"),
+            *("gate rule inference_short_limit_pct", "gate rule loan_preemptions_per_day_limit"),
+            *("gate rule loan_preemption_ratio_limit_pct", "gate rule loan_group_margin_pct"),
+            "gate rule loan_group_floor_s",
         ),
         {"loaning": 5},
     ),
     "live_profiling": KnownPart("parts/live_profiling", ("setting profiling_partition",)),
     "node_sleep": KnownPart(
         "parts/node_sleep",
-        ("companion node_sleep", "model node_demand", "setting node_sleep", "lucid train nodes"),
+        (
+            *("companion node_sleep", "model node_demand", "setting node_sleep", "lucid train nodes"),
+            *("gate rule wake_ups_per_day_limit", "gate rule nodes_short_limit_pct"),
+            "gate rule added_queuing_limit_s",
+        ),
         {"node_sleep": 4},
     ),
     "waits": KnownPart("parts/waits", ("model waits", "lucid live waits", "lucid train waits"), {"waits": 6}),

@@ -16,6 +16,7 @@ PART = Part(
     models={"inference_load": "lucid_models.inference_load.kind:ENTRY"},
     dags=(Dag("forecast_inference_load", "lucid_airflow.lending.forecast_dag:dag", act="train"),),
     mlflow_experiments=("lucid-inference-forecasts",),
+    gate_rules="simulator.loaning.gate_limits:LoanGateRules",
     gate_check="pipeline.loaning.gate_check:GATE_CHECK",
     monitor_check="pipeline.loaning.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.loaning.release_settings:RELEASE_SETTINGS",

@@ -7,6 +7,7 @@ PART = Part(
     "Sleeping nodes: which idle nodes may sleep (Helios, Cluster Energy Saving)",
     companions={"node_sleep": "pipeline.node_sleep.sleep_of_replay:sleep_of_replay"},
     models={"node_demand": "lucid_models.node_demand.kind:ENTRY"},
+    gate_rules="simulator.node_sleep.gate_limits:SleepGateRules",
     gate_check="pipeline.node_sleep.gate_check:GATE_CHECK",
     monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.node_sleep.release_settings:RELEASE_SETTINGS",

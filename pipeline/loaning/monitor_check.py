@@ -20,7 +20,7 @@ from pipeline.monitoring.forecast_errors import (
 )
 from pipeline.monitoring.part_health import MonitorCheck, MonitoredRelease, PageSection, PartHealth
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
-from simulator.gate.rules import GateRules
+from simulator.loaning.gate_limits import LoanGateRules
 from simulator.loaning.released_loans import ReleasedLoans
 
 NAIVE_LOAD = "last_value"
@@ -51,7 +51,7 @@ class LoadHealth(ForecastErrors, PartHealth):
 
     def findings(self, settings: MonitorSettings) -> Iterator[Finding]:
         """What errors and quantiles ask for; shortages beyond the gate's limit are for a person to see."""
-        limit = GateRules().inference_short_limit_pct
+        limit = LoanGateRules().inference_short_limit_pct
         if self.short_pct is not None and self.short_pct > limit:
             sentence = (
                 f"By the release's settings inference lacks servers in up to {self.short_pct:.1f} % of "

@@ -25,6 +25,7 @@ from pipeline.search.tuning.tuned_part import (
 from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.held_out_data import HeldOutWindow
 from pipeline.validation.replay_inputs import ReplayInputs
+from simulator.loaning.gate_limits import LoanGateRules
 from simulator.loaning.inference_service import InferenceService
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.loaning.settings import LEND
@@ -78,7 +79,8 @@ class TunedLoans(TunedPart):
 
     def limit(self) -> FigureLimit:
         """Return in how many per cent of the five-minute steps inference may lack servers."""
-        return FigureLimit("short_limit_pct", SHORT, gate_settings({}).rules.inference_short_limit_pct)
+        limit_pct = LoanGateRules.of(gate_settings({}).rules).inference_short_limit_pct
+        return FigureLimit("short_limit_pct", SHORT, limit_pct)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast, get_args
 
-from foundation.errors import BadInputError, check_names
+from foundation.errors import BadInputError, UnknownNameError, check_names
+from foundation.parts import lacking
 from lucid_models.releases.manifest import DEFAULT_POLICY
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.replay.job_types import JobTypes
@@ -86,8 +87,10 @@ def gate_settings(rules: Mapping[str, Any], job_types: str = "drawn") -> GateSet
     Raises UnknownNameError for a rule or a way to find job types that does not exist, BadInputError for a bad
     value.
     """
-    rule_names = [field.name for field in fields(GateRules)]
-    check_names("rule of the gate", rules, rule_names)
+    names = GateRules.names()
+    for name in rules:
+        if name not in names:
+            raise lacking().get(f"gate rule {name}") or UnknownNameError("rule of the gate", name, names)
     check_names("way to find job types", [job_types], get_args(JobTypes))
     return GateSettings(
         rules=GateRules.from_data({**installed_rules(), **rules}),

@@ -147,7 +147,8 @@ def _as_asked(verdict: Verdict, settings: GateSettings) -> Verdict:
     """The verdict; a study of it when rules were stated for this validation alone."""
     if not settings.stated:
         return verdict
-    return verdict.as_study({name: getattr(settings.rules, name) for name in settings.stated})
+    rules = settings.rules.to_data()
+    return verdict.as_study({name: rules[name] for name in settings.stated})
 
 
 def prove(
@@ -210,7 +211,12 @@ def prove(
     manifest = run_manifest(
         inputs=digests_of(candidates, inputs, jobs),
         seeds={"bootstrap": rules.seed, "job_types": settings.seed},
-        settings={**asdict(settings), "hold_out_days": held_out.days, "cluster": cluster},
+        settings={
+            **asdict(settings),
+            "rules": rules.to_data(),
+            "hold_out_days": held_out.days,
+            "cluster": cluster,
+        },
     )
     text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False) + "\n"
     (out_dir / "run_manifest.json").write_text(text, encoding="utf-8")

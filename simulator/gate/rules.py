@@ -5,10 +5,13 @@ relative margin counts on a busy cluster, the absolute floor on a nearly idle on
 would otherwise look like a catastrophe.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal, Self
 
 from foundation.checked_settings import Between, CheckedSettings, OneOf
+from foundation.errors import UnknownNameError
+from foundation.parts import hooks, lacking
 from simulator.wait_fidelity.grades import GRADES
 
 # name -> the quantile of the job table's column, or None for the mean
@@ -29,6 +32,27 @@ FIGURES = {**OBJECTIVES, **PREDICTABILITY}
 # What the cluster does today: reference of a first release, lower bar of every later one. A replay of it, by
 # this name among the results (`simulator.site_order`).
 SITE_ORDER = "site_order"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartRules(CheckedSettings):
+    """Rules that a part adds to the gate's: a class derived from this, at the place `gate_rules` of a `Part`.
+
+    Their names are no others', as all rules are one flat table.
+    """
+
+    noun = "gate setting"
+    whose = "The gate's "
+
+    @classmethod
+    def of(cls, rules: "GateRules") -> Self:
+        """Return the part's own among the gate's rules."""
+        names = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in rules.of_parts.items() if name in names})
+
+
+def _rules_of_parts() -> list[type[PartRules]]:
+    return [rules for _, rules in hooks("gate_rules")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,29 +127,46 @@ class GateRules(CheckedSettings):
     """Of the reference's delivered work; less depends on what happens to run when the window ends."""
     naive_margin_pct: Annotated[float, Between(0, 1_000)] = 5.0
     """A model's error may be this much above a naive baseline's, and not clearly above it at all."""
-    wake_ups_per_day_limit: Annotated[float, Between(0, 1e6)] = 3.0
-    """Of a release whose nodes sleep. With 20 of 420 nodes as a buffer Philly's wake 1.9 times a day, without
-    one 60 times."""
-    nodes_short_limit_pct: Annotated[float, Between(0, 100)] = 0.1
-    """Node-minutes that demand lacks on the window's counts of nodes, of all that it had."""
-    added_queuing_limit_s: Annotated[float, Between(0, 1e9)] = 60.0
-    """What waiting for boots may add to the mean queuing delay."""
     coverage_margin_points: Annotated[float, Between(0, 100)] = 10.0
     """By how much fewer bins than it says a quantile of the forecast may hold in."""
-    inference_short_limit_pct: Annotated[float, Between(0, 100)] = 2.0
-    """Of a release with servers on loan: five-minute steps in which inference lacks servers that are lent. On
-    a public load (ServeGen m-small, days 11 to 14) a headroom of 2 % lacks some in 1.4 % of steps with the
-    forecast's quantile 0.98, in 14.5 % with the newest finished bin alone."""
-    loan_preemptions_per_day_limit: Annotated[float, Between(0, 1e9)] = 50.0
-    """Jobs that taking servers back preempts. Lyra's rule preempts 5 to 40 a day on Philly (26,066 jobs)."""
-    loan_preemption_ratio_limit_pct: Annotated[float, Between(0, 1e6)] = 5.0
-    """The same, of all submissions: Lyra's rule comes to 0.3 to 2 % there, lending blindly to 21 %."""
-    loan_group_margin_pct: Annotated[float, Between(0, 1_000)] = 10.0
-    """By how much longer the jobs of any virtual cluster may wait with loans than without, on average."""
-    loan_group_floor_s: Annotated[float, Between(0, 1e9)] = 60.0
     decision_latency_limit_ms: Annotated[float, Between(0.001, 1e6)] = 10.0
     """The paper's 3 ms (Lucid section 4.7), and room for a machine a third as fast."""
     decision_jobs: Annotated[int, Between(1, 1_000_000)] = 2_048
+    of_parts: Mapping[str, Any] = field(default_factory=dict)
+    """Rules that parts add, by name, where they are not their defaults (`PartRules.of`)."""
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of all rules, those of installed parts last."""
+        of_parts = (each.name for rules in _rules_of_parts() for each in fields(rules))
+        return [*(each.name for each in fields(cls) if each.name != "of_parts"), *of_parts]
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Return the rules of a flat table; what it lacks stays as it is by default.
+
+        Raises UnknownNameError for a name that is no rule, NotFoundError for one of a part that is not
+        installed, BadInputError for a value that cannot be used.
+        """
+        names = cls.names()
+        for name in data:
+            if name not in names:
+                raise lacking().get(f"gate rule {name}") or UnknownNameError(cls.noun, name, names)
+        others = dict(data)
+        of_parts: dict[str, Any] = {}
+        for rules in _rules_of_parts():
+            own = {each.name: others.pop(each.name) for each in fields(rules) if each.name in others}
+            checked, default = rules.from_data(own).to_data(), rules().to_data()
+            of_parts |= {name: checked[name] for name in own if checked[name] != default[name]}
+        return cls(**others, of_parts=of_parts)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return all rules as a flat table, those of installed parts last."""
+        own = super().to_data()
+        del own["of_parts"]
+        for rules in _rules_of_parts():
+            own |= rules.of(self).to_data()
+        return own
 
     @property
     def judges_predictions(self) -> bool:

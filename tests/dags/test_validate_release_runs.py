@@ -27,7 +27,7 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         broken = Constraint("release_loads", "releases", 0.0, None, 1.0, False, "It is cut off.")
         verdict = refuse(broken, challenger="challenger", rules=settings.rules, subject={"release": version})
         if settings.stated:
-            verdict = verdict.as_study({name: getattr(settings.rules, name) for name in settings.stated})
+            verdict = verdict.as_study({name: settings.rules.to_data()[name] for name in settings.stated})
         return release_validation.Validation(version, verdict, "experiments/1/runs/2")
 
     Lake(str(tmp_path)).write_jobs("small", small_jobs(60))

@@ -59,7 +59,7 @@ def test_what_loans_cost_beyond_a_limit_blocks(change: dict[str, object], blocke
 
 
 def test_limits_are_rules_of_the_gate() -> None:
-    strict = GateRules(inference_short_limit_pct=0.1, loan_preemptions_per_day_limit=5.0)
+    strict = GateRules.from_data({"inference_short_limit_pct": 0.1, "loan_preemptions_per_day_limit": 5.0})
     assert failed(GOOD, strict) == {"inference_servers_short", "loan_preemptions"}
 
 

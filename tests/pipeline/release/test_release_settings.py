@@ -5,11 +5,14 @@ import re
 
 import pytest
 
+from foundation import parts
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from pipeline.loaning.release_settings import check_inference_load, pinned_loaning
 from pipeline.release.release_settings import gate_settings, pinned_settings
+from simulator.gate.rules import GateRules
 from simulator.loaning.released_loans import ReleasedLoans
 from simulator.loaning.settings import LoanSettings
+from simulator.node_sleep.gate_limits import SleepGateRules
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 
@@ -149,3 +152,17 @@ def test_a_whole_number_is_pinned_as_its_setting_is_declared(policy: str, settin
 
 def test_a_share_is_pinned_as_a_float_too() -> None:
     assert json.dumps(pinned_settings({"shares": {"ann": 2}}, "fair_share")["shares"]) == '{"ann": 2.0}'
+
+
+def test_parts_add_rules_to_the_gates(monkeypatch: pytest.MonkeyPatch):
+    chosen = gate_settings({"wake_ups_per_day_limit": 7, "margin_pct": 3}).rules
+    assert (SleepGateRules.of(chosen).wake_ups_per_day_limit, chosen.margin_pct) == (7.0, 3)
+    assert chosen.to_data()["wake_ups_per_day_limit"] == 7.0
+    assert GateRules.from_data(chosen.to_data()) == chosen
+    with pytest.raises(BadInputError, match="wake_ups_per_day_limit is -1"):
+        gate_settings({"wake_ups_per_day_limit": -1})
+    monkeypatch.setattr(parts, "installed_parts", lambda: ())
+    assert "wake_ups_per_day_limit" not in GateRules().to_data()
+    for read in (gate_settings, GateRules.from_data):
+        with pytest.raises(NotFoundError, match="belongs to the part 'node_sleep'"):
+            read({"wake_ups_per_day_limit": 7})
