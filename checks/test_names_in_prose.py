@@ -23,6 +23,7 @@ PACKAGES = (
         "lucid_cli",
         "lucid_airflow",
         "experiments",
+        "benchmarks",
         "tests",
         "checks",
     ),

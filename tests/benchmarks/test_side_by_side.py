@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.side_by_side.figures import Figure, head, read_starts, rows_of
-from tests.benchmarks.side_by_side.measured import CannotBeMeasuredError, run
-from tests.benchmarks.side_by_side.peers import Asked, measured_peers
-from tests.benchmarks.side_by_side.trees import ROOT, Tree, older_tree
+from benchmarks.side_by_side.figures import Figure, head, read_starts, rows_of
+from benchmarks.side_by_side.measured import CannotBeMeasuredError, run
+from benchmarks.side_by_side.peers import Asked, measured_peers
+from benchmarks.side_by_side.trees import ROOT, Tree, older_tree
 
 JOBS = """job_id,gpus,submit_time_s,duration_s,first_start_time_s
 a,1,0.0,10.0,0.0

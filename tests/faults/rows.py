@@ -64,5 +64,5 @@ FAULTS = {
 # Row -> why no test shows it.
 NOT_SHOWN = {
     "47": "it takes an hour, and no command does it yet",
-    "48": "its submissions take minutes; `tests/benchmarks/bench_slurm_pass.py --jobs 5000` does it by hand",
+    "48": "its submissions take minutes; `benchmarks/bench_slurm_pass.py --jobs 5000` does it by hand",
 }

@@ -10,19 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.ingest import read_jobs_file
-from foundation.errors import BadInputError, LucidError, NotFoundError
-from lucid_models.releases.lifecycle import publish_release
-from tests.benchmarks.live.bench import Bench, in_days, parser, plan_of
-from tests.benchmarks.live.foretell import foretell
-from tests.benchmarks.live.history import dated
-from tests.benchmarks.live.measures import Times, measures, worst_user_against
-from tests.benchmarks.live.one_run import RunMode, RunRequest
-from tests.benchmarks.live.page import SeedResult, tables_of
-from tests.benchmarks.live.publication import CLUSTER
-from tests.benchmarks.live.runs import first_estimates, read_run, run_side_by_side
-from tests.benchmarks.live.site import Users, stand_ins
-from tests.benchmarks.live.stream import (
+from benchmarks.live.bench import Bench, in_days, parser, plan_of
+from benchmarks.live.foretell import foretell
+from benchmarks.live.history import dated
+from benchmarks.live.measures import Times, measures, worst_user_against
+from benchmarks.live.one_run import RunMode, RunRequest
+from benchmarks.live.page import SeedResult, tables_of
+from benchmarks.live.publication import CLUSTER
+from benchmarks.live.runs import first_estimates, read_run, run_side_by_side
+from benchmarks.live.site import Users, stand_ins
+from benchmarks.live.stream import (
     CANCELLED,
     COMPLETED,
     FAILED,
@@ -36,7 +33,10 @@ from tests.benchmarks.live.stream import (
     sized_for,
     write_stream,
 )
-from tests.benchmarks.live.submission import script_of
+from benchmarks.live.submission import script_of
+from cluster_logs.ingest import read_jobs_file
+from foundation.errors import BadInputError, LucidError, NotFoundError
+from lucid_models.releases.lifecycle import publish_release
 from tests.fixtures import ReleaseShop
 from tests.slurm.conftest import skip_without_slurm
 
