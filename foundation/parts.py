@@ -59,7 +59,8 @@ class Part:
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
     - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
     - `live`: what it adds to the live scheduler, a `live_scheduler.capability.LiveCapability`.
-    - `commands`: what it adds to `lucid`.
+    - `commands`: what it adds to `lucid`. `options`: what it adds to a command of the core, by its name, a
+      group of options (`lucid_cli.part_options`).
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
     - `pages`: what pages its runs leave in the state folder (`pipeline.kept_reports.PagesOfClusters`).
@@ -85,6 +86,7 @@ class Part:
     mlflow_experiments: tuple[str, ...] = ()
     live: str | None = None
     commands: tuple[Command, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
     pages: str | None = None
@@ -141,6 +143,10 @@ KNOWN: Mapping[str, KnownPart] = {
             *("gate rule inference_short_limit_pct", "gate rule loan_preemptions_per_day_limit"),
             *("gate rule loan_preemption_ratio_limit_pct", "gate rule loan_group_margin_pct"),
             "gate rule loan_group_floor_s",
+            "lucid inference",
+            *("option --inference", "option --inference-servers", "option --scenario", "option --loaning"),
+            *("option --loaned-workers", "option --scaling", "option --reclaim", "option --job-share"),
+            "option --most-short-pct",
         ),
         {"loaning": 5},
     ),
@@ -151,6 +157,7 @@ KNOWN: Mapping[str, KnownPart] = {
             *("companion node_sleep", "model node_demand", "setting node_sleep", "lucid train nodes"),
             *("gate rule wake_ups_per_day_limit", "gate rule nodes_short_limit_pct"),
             "gate rule added_queuing_limit_s",
+            *("lucid nodes", "option --node-sleep"),
         ),
         {"node_sleep": 4},
     ),

@@ -72,8 +72,6 @@ LISTED = (
     Command(
         "train", "lucid_cli.train", "Fit a model, measure it beside naive rivals, register it in MLflow."
     ),
-    Command("nodes", "lucid_cli.nodes", "Nodes in use, and which of them may sleep."),
-    Command("inference", "lucid_cli.inference", "Load of inference servers, whose idle ones may be lent."),
     Command("site", "lucid_cli.site", "The scheduling policy of a site, declared for replays."),
     Command(
         "release",

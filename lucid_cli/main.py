@@ -11,6 +11,7 @@ from foundation.disk_errors import storage_error
 from foundation.errors import LucidError, ReleaseRefusedError
 from foundation.exit_codes import ERROR, INTERRUPTED, REFUSED
 from foundation.extras import missing_extra
+from foundation.parts import lacking
 from foundation.screen_text import ScreenFormatter
 from lucid_cli.command_loading import ProgramGroup
 from lucid_cli.help_pages import import_renderer
@@ -65,6 +66,10 @@ def main() -> None:
             import_renderer()
         code = typer.main.get_command(app)(standalone_mode=False)
     except UsageError as error:
+        of_a_part = lacking().get(f"option {getattr(error, 'option_name', '')}")
+        if of_a_part is not None:
+            say(f"Error: {of_a_part}")
+            raise SystemExit(ERROR) from None
         import_renderer().rich_format_error(error)
         raise SystemExit(ERROR) from None
     except (KeyboardInterrupt, typer.Abort):

@@ -80,6 +80,9 @@ ServerOption = Annotated[
     ),
 ]
 GpusPerNodeOption = Annotated[int, typer.Option("--gpus-per-node", min=1, help="GPUs of one node.")]
+TrainingServersOption = Annotated[
+    int | None, typer.Option("--training-servers", min=1, metavar="N", help="Or: N nodes for every job.")
+]
 SizeOfNodesOption = Annotated[
     int | None,
     typer.Option(

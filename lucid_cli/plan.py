@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foundation.errors import BadInputError
-from lucid_cli.loan_options import LentServers, TrainingServersOption
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AllCoresOption,
@@ -19,6 +18,7 @@ from lucid_cli.options import (
     StartOption,
     TimeZoneOption,
     TrackingOption,
+    TrainingServersOption,
     energy,
     file_option,
     folder_option,
@@ -37,7 +37,8 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
-from lucid_cli.setting_pairs import by_policy, named_values, value_lists
+from lucid_cli.part_options import PlanOptions, variadic_of, with_part_options
+from lucid_cli.setting_pairs import by_policy, named_values
 from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
 
 
 @with_options(energy)
-@with_options(LentServers)
+@with_part_options("plan")
 def plan(
-    lent: LentServers,
+    of_parts: tuple[PlanOptions, ...],
     savings: "EnergySettings",
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="Jobs and nodes of a cluster in the lake.")
@@ -77,17 +78,6 @@ def plan(
     setting: PolicySettingOption = None,
     metric: Annotated[str, typer.Option(help="Of the waits: mean, p50, p95, p99.")] = "p95",
     limit_s: Annotated[float, typer.Option("--limit-s", min=0, help="What it is to be at most.")] = 600.0,
-    node_sleep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=V,V ...",
-            help="Nodes that sleep, beside all awake: buffer_nodes=1,5 boot_s=300; all combinations.",
-        ),
-    ] = None,
-    most_short_pct: Annotated[
-        float,
-        typer.Option(min=0, max=100, metavar="PCT", help="Of the bins of --inference that may lack servers."),
-    ] = 2.0,
     points: Annotated[int, typer.Option(min=2, help="Sizes of the table, beside those of answers.")] = 12,
     by_virtual_cluster: Annotated[
         bool,
@@ -112,9 +102,7 @@ def plan(
     Each row says the `lucid simulate` that repeats it. What was replayed into the same --out is not replayed
     again. What comes from the lake, or has --tracking-uri, is kept in MLflow.
     """
-    from pipeline.loaning.planned_loans import AskedLoans
     from pipeline.planning.capacity_plan import PlanSettings
-    from pipeline.planning.combinations import combinations
     from pipeline.planning.log_request import LogRequest
     from pipeline.planning.plan_rows import Prices
     from pipeline.planning.planner import default_folder, plan_capacity
@@ -137,11 +125,7 @@ def plan(
         cluster=cluster,
         lake_uri=lake_or_default(lake) if cluster else None,
         training_servers=training_servers,
-        inference=text_of(lent.inference),
-        inference_servers=lent.inference_servers,
-        scenario=lent.scenario,
-        loaned_workers=lent.loaned_workers,
-        lake_load=lent.loaning != "off",
+        **{name: value for options in of_parts for name, value in options.of_log().items()},
     )
     settings = PlanSettings(
         _run(policy, setting, cluster, tracking_uri, seed),
@@ -150,10 +134,7 @@ def plan(
         Prices(savings, price_per_node_day),
         points=points,
         by_virtual_cluster=by_virtual_cluster,
-        asked={
-            "node_sleep": combinations(value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10")),
-            "loaning": AskedLoans(None if lent.loaning is None else lent.loaning == "on", most_short_pct),
-        },
+        asked={name: value for options in of_parts for name, value in options.asked().items()},
     )
     folder = out or default_folder(request)
     with progress_reporter() as progress:
@@ -218,4 +199,4 @@ def _print(report: "CapacityReport", folder: Path) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(cls=variadic("--node-sleep"))(plan)
+    app.command(cls=variadic(*variadic_of("plan")))(plan)

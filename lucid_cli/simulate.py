@@ -2,22 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from foundation.errors import BadInputError, UnknownNameError
-from lucid_cli.loan_options import (
-    WORKER_FORMAT,
-    WORKER_RULES,
-    JobShareOption,
-    LentServers,
-    ReclaimOption,
-    ScalingOption,
-    TrainingServersOption,
-    with_loan_settings,
-)
-from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     ColdOption,
     EndOption,
@@ -31,6 +20,7 @@ from lucid_cli.options import (
     SpeedUpsOption,
     StartOption,
     TimeZoneOption,
+    TrainingServersOption,
     file_option,
     lake_or_default,
     parse_time,
@@ -46,11 +36,9 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
+from lucid_cli.part_options import ReplayOptions, variadic_of, with_part_options
 from lucid_cli.setting_pairs import by_policy, named_values
 from lucid_cli.variadic import names_of, variadic
-
-if TYPE_CHECKING:
-    from simulator.node_sleep.node_sleep import NodeSleep
 
 SITE_POLICY = "site"
 SHOWN_COLUMNS = (
@@ -79,33 +67,9 @@ PREDICTION_COLUMNS = (
 )
 
 
-SLEEP_COLUMNS = (
-    "policy",
-    "nodes_asleep_mean",
-    "wake_ups_per_day",
-    "nodes_per_wake_up",
-    "boots_failed",
-    "node_minutes_short",
-    "added_queuing_delay_s",
-    "later_jobs",
-    "kwh_saved",
-)
-
-LOAN_COLUMNS = (
-    "policy",
-    "preemptions",
-    "reclaims",
-    "servers_reclaimed",
-    "scaling_operations",
-    "training_usage_pct",
-    "on_loan_usage_pct",
-    "all_usage_pct",
-)
-
-
-@with_options(LentServers)
+@with_part_options("simulate")
 def simulate(
-    lent: LentServers,
+    of_parts: tuple[ReplayOptions, ...],
     jobs: Annotated[Path, file_option("The log to replay.")],
     source_format: Annotated[str, typer.Option("--format", metavar="F", help="The log's format.")],
     out: Annotated[
@@ -202,17 +166,6 @@ def simulate(
     failure_repair_hours: Annotated[
         float, typer.Option(metavar="H", help="Mean hours until such a node is back.")
     ] = 4.0,
-    node_sleep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE ...",
-            help="Idle nodes sleep, jobs wait for their boots: control=buffer buffer_nodes=5 boot_s=300 "
-            "boot_failure_share=0.01 ...; any of them suffices.",
-        ),
-    ] = None,
-    scaling: ScalingOption = None,
-    reclaim: ReclaimOption = None,
-    job_share: JobShareOption = None,
     plot: Annotated[
         bool,
         typer.Option("--plot/--no-plot", help="Draw pictures: of the results, and of the cluster over time."),
@@ -257,17 +210,12 @@ def simulate(
             remedy="Give one of --nodes FILE, --gpus N, --training-servers N or the lake's --cluster NAME.",
         )
     policies = names_of(policy)
-    rule_set = rules or (WORKER_RULES if source_format == WORKER_FORMAT else "default")
-    lender = lent.lender(source_format, job_share or [])
-    if lent.loaning == "on" and lender is None:
-        raise BadInputError(
-            "No load of inference servers is given, so there are none to lend.",
-            remedy="Give --inference FILE.",
-        )
-    switches = {"loaning": lent.loaning, "scaling": scaling, "reclaim": reclaim}
-    settings = with_loan_settings(
-        by_policy(named_values(setting, "--setting", "lucid.sharing=apathetic")), policies, rule_set, switches
-    )
+    known_rules = (options.rules(source_format) for options in of_parts)
+    rule_set = rules or next((name for name in known_rules if name is not None), "default")
+    companions = [options.companion(source_format, seed) for options in of_parts]
+    settings = by_policy(named_values(setting, "--setting", "lucid.sharing=apathetic"))
+    for options in of_parts:
+        settings = options.policy_settings(settings, policies, rule_set)
     settings = with_site(settings, policies, site, lake_or_default(lake) if cluster else None, cluster)
     if predict_by is not None and predict_by not in PREDICT_BY:
         raise UnknownNameError("run times to predict by", predict_by, PREDICT_BY)
@@ -303,9 +251,7 @@ def simulate(
                     estimates, named_values(estimate_setting, "--estimate-setting", "rolling_weight=1")
                 ),
                 seed=seed,
-                companions=tuple(
-                    each for each in (lender, parse_node_sleep(node_sleep, seed)) if each is not None
-                ),
+                companions=tuple(each for each in companions if each is not None),
                 withdrawn=withdrawn,
             ),
             policies,
@@ -332,11 +278,9 @@ def simulate(
         if predict:
             title = "How far jobs' ends were from what was predicted"
             print_table(to_jsonable(report.summaries), title=title, columns=PREDICTION_COLUMNS)
-        if node_sleep:
-            print_table(to_jsonable(report.summaries), title="Nodes that sleep", columns=SLEEP_COLUMNS)
-        if lender is not None:
-            title = "Servers on loan, and jobs in workers"
-            print_table(to_jsonable(report.summaries), title=title, columns=LOAN_COLUMNS)
+        for options, companion in zip(of_parts, companions, strict=True):
+            if companion is not None:
+                print_table(to_jsonable(report.summaries), title=options.title, columns=options.columns)
         print_facts({"written": str(out)})
         if any("mean_waits_s" in summary for summary in report.summaries):
             rows = [
@@ -378,15 +322,6 @@ def with_site(
     return {**settings, SITE_POLICY: {**settings.get(SITE_POLICY, {}), **declared}}
 
 
-def parse_node_sleep(pairs: list[str] | None, seed: int) -> "NodeSleep | None":
-    """Read NAME=VALUE options of nodes that sleep; None: none does."""
-    from pipeline.node_sleep.sleep_of_replay import sleep_of_replay
-
-    if not pairs:
-        return None
-    return sleep_of_replay(named_values(pairs, "--node-sleep", "buffer_nodes=5"), seed)
-
-
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    app.command(cls=variadic("--policy", "--setting", "--node-sleep", "--why"))(simulate)
+    app.command(cls=variadic("--policy", "--setting", "--why", *variadic_of("simulate")))(simulate)

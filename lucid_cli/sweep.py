@@ -32,6 +32,7 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
+from lucid_cli.part_options import SweepOptions, variadic_of, with_part_options
 from lucid_cli.setting_pairs import by_policy, value_lists
 from lucid_cli.variadic import names_of, variadic
 
@@ -42,11 +43,12 @@ SHOWN_FIGURES = (
     "utilisation_pct",
     "bounded_slowdown_mean",
 )
-SLEEP_FIGURES = ("nodes_asleep_mean", "wake_ups_per_day", "node_minutes_short", "added_queuing_delay_s")
 SHOWN_ROWS = 40  # of the screen's table, the best first; all runs are in the files
 
 
+@with_part_options("sweep")
 def sweep(
+    of_parts: tuple[SweepOptions, ...],
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Folder or URI for records, results.csv, .parquet, plots.")
     ],
@@ -111,12 +113,6 @@ def sweep(
     failure_repair_hours: Annotated[
         float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
     ] = None,
-    node_sleep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=V,V", help="Nodes that sleep, beside all awake: buffer_nodes=1,5 boot_s=300 ..."
-        ),
-    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute runs that are done again, after a change of code.")
     ] = False,
@@ -171,12 +167,7 @@ def sweep(
         "cpu_cores_per_node": cpu_cores_per_node,
         "failure_mtbf_hours": failure_mtbf_hours,
         "failure_repair_hours": failure_repair_hours,
-        "node_sleep": {
-            **sweep_spec.companions.get("node_sleep", {}),
-            **value_lists(node_sleep, "--node-sleep", "buffer_nodes=1,5,10"),
-        }
-        if node_sleep
-        else None,
+        **{name: value for of_part in of_parts for name, value in of_part.changes(sweep_spec).items()},
     }
     sweep_spec = sweep_spec.changed({key: value for key, value in options.items() if value is not None})
     sweep_spec = sweep_spec.with_live_settings()
@@ -212,8 +203,8 @@ def sweep(
             varied = list(short.values())
         else:
             short = {}
-        sleeps = "added_queuing_delay_s" in report.table
-        shown = (*SHOWN_FIGURES[:2], *SLEEP_FIGURES) if sleeps else SHOWN_FIGURES
+        of_a_part = next((each.figures for each in of_parts if each.figures[-1] in report.table), None)
+        shown = SHOWN_FIGURES if of_a_part is None else (*SHOWN_FIGURES[:2], *of_a_part)
         rows = [
             {short.get(name, name): value for name, value in row.items()}
             for row in variants(report.table, shown)
@@ -276,6 +267,6 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
-    cluster = ("--node-scale", "--node-sleep", "--added-nodes")
+    cluster = ("--node-scale", "--added-nodes", *variadic_of("sweep"))
     lists = ("--policy", "--setting", "--seed", "--estimate-noise", *cluster)
     app.command(cls=variadic(*lists))(sweep)

@@ -33,8 +33,17 @@ PART = Part(
             "lucid_cli.live_loans",
             "Say which nodes of inference are on loan to training jobs, and why.",
         ),
+        Command(
+            "inference",
+            "lucid_cli.lending.inference",
+            "Load of inference servers, whose idle ones may be lent.",
+        ),
     ),
     manifest={"loaning": "lucid_models.inference_load.kind:RELEASED"},
     model_steps={"inference_load": "parts.lending.model_steps:STEPS"},
+    options={
+        "simulate": "lucid_cli.lending.loan_options:LoansInReplay",
+        "plan": "lucid_cli.lending.loan_options:LoansInPlan",
+    },
     planned="pipeline.loaning.planned_loans:PLANNED",
 )

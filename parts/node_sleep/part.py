@@ -12,6 +12,7 @@ PART = Part(
     monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",
     release_settings="pipeline.node_sleep.release_settings:RELEASE_SETTINGS",
     commands=(
+        Command("nodes", "lucid_cli.node_sleep.nodes", "Nodes in use, and which of them may sleep."),
         Command(
             "train nodes",
             "parts.node_sleep.train_command",
@@ -21,5 +22,10 @@ PART = Part(
     live="live_scheduler.node_sleep.live:LIVE",
     manifest={"node_sleep": "lucid_models.node_demand.kind:RELEASED"},
     model_steps={"node_demand": "parts.node_sleep.model_steps:STEPS"},
+    options={
+        "simulate": "lucid_cli.node_sleep.options:SleepInReplay",
+        "plan": "lucid_cli.node_sleep.options:SleepInPlan",
+        "sweep": "lucid_cli.node_sleep.options:SleepInSweep",
+    },
     planned="pipeline.node_sleep.planned_sleep:PLANNED",
 )

@@ -1,25 +1,20 @@
-"""The options of `lucid simulate` for jobs in workers and servers on loan from inference (Lyra)."""
+"""Options of jobs in workers and servers on loan from inference (Lyra), in replays and plans."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
 from foundation.errors import BadInputError
-from lucid_cli.options import file_option
-
-if TYPE_CHECKING:
-    from pipeline.loaning.inference_lender import InferenceLender
+from lucid_cli.options import file_option, text_of
+from lucid_cli.part_options import PlanOptions, ReplayOptions
 
 Switch = Literal["on", "off"]
 WORKER_FORMAT, WORKER_RULES = "lyra-csv", "lyra"
 _POLICY_DEFAULT = "Default: the policy's."
 
-TrainingServersOption = Annotated[
-    int | None, typer.Option("--training-servers", min=1, metavar="N", help="Or: N nodes for every job.")
-]
 ScalingOption = Annotated[
     Switch | None, typer.Option("--scaling", help=f"Whether jobs scale. {_POLICY_DEFAULT}")
 ]
@@ -41,6 +36,7 @@ JobShareOption = Annotated[
     ),
 ]
 
+_OF_POLICIES = ("loaning", "scaling", "reclaim")  # options that are settings of a policy
 _SHARES = {
     "elastic": "elastic_share",
     "heterogeneous": "heterogeneous_share",
@@ -52,7 +48,7 @@ _SHARES = {
 
 @dataclass(frozen=True)
 class LentServers:
-    """Group of options: inference servers that may be lent, and the jobs in workers that borrow them."""
+    """Inference servers that may be lent, and the jobs in workers that borrow them."""
 
     inference: Annotated[
         Path | None,
@@ -90,8 +86,33 @@ class LentServers:
         ),
     ] = None
 
-    def lender(self, source_format: str, job_shares: Sequence[str]) -> "InferenceLender | None":
-        """Return what lends servers; None without a load. Raises BadInputError for half of the options."""
+
+@dataclass(frozen=True)
+class LoansInReplay(LentServers, ReplayOptions):
+    """Servers on loan beside the policy of a replay."""
+
+    title: ClassVar[str] = "Servers on loan, and jobs in workers"
+    columns: ClassVar[tuple[str, ...]] = (
+        "policy",
+        "preemptions",
+        "reclaims",
+        "servers_reclaimed",
+        "scaling_operations",
+        "training_usage_pct",
+        "on_loan_usage_pct",
+        "all_usage_pct",
+    )
+
+    scaling: ScalingOption = None
+    reclaim: ReclaimOption = None
+    job_share: JobShareOption = None
+
+    def rules(self, source_format: str) -> str | None:
+        """Return the rules of a log of jobs in workers."""
+        return WORKER_RULES if source_format == WORKER_FORMAT else None
+
+    def companion(self, source_format: str, seed: int) -> Any:
+        """Return what lends servers; None without a load."""
         from pipeline.loaning.inference_lender import InferenceLender
         from simulator.loaning.jobs_in_workers import JobMix
 
@@ -101,19 +122,59 @@ class LentServers:
                     f"A log of {WORKER_FORMAT} is replayed beside inference servers.",
                     remedy="Give their load, --inference FILE.",
                 )
-            if job_shares or replace(self, loaning=None) != LentServers():
+            of_servers = replace(self, loaning=None, scaling=None, reclaim=None, job_share=None)
+            if self.job_share or of_servers != LoansInReplay():
                 raise BadInputError(
                     "--inference-servers, --loaned-workers, --scenario and --job-share are for servers on "
                     "loan.",
+                    remedy="Give --inference FILE.",
+                )
+            if self.loaning == "on":
+                raise BadInputError(
+                    "No load of inference servers is given, so there are none to lend.",
                     remedy="Give --inference FILE.",
                 )
             return None
         return InferenceLender(
             path=str(self.inference),
             servers=self.inference_servers,
-            mix=JobMix(scenario=self.scenario, **_shares(job_shares)),
+            mix=JobMix(scenario=self.scenario, **_shares(self.job_share or [])),
             loaned_workers_per_worker=self.loaned_workers,
         )
+
+    def policy_settings(
+        self, settings: Mapping[str, Mapping[str, object]], policies: Sequence[str], rules: str
+    ) -> dict[str, dict[str, object]]:
+        """Return the settings with those of loans, where a policy has such a setting; `loaning` any has."""
+        switches = {name: getattr(self, name) for name in _OF_POLICIES}
+        return with_loan_settings(settings, policies, rules, switches)
+
+
+@dataclass(frozen=True)
+class LoansInPlan(LentServers, PlanOptions):
+    """What servers on loan change, of a plan."""
+
+    most_short_pct: Annotated[
+        float,
+        typer.Option(min=0, max=100, metavar="PCT", help="Of the bins of --inference that may lack servers."),
+    ] = 2.0
+
+    def of_log(self) -> dict[str, Any]:
+        """Return the load, and which jobs borrow."""
+        return {
+            "inference": text_of(self.inference),
+            "inference_servers": self.inference_servers,
+            "scenario": self.scenario,
+            "loaned_workers": self.loaned_workers,
+            "lake_load": self.loaning != "off",
+        }
+
+    def asked(self) -> dict[str, Any]:
+        """Return whether loans are asked about, and what they may cost inference."""
+        from pipeline.loaning.planned_loans import AskedLoans
+
+        wanted = None if self.loaning is None else self.loaning == "on"
+        return {"loaning": AskedLoans(wanted, self.most_short_pct)}
 
 
 def _shares(pairs: Sequence[str]) -> dict[str, float]:

@@ -1,0 +1,1 @@
+"""Servers on loan on the command line."""

@@ -1,0 +1,1 @@
+"""Sleeping nodes on the command line."""
