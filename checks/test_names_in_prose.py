@@ -35,7 +35,7 @@ OTHERS = re.compile(
     r"^(?:gpu_?check|slurm|sim|app|main|train|my_\w+|(?:.*/)?(?:widest_first|ledger)|jobs_file)\.py$"
 )
 _FILE = re.compile(r"(?<![\w/.*{<-])((?:[\w-]+/)*\w+\.py)\b(?![\w*])")
-_MODULE = re.compile(rf"(?<![\w/.:-])((?:{'|'.join(PACKAGES)})(?:\.(?!py\b)\w+)+)")
+_MODULE = re.compile(rf"(?<![\w/.:-])((?:{'|'.join(PACKAGES)})(?:\.(?!(?:py|md)\b)\w+)+)")
 _ATTRIBUTE = re.compile(r"(?<![\w./-])([a-z]+(?:_[a-z]+)+)\.(?!(?:md|csv|png|txt|html)\b|json)([A-Za-z_]\w*)")
 # A word of code alone: parts of two letters and more, since one letter is mathematics (x_i).
 _BARE = re.compile(r"(?<![\w/.*{<:$%-])([a-z][a-z0-9]+(?:_[a-z0-9]{2,})+)(?![\w*./(=-])")
