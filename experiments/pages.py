@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import platform
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from foundation.errors import LucidError
+from foundation.run_manifest import git_commit
 
 
 def written(page: str, tables: Mapping[str, str]) -> str:
@@ -49,3 +51,18 @@ def run_study(module: str, description: str | None, tables: Callable[[Path], Map
         publish(tables(Path(chosen.data)), chosen.write)
     except LucidError as error:
         sys.exit(f"Error: {error}")
+
+
+def commit_text() -> str:
+    """The commit of this code, shortened, and whether files differ from it."""
+    own_commit = git_commit(Path(__file__).resolve().parent)
+    commit = str(own_commit["git_commit"] or "unknown")[:12]
+    return commit + (" and uncommitted changes" if own_commit["changed_files"] else "")
+
+
+def machine_text() -> str:
+    """The machine that this runs on, as pages with measured times say it."""
+    return (
+        f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python "
+        f"{platform.python_version()}"
+    )

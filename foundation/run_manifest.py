@@ -82,21 +82,6 @@ def git_commit(folder: Path) -> dict[str, Any]:
     return {"git_commit": commit, "changed_files": None if changes is None else bool(changes)}
 
 
-def commit_text() -> str:
-    """The commit of this code, shortened, and whether files differ from it."""
-    own_commit = git_commit(Path(__file__).resolve().parent)
-    commit = str(own_commit["git_commit"] or "unknown")[:12]
-    return commit + (" and uncommitted changes" if own_commit["changed_files"] else "")
-
-
-def machine_text() -> str:
-    """The machine that this runs on, as pages with measured times say it."""
-    return (
-        f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python "
-        f"{platform.python_version()}"
-    )
-
-
 def _version(package: str) -> str | None:
     try:
         return version(package)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError
 from simulator.shared_nodes import NodeShape, SharedNodes, share_nodes
 
 if TYPE_CHECKING:
@@ -211,21 +211,3 @@ def node_shapes(frame: "pd.DataFrame") -> list[NodeShape]:
         if twice:
             raise BadInputError(f"The node table names {'; '.join(twice)} more than once.")
     return shapes
-
-
-def common_size(nodes: "pd.DataFrame") -> int:
-    """Return the GPUs that each node of a table has; raises BadInputError where they differ."""
-    sizes = sorted({int(size) for size in nodes["gpus_per_node"]})
-    if len(sizes) != 1:
-        raise BadInputError(
-            f"The nodes have {sizes} GPUs.", remedy="Give --gpus-per-node to treat all alike."
-        )
-    return sizes[0]
-
-
-def home_in(cluster: ClusterSpec, virtual_cluster: str) -> str:
-    """Return the pool of a virtual cluster; raises UnknownNameError when the cluster has none."""
-    home = cluster.home_of(virtual_cluster)
-    if home not in cluster.virtual_clusters:
-        raise UnknownNameError("virtual cluster", virtual_cluster, cluster.names)
-    return home

@@ -21,9 +21,9 @@ from experiments.model_quality.throughput_clusters import measure_clusters
 from experiments.model_quality.throughput_comparison import ThroughputComparison, compare_throughput
 from experiments.model_quality.throughput_rivals import read_published, throughput_rivals
 from experiments.model_quality.utilisation import UtilisationQuality, measure_utilisation
+from experiments.pages import commit_text, machine_text
 from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
-from foundation.run_manifest import commit_text, machine_text
 from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.packing import evaluate_packing
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles

@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.pages import run_study
+from experiments.pages import commit_text, machine_text, run_study
 from experiments.policies.philly_slices import PhillySlices
-from foundation.run_manifest import commit_text, machine_text
 from parts.horus.model import UtilisationModel, join_graphs
 from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.pages import commit_text, machine_text
 from experiments.profiling.sampling_study import EVERYTHING, RANDOM, Row, compare_labels, compare_orders
 from foundation.markdown import markdown_frame, number
 from foundation.progress import Progress, clock_time, silent
-from foundation.run_manifest import commit_text, machine_text
 from profiler_jobs.commands import USUAL_OVERHEAD_S
 from profiler_jobs.method import Method
 from profiler_jobs.plan import Plan, PlannedTask, expected_pair_s

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.pages import commit_text, machine_text
 from experiments.reproduction.ablations import ablation_runs, ablation_sections
 from experiments.reproduction.claims import Evidence, claims_section, standing
 from experiments.reproduction.estimate_worth import add_truth, estimate_runs, estimate_sections
@@ -24,7 +25,6 @@ from experiments.reproduction.testbed import add_testbed, testbed_runs, testbed_
 from experiments.reproduction.trace import ReproductionTrace
 from foundation.csv_files import write_csv
 from foundation.progress import Progress, silent
-from foundation.run_manifest import commit_text, machine_text
 
 
 @dataclass(frozen=True)

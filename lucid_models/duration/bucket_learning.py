@@ -9,7 +9,6 @@ this is affinity propagation itself.
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -17,43 +16,28 @@ from rapidfuzz.process import cdist
 
 from lucid_models.duration.name_buckets import LONGEST, MOST_EXEMPLARS, UNNAMED, NameBuckets, name_family
 
+MOST_DISTANCE = 0.5  # the share of the longer name's letters that may differ
 _ROUNDS = 4
+_DAMPING, _ITERATIONS = 0.9, 400  # of the propagation
 # A sample's buckets are at most this many times as fine as its own affinity propagation would make them.
 FINEST = 4.0
 
 
-@dataclass(frozen=True)
-class BucketSettings:
-    """`most_distance`: share of the longer name's letters that may differ; `damping` of the propagation."""
-
-    most_at_once: int = 1_000
-    most_distance: float = 0.5
-    damping: float = 0.9
-    iterations: int = 400
-
-
-def learn_buckets(names: Iterable[str], settings: BucketSettings | None = None) -> NameBuckets:
+def learn_buckets(names: Iterable[str], *, most_at_once: int = 1_000) -> NameBuckets:
     """Buckets of the names of past jobs (an entry a job or a name); their order does not matter."""
-    bucket_settings = settings or BucketSettings()
     frequency = Counter(name_family(name)[:LONGEST] for name in names if name and name != UNNAMED)
     to_cover = sorted(frequency, key=lambda family: (-frequency[family], family))
     exemplars: list[str] = []
     for _ in range(_ROUNDS):
         if not to_cover or len(exemplars) >= MOST_EXEMPLARS:
             break
-        batch_exemplars = affinity_exemplars(
-            to_cover[: bucket_settings.most_at_once], bucket_settings, stand_for=len(to_cover)
-        )
+        batch_exemplars = affinity_exemplars(to_cover[:most_at_once], stand_for=len(to_cover))
         exemplars += batch_exemplars[: MOST_EXEMPLARS - len(exemplars)]
-        to_cover = _far_from_all(
-            to_cover[bucket_settings.most_at_once :], batch_exemplars, bucket_settings.most_distance
-        )
-    return NameBuckets(exemplars, bucket_settings.most_distance)
+        to_cover = _far_from_all(to_cover[most_at_once:], batch_exemplars)
+    return NameBuckets(exemplars, MOST_DISTANCE)
 
 
-def affinity_exemplars(
-    families: Sequence[str], settings: BucketSettings, *, stand_for: int | None = None
-) -> list[str]:
+def affinity_exemplars(families: Sequence[str], *, stand_for: int | None = None) -> list[str]:
     """Exemplars of distinct names by affinity propagation (Frey and Dueck, 2007), in the order of `families`.
 
     The preference is the median similarity. When the names are a sample that stands for `stand_for` names, it
@@ -75,15 +59,15 @@ def affinity_exemplars(
         clustering = AffinityPropagation(
             affinity="precomputed",
             preference=float(np.median(others)) / weight,
-            damping=settings.damping,
-            max_iter=settings.iterations,
+            damping=_DAMPING,
+            max_iter=_ITERATIONS,
             random_state=0,
         ).fit(similarity)
     exemplars = [families[i] for i in sorted(np.ravel(clustering.cluster_centers_indices_).tolist())]
-    return [*exemplars, *_far_from_all(families, exemplars, settings.most_distance)]
+    return [*exemplars, *_far_from_all(families, exemplars)]
 
 
-def _far_from_all(families: Sequence[str], exemplars: Sequence[str], most_distance: float) -> list[str]:
+def _far_from_all(families: Sequence[str], exemplars: Sequence[str]) -> list[str]:
     """The families that no exemplar is near to."""
     if not exemplars:
         return list(families)
@@ -91,11 +75,11 @@ def _far_from_all(families: Sequence[str], exemplars: Sequence[str], most_distan
     for first in range(0, len(families), 4_096):
         chunk = families[first : first + 4_096]
         nearest = cdist(
-            chunk, exemplars, scorer=Levenshtein.normalized_distance, score_cutoff=most_distance, workers=1
+            chunk, exemplars, scorer=Levenshtein.normalized_distance, score_cutoff=MOST_DISTANCE, workers=1
         ).min(axis=1)
         far += [
             family
             for family, distance in zip(chunk, nearest.tolist(), strict=True)
-            if distance > most_distance
+            if distance > MOST_DISTANCE
         ]
     return far

@@ -56,6 +56,7 @@ _DAY_STANDARD_ERRORS = 2.0
 # What people ask about, and the family of a name, which answers for names that are new.
 _ALWAYS = ("size", "virtual_cluster", "user", "family", "name")
 _LN_10 = float(np.log(10.0))
+_MOST_PARTS = 4  # of a level
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,13 @@ class LevelSearchSettings:
     """What the search may cost and when it ends.
 
     `trial_jobs`: the newest jobs that it looks at, or those that ended within the last `trial_days` if they
-    are more, at most `most_trial_jobs`: a day of thousands of jobs is a few crowds; `most_parts`,
-    `most_levels`: of a level, and of levels that are chosen; `least_gain`: by which share of itself a level
-    must lower the error to be taken.
+    are more, at most `most_trial_jobs`: a day of thousands of jobs is a few crowds; `most_levels`: of those
+    that are chosen; `least_gain`: by which share of itself a level must lower the error to be taken.
     """
 
     trial_jobs: int = 20_000
     trial_days: float = 4.0
     most_trial_jobs: int = 60_000
-    most_parts: int = 4
     most_levels: int = 12
     least_gain: float = 0.001
 
@@ -245,7 +244,7 @@ class _Search:
             self._taken.add(best)
             self._predicted = trials[best]
             self.errors.append(errors[best])
-            if len(best) < settings.most_parts:
+            if len(best) < _MOST_PARTS:
                 further = ({*best, part} for part in self._parts if part not in best)
                 self._offer(tuple(sorted(parts, key=PARTS.index)) for parts in further)
 

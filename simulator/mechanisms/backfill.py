@@ -110,14 +110,6 @@ class Runs:
     def __iter__(self) -> Iterator[Run]:
         return iter(self._of.values())
 
-    @classmethod
-    def made_of(cls, runs: Iterable[Run], prolong: Prolong) -> "Runs":
-        """Return these runs, of jobs that all differ."""
-        made = cls(prolong)
-        made._of = {run.job: run for run in runs}
-        made._by_end = sorted((run.key, run) for run in made)
-        return made
-
     @property
     def first_end_s(self) -> float:
         """When the first of them is believed to end (s); infinite: none runs."""

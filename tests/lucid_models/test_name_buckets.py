@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.duration.bucket_learning import BucketSettings, learn_buckets
+from lucid_models.duration.bucket_learning import learn_buckets
 from lucid_models.duration.features import DurationFeatureSettings
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
 from lucid_models.duration.name_buckets import NameBuckets, levenshtein, name_family
@@ -85,8 +85,8 @@ def test_a_sample_of_many_names_agrees_with_all_of_them() -> None:
     from sklearn.metrics import adjusted_rand_score
 
     names = typed(40, 1_200)
-    whole = learn_buckets(names, BucketSettings(most_at_once=1_200))
-    sampled = learn_buckets(names, BucketSettings(most_at_once=300))
+    whole = learn_buckets(names, most_at_once=1_200)
+    sampled = learn_buckets(names, most_at_once=300)
     labels = [[buckets.bucket_of(name) or "" for name in names] for buckets in (whole, sampled)]
     assert adjusted_rand_score(*labels) >= 0.9
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.pages import commit_text, machine_text
 from experiments.reproduction.helios.characteristics import figure_rows, measured_figures
 from experiments.reproduction.helios.published import HeliosRow, frame_of, published_rows, set_beside
 from experiments.reproduction.helios.replays import replay_loaded_week, replay_philly
@@ -21,7 +22,6 @@ from experiments.reproduction.report import Report
 from experiments.reproduction.sections import RemarkLetters, Section
 from foundation.markdown import number
 from foundation.progress import Progress, silent
-from foundation.run_manifest import commit_text, machine_text
 
 TITLES = {
     "Table 1": "Table 1: the clusters",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.pages import commit_text, machine_text
 from experiments.reproduction.lyra import drawing
 from experiments.reproduction.lyra.evaluation import BUSY_TABLE, LyraEvaluation
 from experiments.reproduction.lyra.prose import DATA, HOW, HOW_ONE, OPENING, REMARKS, SCHEMES
@@ -14,7 +15,6 @@ from experiments.reproduction.lyra.windows import LyraWindow
 from experiments.reproduction.report import Report
 from experiments.reproduction.sections import RemarkLetters, Section
 from foundation.markdown import NO_VALUE, number
-from foundation.run_manifest import commit_text, machine_text
 
 # Tables whose rows are schemes and whose columns are metrics.
 _WIDE = {

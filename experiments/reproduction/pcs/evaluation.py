@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from experiments.pages import commit_text, machine_text
 from experiments.reproduction.pcs import narrative, published, tables
 from experiments.reproduction.pcs.costs import parameterisations, simulation_times
 from experiments.reproduction.pcs.fronts import Search, chosen, front_points, search_front
@@ -13,7 +14,6 @@ from experiments.reproduction.pcs.replays import RIVALS, PcsTrace, PcsVariant, r
 from experiments.reproduction.report import Report
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from foundation.run_manifest import commit_text, machine_text
 from parts.elastic.configurations import PUBLISHED
 
 
