@@ -44,7 +44,7 @@ LEFT_OUT = (
     "test_release_client.py",
     "test_sharing_beliefs.py",
     "test_signed_publications.py",
-    "test_wait_answers.py",
+    "waits/test_wait_answers.py",
 )
 SIGHT = "import json, platform, sys; print(json.dumps([*sys.version_info[:2], platform.python_version()]))"
 CLIENT = """

@@ -9,6 +9,7 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.forecast.forecaster import Forecaster
+from live_scheduler.forecast.other_starts import other_starts_of
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import LiveSettings, Mode
@@ -18,7 +19,6 @@ from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.operations import Operations
 from live_scheduler.service.pushed_cluster import PushedCluster
 from live_scheduler.service.state_files import TOKEN_FILE
-from live_scheduler.waits.wait_forecasts import WaitForecasts
 from tests.live_scheduler.live_release import AWAY
 from tests.waiting import PATIENCE_S
 
@@ -60,7 +60,7 @@ class Live:
         self.cluster = PushedCluster("small")
         self.daemon = Daemon(self.cluster, self.client, self.settings, folder, clock=lambda: NOW_S)
         self.forecaster = Forecaster(self.daemon)
-        self.predictor = SubmissionPredictor(self.forecaster, WaitForecasts(self.daemon))
+        self.predictor = SubmissionPredictor(self.forecaster, other_starts_of(self.daemon))
         expected = ExpectedTimes(self.forecaster, self.predictor, LimitMemory(self.daemon))
         self.operations = Operations(self.daemon, expected)
         self.service = LiveService(self.operations, self.settings, folder)
@@ -104,3 +104,11 @@ def problem(answer: httpx.Response) -> schema.Problem:
     """What went wrong, as the service tells it."""
     assert answer.headers["content-type"] == "application/problem+json"
     return schema.Problem.model_validate_json(answer.content)
+
+
+def metrics_of(live: Live) -> dict[str, float]:
+    """The metrics by their lines' names."""
+    lines = live.get("/metrics").text.splitlines()
+    return {
+        line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")
+    }

@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from live_scheduler.seen_bins import KEPT_S, SeenBins
-from simulator.node_sleep.control import BIN_S
 
+BIN_S = 600
 START_S = 2_900_000 * BIN_S
 MOST_BINS = KEPT_S // BIN_S
 FILE = "busy_nodes.jsonl"

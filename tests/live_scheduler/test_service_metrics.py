@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 
@@ -12,21 +11,8 @@ from live_scheduler.cluster_state import EndedJob
 from live_scheduler.hindsight.observation import StartAgreement
 from live_scheduler.hindsight.regret_job import HINDSIGHT_FILE, RegretReport
 from live_scheduler.hindsight.replayed_window import Hindsight, MeanTimes, Regret
-from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.node_sleep.settings import NodeSleepSettings
-from live_scheduler.node_sleep.sleeper import NodeSleeper
-from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.service import schema
-from simulator.node_sleep.control import BIN_S
-from tests.live_scheduler.live_answers import NOW_S, STATE, Live
-from tests.live_scheduler.sleeping_nodes import MemoryNodes
-
-
-def metrics_of(live: Live) -> dict[str, float]:
-    lines = live.get("/metrics").text.splitlines()
-    return {
-        line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")
-    }
+from tests.live_scheduler.live_answers import NOW_S, STATE, Live, metrics_of
 
 
 def test_metrics_count_passes_and_tell_the_queue(live: Live) -> None:
@@ -44,29 +30,6 @@ def test_metrics_count_passes_and_tell_the_queue(live: Live) -> None:
     assert found["lucid_live_release_version"] == 7
     assert found["lucid_live_in_charge"] == 1
     assert found["lucid_live_problem"] == 0
-
-
-def test_metrics_tell_of_sleeping_nodes_where_nodes_sleep(
-    live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    live.see(STATE)
-    assert not any("asleep" in name for name in metrics_of(live))
-    nodes = MemoryNodes.awake(6, partition="away")
-    monkeypatch.setattr(ControlLease, "_arm", lambda _: None)
-    sleep = NodeSleepSettings(Mode.CONTROL, {"buffer_nodes": 2})
-    lease = ControlLease(tmp_path, LiveSettings("small", tables={"node_sleep": sleep}))
-    live.daemon.part_stages["node_sleep"] = NodeSleeper(nodes, sleep, tmp_path, lease)
-    for later_s in (0.0, BIN_S, 2.0 * BIN_S):
-        live.see(replace(STATE, at_s=NOW_S + later_s))
-        nodes.step()
-    live.see(replace(STATE, at_s=NOW_S + 2.0 * BIN_S + 2.0))
-    found = metrics_of(live)
-    assert found['lucid_live_nodes{power="awake"}'] == 2
-    assert found['lucid_live_nodes{power="asleep"}'] == 4
-    assert found["lucid_live_nodes_put_to_sleep_total"] == 4
-    assert found["lucid_live_failed_boots_total"] == found["lucid_live_short_nodes"] == 0
-    said = live.get("/v1/status").json()["node_sleep"]
-    assert said["to_sleep"] == ["n6", "n5", "n4", "n3"]
 
 
 def test_metrics_compare_estimates_with_what_became_of_jobs(live: Live) -> None:

@@ -7,7 +7,7 @@ from live_scheduler.cluster_state import LiveJob
 from live_scheduler.node_sleep.choosing import choose_to_sleep, choose_to_wake
 from live_scheduler.node_sleep.shortage import boots_for_jobs, nodes_needed, nodes_short
 from live_scheduler.powered_nodes import PoweredNode, PowerState
-from tests.live_scheduler.sleeping_nodes import node
+from tests.live_scheduler.node_sleep.sleeping_nodes import node
 
 AWAKE, ASLEEP, BOOTING = PowerState.AWAKE, PowerState.ASLEEP, PowerState.BOOTING
 

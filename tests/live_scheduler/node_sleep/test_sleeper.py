@@ -22,7 +22,7 @@ from live_scheduler.release import Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.settings_file import settings_from
 from simulator.node_sleep.control import BIN_S, DemandForecast
-from tests.live_scheduler.sleeping_nodes import MemoryNodes
+from tests.live_scheduler.node_sleep.sleeping_nodes import MemoryNodes
 
 START_S = 2_900_000.0 * BIN_S
 

@@ -13,7 +13,7 @@ from live_scheduler.powered_nodes import PowerState
 from live_scheduler.safety.dead_mans_switch import Watch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from tests.live_scheduler.memory_cluster import MemoryCluster
-from tests.live_scheduler.sleeping_nodes import MemoryNodes
+from tests.live_scheduler.node_sleep.sleeping_nodes import MemoryNodes
 
 ASLEEP = ("n1", "n2", "n3")
 
