@@ -46,7 +46,7 @@ class PlanOptions(PartOptions):
     """Options of `lucid plan`."""
 
     def of_log(self) -> dict[str, Any]:
-        """Return fields of `LogRequest` that the options say."""
+        """Return what lies beside the log, as `LogRequest.of_parts` has it."""
         return {}
 
     def asked(self) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def plan(
         cluster=cluster,
         lake_uri=lake_or_default(lake) if cluster else None,
         training_servers=training_servers,
-        **{name: value for options in of_parts for name, value in options.of_log().items()},
+        of_parts={name: value for options in of_parts for name, value in options.of_log().items()},
     )
     settings = PlanSettings(
         _run(policy, setting, cluster, tracking_uri, seed),

@@ -2,21 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-from foundation.errors import BadInputError
+from cluster_logs.lake import Lake
+from foundation.csv_files import csv_text
+from foundation.errors import BadInputError, NotFoundError
+from foundation.storage import write_bytes
+from pipeline.loaning.inference_lender import InferenceLender
 from pipeline.loaning.inference_servers import servers_of_inference
 from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_log import PlannedLog
-from pipeline.planning.planned_part import AskedOfLog, PlannedPart
+from pipeline.planning.planned_part import AskedOfLog, BesidePlan, ClusterOfLake, PlannedPart
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.questions import Questions
 from pipeline.planning.replays import Replayed
 from simulator.loaning.inference_service import InferenceService
+from simulator.loaning.jobs_in_workers import JobMix
 from simulator.loaning.policy_beside_inference import LOANING, borrows_itself
 from simulator.loaning.settings import LoanSettings
 from simulator.policies.loading import policy_for
+
+WORKER_FORMAT = "lyra-csv"
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,8 @@ class PlannedLoans(PlannedPart):
     absent: bool | None = None
     nothing = AskedLoans()
     fields = ("loans", "headroom", "most_short_pct")
+    log_fields = ("inference", "inference_servers", "scenario", "loaned_workers", "lake_load")
+    rules_of_formats: Mapping[str, str] = {WORKER_FORMAT: "lyra"}
     figures = ("servers_on_loan_mean", "on_loan_usage_pct", "inference_short_pct", "reclaims")
     kept_figures = ("jobs_on_loan",)
 
@@ -86,6 +97,34 @@ class PlannedLoans(PlannedPart):
     def values(self, asked: AskedLoans) -> tuple[bool | None, ...]:
         """Without and with loans; None where nothing can be lent."""
         return (False, True) if asked.lend else (None,)
+
+    def check_log(self, stated: Mapping[str, Any], source_format: str | None) -> None:
+        """Jobs in workers are replayed beside inference servers."""
+        if source_format == WORKER_FORMAT and stated.get("inference") is None:
+            raise BadInputError(
+                f"A log of {WORKER_FORMAT} is replayed beside inference servers.", remedy="Give their load."
+            )
+
+    def beside_log(
+        self, stated: Mapping[str, Any], in_lake: ClusterOfLake | None, replays_uri: str
+    ) -> BesidePlan:
+        """Return the servers of a load that may be lent.
+
+        `inference` is a file of it; `lake_load`: where it is not given, the lake's of the cluster, if there
+        is one of a known number of servers.
+        """
+        inference, servers = stated.get("inference"), stated.get("inference_servers")
+        if inference is None and in_lake is not None and stated.get("lake_load", True):
+            inference = _frozen_load(in_lake, replays_uri, servers)
+        if inference is None:
+            return BesidePlan()
+        scenario, loaned_workers = stated.get("scenario", "basic"), stated.get("loaned_workers")
+        words = ["--inference", inference if "://" in inference else str(Path(inference).absolute())]
+        words += ["--scenario", scenario]
+        words += ["--loaned-workers", str(loaned_workers)] if loaned_workers else []
+        words += ["--inference-servers", str(servers)] if servers else []
+        lender = InferenceLender(inference, servers, JobMix(scenario=scenario), loaned_workers)
+        return BesidePlan((lender,), tuple(words))
 
     def policy_settings(self, value: bool | None) -> dict[str, Any]:
         """The policy's own setting of loans."""
@@ -142,6 +181,20 @@ class PlannedLoans(PlannedPart):
             most_short_pct=asked.most_short_pct,
             lending=bool(asked.lend),
         )
+
+
+def _frozen_load(in_lake: ClusterOfLake, replays_uri: str, servers: int | None) -> str | None:
+    """Write the lake's inference load to a file to replay; None: the lake has none that can be lent."""
+    try:
+        load = Lake(in_lake.lake_uri).read_inference_load(in_lake.cluster)
+    except NotFoundError:
+        return None
+    if servers is None and load["servers"].isna().all():
+        return None
+    text = csv_text(load[["time", "usage", "servers", "gap"]].assign(gap=load["gap"].astype(int)))
+    uri = f"{replays_uri.rstrip('/')}/load-{sha256(text.encode()).hexdigest()[:12]}.csv"
+    write_bytes(uri, text.encode())
+    return uri
 
 
 def _gpu_hours_on_loan(table: PlanTable, replayed: Replayed) -> float:

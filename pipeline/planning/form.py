@@ -25,13 +25,14 @@ _FIELDS = (
 def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> LogRequest:
     """Return which log is planned for: the file that the form names, else the cluster's in the lake."""
     stated = {name: value for name, value in values.items() if value not in (None, "")}
-    field_names = [field.name for field in fields(LogRequest)]
-    check_names("field of a log to plan for", stated, field_names)
+    own = [field.name for field in fields(LogRequest) if field.name != "of_parts"]
+    of_parts = [name for part in planned_parts() for name in part.log_fields]
+    check_names("field of a log to plan for", stated, [*own, *of_parts])
+    beside = {name: stated.pop(name) for name in of_parts if name in stated}
     if "jobs" not in stated:
-        of_cluster = ("start", "end", "rules", "inference", "inference_servers")
-        stated = {name: value for name, value in stated.items() if name in of_cluster}
-        return LogRequest(cluster=cluster, lake_uri=lake_uri, **stated)
-    return LogRequest(**stated)
+        stated = {name: stated[name] for name in ("start", "end", "rules") if name in stated}
+        return LogRequest(cluster=cluster, lake_uri=lake_uri, **stated, of_parts=beside)
+    return LogRequest(**stated, of_parts=beside)
 
 
 def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: str) -> PlanSettings:

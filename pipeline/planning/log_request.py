@@ -3,25 +3,24 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from csv import writer
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from cluster_logs.lake import Lake
 from cluster_logs.log_span import submission_span
-from foundation.csv_files import csv_text
-from foundation.errors import BadInputError, NotFoundError
+from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.run_manifest import frame_sha256
-from foundation.storage import write_bytes, write_frame
-from pipeline.loaning.inference_lender import InferenceLender
+from foundation.storage import write_frame
 from pipeline.planning.planned_log import PlannedLog, read_planned_log
+from pipeline.planning.planned_part import ClusterOfLake, planned_parts
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.replay.cluster_events import ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile, read_lake_jobs
@@ -29,11 +28,9 @@ from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.warm_up import warm_up_days_of
 from pipeline.training.windows import read_time
 from simulator.job_columns import ARRIVAL
-from simulator.loaning.jobs_in_workers import JobMix
 from simulator.policies.registry import policy_class
 from simulator.rule_sets import load_rules
 
-WORKER_FORMAT, WORKER_FORMAT_RULES = "lyra-csv", "lyra"
 _MODE = 0o644
 
 
@@ -42,9 +39,9 @@ class LogRequest:
     """A log file with the size of its cluster, or (with `cluster`) a cluster of the lake.
 
     A file's `end` is included and its naive times are on the log's clock, as of `lucid simulate`; the lake's
-    `end` is not, and its clock is UTC. `inference` is the load of servers that may be lent; `lake_load`:
-    where it is not given, the lake's of this cluster, if there is one of a known number of servers. The jobs
-    before `start` fill the cluster, unless it is to start `cold`, or as another simulator (`rules`) does.
+    `end` is not, and its clock is UTC. The jobs before `start` fill the cluster, unless it is to start
+    `cold`, or as another simulator (`rules`) does. `of_parts`: what lies beside the log, by
+    `PlannedPart.log_fields`.
     """
 
     jobs: str | None = None
@@ -59,12 +56,8 @@ class LogRequest:
     cluster: str | None = None
     lake_uri: str | None = None
     training_servers: int | None = None
-    inference: str | None = None
-    inference_servers: int | None = None
-    scenario: str = "basic"
-    loaned_workers: int | None = None
-    lake_load: bool = True
     cold: bool = False
+    of_parts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.cluster is not None and self.jobs is None:
@@ -85,11 +78,8 @@ class LogRequest:
                 "The cluster's size is not clear.",
                 remedy="Give one of a file of nodes, a number of GPUs, or a number of training servers.",
             )
-        if self.source_format == WORKER_FORMAT and self.inference is None:
-            raise BadInputError(
-                f"A log of {WORKER_FORMAT} is replayed beside inference servers.",
-                remedy="Give their load.",
-            )
+        for part in planned_parts():
+            part.check_log(self.of_parts, self.source_format)
         if self.gpus_per_node < 1 or (self.gpus is not None and self.gpus < 1):
             raise BadInputError(
                 f"A cluster of {self.gpus} GPUs, {self.gpus_per_node} a node.", remedy="Use 1 or more."
@@ -98,7 +88,8 @@ class LogRequest:
     @property
     def rule_set(self) -> str:
         """Name the rule set: by default that of the log's format."""
-        return self.rules or (WORKER_FORMAT_RULES if self.source_format == WORKER_FORMAT else "default")
+        of_format = {name: rules for part in planned_parts() for name, rules in part.rules_of_formats.items()}
+        return self.rules or of_format.get(self.source_format or "", "default")
 
     def read(self, policy: str, replays_uri: str, progress: Progress = silent) -> PlannedLog:
         """Read the log for a policy. The lake's jobs are first written below `replays_uri`, a file to replay.
@@ -120,22 +111,25 @@ class LogRequest:
             if "://" in self.jobs:
                 path = self.jobs
             log = LogFile(path, source_format, start, end, self.time_zone, warm_up_days)
-        inference = self.inference
-        if inference is None and self.lake_load and self.cluster is not None and self.jobs is None:
-            inference = self._frozen_load(self.cluster, replays_uri)
+        in_lake = None
+        if self.cluster is not None and self.jobs is None:
+            in_lake = ClusterOfLake(self._lake_uri, self.cluster)
+        beside = [part.beside_log(self.of_parts, in_lake, replays_uri) for part in planned_parts()]
         size = ClusterSize(self.nodes, self.gpus, self.gpus_per_node, self.training_servers)
         if self.training_servers is not None:
             sizes = size.read(log.zone)
         return read_planned_log(
-            LogToReplay(log, size, rules=rules, companions=self._lender(inference)),
+            LogToReplay(
+                log, size, rules=rules, companions=tuple(each for one in beside for each in one.companions)
+            ),
             needs_estimates=class_.needs_estimates,
             needs_profiles=class_.reads_profiles,
-            command=self._words(log, inference),
+            command=[*self._words(log), *(word for one in beside for word in one.words)],
             sizes=sizes,
             progress=progress,
         )
 
-    def _words(self, log: LogFile, inference: str | None) -> list[str]:
+    def _words(self, log: LogFile) -> list[str]:
         words = ["--jobs", log.path, "--format", log.source_format]
         for option, value in (
             ("--start", log.start and self.start),
@@ -145,18 +139,7 @@ class LogRequest:
             words += [option, value] if value else []
         words += ["--cold"] if log.start and self.cold else []
         words += ["--rules", self.rules] if self.rules else []
-        if inference is not None:
-            words += ["--inference", inference if "://" in inference else str(Path(inference).absolute())]
-            words += ["--scenario", self.scenario]
-            words += ["--loaned-workers", str(self.loaned_workers)] if self.loaned_workers else []
-            words += ["--inference-servers", str(self.inference_servers)] if self.inference_servers else []
         return words
-
-    def _lender(self, inference: str | None) -> tuple[InferenceLender, ...]:
-        if inference is None:
-            return ()
-        mix = JobMix(scenario=self.scenario)  # type: ignore[arg-type]
-        return (InferenceLender(inference, self.inference_servers, mix, self.loaned_workers),)
 
     def _frozen_jobs(
         self,
@@ -172,19 +155,6 @@ class LogRequest:
         uri = f"{replays_uri.rstrip('/')}/jobs-{frame_sha256(jobs)[:12]}.parquet"
         write_frame(uri, jobs)
         return uri, "lake"
-
-    def _frozen_load(self, cluster: str, replays_uri: str) -> str | None:
-        """Write the lake's inference load to a file to replay; None: the lake has none that can be lent."""
-        try:
-            load = Lake(self._lake_uri).read_inference_load(cluster)
-        except NotFoundError:
-            return None
-        if self.inference_servers is None and load["servers"].isna().all():
-            return None
-        text = csv_text(load[["time", "usage", "servers", "gap"]].assign(gap=load["gap"].astype(int)))
-        uri = f"{replays_uri.rstrip('/')}/load-{sha256(text.encode()).hexdigest()[:12]}.csv"
-        write_bytes(uri, text.encode())
-        return uri
 
     def _lake_sizes(self) -> pd.DataFrame:
         assert self.cluster is not None  # noqa: S101 - the caller looked

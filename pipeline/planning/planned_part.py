@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pipeline.planning.planned_log import PlannedLog
     from pipeline.planning.planned_run import PlannedRun
     from pipeline.planning.questions import Questions
+    from pipeline.replay.log_companion import LogCompanion
     from simulator.scenario import Scenario
 
 
@@ -22,12 +23,27 @@ class AskedOfLog(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
+class ClusterOfLake(NamedTuple):
+    """A cluster whose log is read from the lake."""
+
+    lake_uri: str
+    cluster: str
+
+
+class BesidePlan(NamedTuple):
+    """What acts beside the policies in all replays of a plan, and options of `lucid simulate` that say so."""
+
+    companions: "tuple[LogCompanion, ...]" = ()
+    words: tuple[str, ...] = ()
+
+
 class PlannedPart(ABC):
     """A part that a plan's runs may have, with a value of its own in each (`PlannedRun.parts`).
 
     - `key`: of the value in a run and in its record; `absent`: the value of a run without the part.
     - `nothing`: what is asked where no person asks anything.
-    - `fields`: of the plan's form that say what is asked.
+    - `fields`: of the plan's form that say what is asked; `log_fields`: that say what lies beside the log.
+    - `rules_of_formats`: the rule set that a format of logs is replayed by.
     - `figures`: of a replay's summary that rows show; `kept_figures`: that are stored, too.
     - `columns`: those of them that tables for people show, with their headings.
     """
@@ -36,6 +52,8 @@ class PlannedPart(ABC):
     absent: Any
     nothing: Any
     fields: tuple[str, ...] = ()
+    log_fields: tuple[str, ...] = ()
+    rules_of_formats: Mapping[str, str] = {}
     figures: tuple[str, ...] = ()
     kept_figures: tuple[str, ...] = ()
     columns: Mapping[str, str] = {}
@@ -61,6 +79,20 @@ class PlannedPart(ABC):
     @abstractmethod
     def values(self, asked: Any) -> Sequence[Any]:
         """Return the values that are compared, the one without the part first."""
+
+    # -- the log ---------------------------------------------------------------------------------------------
+
+    def check_log(self, stated: Mapping[str, Any], source_format: str | None) -> None:  # noqa: B027
+        """Raise BadInputError where what stated fields say does not go with a format (None: the lake's)."""
+
+    def beside_log(
+        self,
+        stated: Mapping[str, Any],
+        in_lake: ClusterOfLake | None,
+        replays_uri: str,
+    ) -> BesidePlan:
+        """Return what acts beside the policies; what comes from the lake is first written below a URI."""
+        return BesidePlan()
 
     # -- a run with it ---------------------------------------------------------------------------------------
 
