@@ -1,6 +1,6 @@
 """What this part adds."""
 
-from foundation.parts import Command, Part
+from foundation.parts import Command, Dag, Part
 
 EXPERIMENT = "lucid-characterisation"
 
@@ -15,5 +15,6 @@ PART = Part(
         ),
     ),
     mlflow_experiments=(EXPERIMENT,),
+    dags=(Dag("characterise_cluster", "parts.characterisation.dag:dag", act="study"),),
     pages="parts.characterisation.kept:PAGES",
 )

@@ -12,17 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
+from cluster_logs.lake import Lake
+from cluster_logs.log_statistics.observed_log import UtilisationRule
 from foundation.csv_files import csv_text
 from foundation.progress import Progress, silent
+from foundation.steps import Done, NothingToDo, StepRun
 from lucid_models.registry import Registry
 from parts.characterisation.catalogue import FIGURES
 from parts.characterisation.inputs import View, grade_of_cluster, read_lake_log
-from parts.characterisation.kept import REPORT_FILE
+from parts.characterisation.kept import PAGES, REPORT_FILE
 from parts.characterisation.page import characterisation_page, index_page
 from parts.characterisation.part import EXPERIMENT
 from parts.characterisation.pictures import draw
 from parts.characterisation.report import ClusterReport, report_on
 from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index, write_report_files
+from pipeline.training.windows import read_time
 
 
 def characterise_cluster(
@@ -47,6 +51,56 @@ def characterise_cluster(
     write_index(pages_dir, REPORT_FILE, _line_of, index_page)
     path = log_report(report, folder, tracking_uri)
     return KeptReport(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
+
+
+def characterise_announced(
+    *,
+    run: StepRun,
+    lake_uri: str,
+    tracking_uri: str,
+    time_zone: str | None,
+    cluster: str | None = None,
+    view: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Done:
+    """Characterise one cluster of the lake: the named one, else the one whose job table was announced.
+
+    Of several that were announced, or (by hand, without a cluster) of all of the lake the first; the rest is
+    left to runs of their own. `view`: start, end, time_zone (else the installation's) and utilisation, as the
+    form has them.
+    """
+    asked = {name: value for name, value in (view or {}).items() if value}
+    announced = [{"cluster": cluster}] if cluster else run.announced()
+    announced = announced or [{"cluster": name} for name in Lake(lake_uri).clusters()]
+    if not announced:
+        raise NothingToDo("The lake has no jobs yet: nothing to characterise.")
+    mine = run.take_first(announced, "cluster")[-1]
+    run.check_right(mine["cluster"])
+    kept = characterise_cluster(
+        lake_uri=mine.get("lake_uri") or lake_uri,
+        cluster=str(mine["cluster"]),
+        pages_dir=run.state_dir() / PAGES.kind,
+        tracking_uri=tracking_uri,
+        view=View(
+            read_time(asked.get("start")),
+            read_time(asked.get("end")),
+            asked.get("time_zone", time_zone),
+            UtilisationRule(asked.get("utilisation", UtilisationRule.HALF_OPEN)),
+        ),
+        progress=progress,
+    )
+    report = kept.report
+    return Done(
+        {
+            "cluster": report.cluster,
+            "page": kept.page,
+            "implications": {str(each.number): each.holds for each in report.measured.implications},
+            "dropped": len(report.measured.dropped),
+        },
+        f"{report.cluster}: {' '.join(sentence.text for sentence in report.summary)}",
+        mlflow_path=kept.mlflow_path,
+        page=f"lucid/{PAGES.kind}/{kept.page}",
+    )
 
 
 def write_report(report: ClusterReport, folder: Path) -> Path:

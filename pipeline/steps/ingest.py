@@ -265,7 +265,7 @@ def announce_tables(
         "as_of": as_of or (until.isoformat() if until else None),
         "allow_simulated_profiles": bool(allow_simulated_profiles),
     }
-    sentence = f"The tables of {cluster} are announced: retrain_models and characterise_cluster start."
+    sentence = f"The tables of {cluster} are announced: retrain_models starts, and what else waits for them."
     return Done(told, sentence, announced=told, on_the_way=True)
 
 

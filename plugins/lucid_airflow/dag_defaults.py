@@ -49,7 +49,7 @@ def every_dag(
 
 # Each of dags/; those that parts bring are in `dags/dags_of_parts.py`.
 DAG_IDS = (
-    *("ingest_logs", "characterise_cluster", "profile_workloads", "retrain_models", "validate_release"),
+    *("ingest_logs", "profile_workloads", "retrain_models", "validate_release"),
     *("publish_release", "rollback_release", "renew_publications", "monitor_live"),
     *("evaluate_policies", "plan_capacity", "tune_system", "remove_cluster"),
     "apply_retention",

@@ -1,5 +1,5 @@
 """Buttons on a task's page: the release that it is about, MLflow's run, model and verdict, the Data Docs, the
-page of a monitoring pass, of a Pareto front, of a cluster or of a capacity plan.
+page of a monitoring pass, of a Pareto front, of a capacity plan, or what else a part left.
 
 MLflow cannot be framed, so we link.
 """
@@ -34,45 +34,39 @@ class ReleaseLink(BaseOperatorLink):
         return f"{settings.airflow_url()}/{path}" if path else ""
 
 
-class _KeptPageLink(BaseOperatorLink):
+class PageLink(BaseOperatorLink):
     """A page that the run left, served by this plugin to users who are logged in; of those below `below`."""
 
-    below: str
+    name, below = "Page", ""
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address, or an empty string (no button) when no page was written."""
         page = getattr(operator, "page", None) or ""
-        return settings.airflow_path(page) if page.startswith(f"lucid/{self.below}/") else ""
+        return settings.airflow_path(page) if page.startswith(f"lucid/{self.below}") else ""
 
 
-class DataDocsLink(_KeptPageLink):
+class DataDocsLink(PageLink):
     """The expectations of a table and what was found."""
 
-    name, below = "Data Docs", "data-docs"
+    name, below = "Data Docs", "data-docs/"
 
 
-class MonitoringLink(_KeptPageLink):
+class MonitoringLink(PageLink):
     """The page of a monitoring pass."""
 
-    name, below = "Monitoring", "monitoring"
+    name, below = "Monitoring", "monitoring/"
 
 
-class FrontLink(_KeptPageLink):
+class FrontLink(PageLink):
     """The interactive page of a Pareto front."""
 
-    name, below = "Front", "fronts"
+    name, below = "Front", "fronts/"
 
 
-class CharacterisationLink(_KeptPageLink):
-    """What a cluster's log says of it."""
-
-    name, below = "Cluster", "characterisation"
-
-
-class PlanLink(_KeptPageLink):
+class PlanLink(PageLink):
     """What a plan of a cluster's capacity answers."""
 
-    name, below = "Plan", "plans"
+    name, below = "Plan", "plans/"
 
 
 def model_version_path(name: str, version: int) -> str:

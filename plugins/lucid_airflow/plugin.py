@@ -7,11 +7,11 @@ from airflow.plugins_manager import AirflowPlugin
 from foundation.security_headers import FOR_A_SITE, SecurityHeaders
 from lucid_airflow import listener, settings
 from lucid_airflow.links import (
-    CharacterisationLink,
     DataDocsLink,
     FrontLink,
     MlflowLink,
     MonitoringLink,
+    PageLink,
     PlanLink,
     ReleaseLink,
 )
@@ -89,7 +89,7 @@ class LucidPlugin(AirflowPlugin):
         DataDocsLink(),
         MonitoringLink(),
         FrontLink(),
-        CharacterisationLink(),
+        PageLink(),
         PlanLink(),
         ReleaseLink(),
     ]

@@ -32,7 +32,6 @@ MEANING: Mapping[Act, str] = {
 _ACT_OF_DAG: Mapping[str, Act] = {
     "evaluate_policies": Act.STUDY,
     "plan_capacity": Act.STUDY,
-    "characterise_cluster": Act.STUDY,
     "ingest_logs": Act.TRAIN,
     "profile_workloads": Act.TRAIN,
     "retrain_models": Act.TRAIN,

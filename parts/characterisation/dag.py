@@ -4,7 +4,7 @@ After each ingest that announces its tables, or by hand: the figures, tables and
 (section 3) measured on the cluster's job table, and more: weeks compared, GPU time in vain, GPUs that idle
 while jobs wait, whose jobs wait behind whose. What the log lacks is dropped by name, with a reason.
 
-The page (the button *Cluster* of the task, and on the page of the cluster) is light or dark, with
+The page (the button *Page* of the task, and on the page of the cluster) is light or dark, with
 CSV files and one JSON beside it; the numbers go to MLflow, too.
 """
 
@@ -13,8 +13,9 @@ from airflow.sdk import DAG
 from lucid_airflow import form_fields
 from lucid_airflow.assets import JOB_TABLE
 from lucid_airflow.dag_defaults import every_dag
-from lucid_airflow.operators.characterise import CharacteriseClusterOperator
+from lucid_airflow.links import MlflowLink, PageLink
 from lucid_airflow.operators.rest import RequestRestOperator
+from lucid_airflow.operators.step import StepOperator
 
 with DAG(
     dag_id="characterise_cluster",
@@ -45,9 +46,15 @@ with DAG(
         ),
     },
 ) as dag:
-    characterise_cluster = CharacteriseClusterOperator(
+    characterise_cluster = StepOperator(
         task_id="characterise_cluster",
-        **form_fields.answers(dag, "cluster", "start", "end", "time_zone", "utilisation"),
+        step="parts.characterisation.records:characterise_announced",
+        arguments={
+            "cluster": dag.param("cluster"),
+            "view": form_fields.answers(dag, "start", "end", "time_zone", "utilisation"),
+        },
+        links=[MlflowLink(), PageLink()],
+        multiple_outputs=True,
     )
     request_rest = RequestRestOperator(task_id="request_rest", after="characterise_cluster")
 

@@ -10,6 +10,7 @@ from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from parts.characterisation.part import EXPERIMENT
 from tests.dags.run_facts import silent_tasks
+from tests.dags.test_dag_policies import conditions, met
 from tests.fixtures import ReleaseShop, small_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("metadata_database")]
@@ -52,3 +53,8 @@ def test_a_cluster_gets_a_page_an_index_and_a_run(dag_bag: Any, state: Path, sho
     again = dag_bag.dags["characterise_cluster"].test()
     assert str(again.state) == "success"
     assert len(list((state / "characterisation" / "small").iterdir())) == 1
+
+
+def test_it_waits_for_a_job_table_and_nothing_waits_for_it(dag_bag: Any) -> None:
+    assert met(conditions(dag_bag)["characterise_cluster"], {"job_table"})
+    assert not [asset for task in dag_bag.dags["characterise_cluster"].tasks for asset in task.outlets]
