@@ -26,14 +26,9 @@ from airflow.sdk import DAG
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
 from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, every_dag
-from parts.elastic.operators import (
-    AskSimulationsOperator,
-    BuildPickedReleaseOperator,
-    CollectFrontOperator,
-    EvaluateConfigurationsOperator,
-    PlanSearchOperator,
-    RequestChoiceOperator,
-)
+from lucid_airflow.links import FrontLink, MlflowLink, ReleaseLink
+from lucid_airflow.operators.step import StepOperator
+from parts.elastic.operators import RequestChoiceOperator
 
 MOST_ROUNDS = 12  # the graph is fixed when it is parsed; rounds beyond the form's number are skipped
 STAGES = [("round", n, f"round_{n}") for n in range(MOST_ROUNDS)]
@@ -120,25 +115,33 @@ with DAG(
         ),
     },
 ) as dag:
-    plan_search = PlanSearchOperator(
+    plan_search = StepOperator(
         task_id="plan_search",
-        **form_fields.answers(dag, "cluster", "rounds", "round_size"),
-        asked=form_fields.answers(
-            dag,
-            "preference",
-            "jobs_per_sample",
-            "samples",
-            "held_out_samples",
-            "scaling",
-            "virtual_cluster",
-            "hold_out_days",
-            "as_of",
-            "seed",
-        ),
+        step="parts.elastic.steps:plan_search",
+        arguments={
+            **form_fields.answers(dag, "cluster", "rounds", "round_size"),
+            "asked": form_fields.answers(
+                dag,
+                "preference",
+                "jobs_per_sample",
+                "samples",
+                "held_out_samples",
+                "scaling",
+                "virtual_cluster",
+                "hold_out_days",
+                "as_of",
+                "seed",
+            ),
+        },
+        multiple_outputs=True,
     )
     study_uri = plan_search.output["study_uri"]
-    collect_front = CollectFrontOperator(
-        task_id="collect_front", study_uri=study_uri, cluster=plan_search.output["cluster"]
+    collect_front = StepOperator(
+        task_id="collect_front",
+        step="parts.elastic.steps:collect_front",
+        arguments={"study_uri": study_uri, "cluster": plan_search.output["cluster"]},
+        links=[FrontLink(), MlflowLink()],
+        multiple_outputs=True,
     )
     request_choice = RequestChoiceOperator(
         task_id="request_choice",
@@ -150,32 +153,39 @@ with DAG(
         pick=dag.param("pick"),
         response_timeout=APPROVAL_TIMEOUT,
     )
-    build_release = BuildPickedReleaseOperator(
+    build_release = StepOperator(
         task_id="build_release",
-        study_uri=study_uri,
-        front_id=request_choice.output["front_id"],
-        run_id=collect_front.output["run_id"],
-        cluster=plan_search.output["cluster"],
-        lake_uri=plan_search.output["lake_uri"],
-        hold_out_days=plan_search.output["hold_out_days"],
-        **form_fields.answers(dag, "as_of", "jct_price_pct"),
+        step="parts.elastic.steps:build_release",
+        arguments={
+            "study_uri": study_uri,
+            "front_id": request_choice.output["front_id"],
+            "run_id": collect_front.output["run_id"],
+            "cluster": plan_search.output["cluster"],
+            "lake_uri": plan_search.output["lake_uri"],
+            "hold_out_days": plan_search.output["hold_out_days"],
+            **form_fields.answers(dag, "as_of", "jct_price_pct"),
+        },
+        links=[ReleaseLink(), MlflowLink()],
         outlets=[RELEASE_CHALLENGER],
     )
 
     before = plan_search
     for stage, number, name in STAGES:
-        ask = AskSimulationsOperator(
+        ask = StepOperator(
             task_id=f"ask_{name}",
-            study_uri=study_uri,
-            stage=stage,
-            round_number=number,
-            rounds=plan_search.output["rounds"],
-            evaluations_per_task=dag.param("evaluations_per_task"),
+            step="parts.elastic.steps:ask_simulations",
+            arguments={
+                "study_uri": study_uri,
+                "stage": stage,
+                "round_number": number,
+                "rounds": plan_search.output["rounds"],
+                "evaluations_per_task": dag.param("evaluations_per_task"),
+            },
             trigger_rule="all_success" if stage == "round" else "none_failed",
         )
-        evaluate = EvaluateConfigurationsOperator.partial(task_id=f"evaluate_{name}").expand_kwargs(
-            ask.output
-        )
+        evaluate = StepOperator.partial(
+            task_id=f"evaluate_{name}", step="parts.elastic.steps:evaluate_configurations"
+        ).expand(arguments=ask.output)
         before >> ask >> evaluate
         before = evaluate
 

@@ -1,0 +1,162 @@
+"""The tasks of the DAG `search_pareto_front`, each a step (`foundation/steps.py`)."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from foundation.progress import Progress
+from foundation.steps import Done, NothingToDo, StepRun
+from parts.elastic.pareto import steps as search
+from parts.elastic.pareto.front_choice import front_markdown, keep_page
+from parts.elastic.pareto.presented import read_front
+from parts.elastic.pareto.release_choice import build_picked_release, describe_choice
+from pipeline.steps.release import built
+from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, only_cluster, read_as_of
+from pipeline.validation.held_out_days import HeldOutDays, usual_held_out
+
+_log = logging.getLogger(__name__)
+
+
+def plan_search(
+    *,
+    run: StepRun,
+    progress: Progress,
+    lake_uri: str,
+    tracking_uri: str,
+    cluster: str | None,
+    rounds: int,
+    round_size: int,
+    asked: Mapping[str, Any],
+) -> Done:
+    """Freeze a cluster's jobs before the held-out window, and what is preferred.
+
+    That many `rounds` of `round_size` configurations each. Returns the search's URI and the lake's.
+    """
+    cluster = cluster or only_cluster(lake_uri)
+    run.check_right(cluster)
+    days = (
+        asked.get("hold_out_days") or usual_held_out(tracking_uri, cluster, lake_uri) or DEFAULT_HOLD_OUT_DAYS
+    )
+    sizes = {"evaluations": int(rounds) * int(round_size), "round_size": int(round_size)}
+    plan = search.plan_search(
+        lake_uri=lake_uri,
+        cluster=cluster,
+        asked={**asked, **sizes, "hold_out_days": days},
+        progress=progress,
+    )
+    for remark in plan["remarks"]:
+        _log.warning("%s", remark)
+    _log.info("The search is at %s", plan["study_uri"])
+    return Done(
+        {**plan, "lake_uri": lake_uri, "cluster": cluster, "hold_out_days": days},
+        f"The front of {cluster} is searched in {plan['rounds']} rounds.",
+        on_the_way=True,
+    )
+
+
+def ask_simulations(
+    *,
+    study_uri: str,
+    stage: Literal["round", "confirm", "hold_out"],
+    rounds: int,
+    round_number: int = 0,
+    evaluations_per_task: int = 4,
+) -> Done:
+    """Ask what to simulate next: a round's candidates, or the front on more samples.
+
+    Of the stage "round" those beyond `rounds` have nothing to do. Returns the arguments of each
+    `evaluate_configurations`; what was asked for before is the same again, without what is known.
+    """
+    if stage == "round" and round_number >= int(rounds):
+        raise NothingToDo(f"The search has {rounds} rounds.")
+    tasks = search.ask_simulations(
+        study_uri=study_uri,
+        stage=stage,
+        round_number=round_number,
+        evaluations_per_task=int(evaluations_per_task),
+    )
+    simulations = sum(len(task["evaluations"]) for task in tasks)
+    return Done(tasks, f"{simulations} simulations in {len(tasks)} tasks.", on_the_way=True)
+
+
+def evaluate_configurations(
+    *, progress: Progress, study_uri: str, evaluations: Sequence[Sequence[str]]
+) -> Done:
+    """Simulate some configurations on samples of the workload; returns how many were run."""
+    done = search.evaluate_batch(
+        study_uri=study_uri, evaluations=[list(each) for each in evaluations], progress=progress
+    )
+    return Done(done, f"{len(evaluations)} configurations were simulated.", on_the_way=True)
+
+
+def collect_front(
+    *,
+    tracking_uri: str,
+    state_dir: Path,
+    airflow_url: str,
+    mlflow_ui_url: str | None,
+    study_uri: str,
+    cluster: str,
+) -> Done:
+    """Write the front with its interactive page, here and in MLflow.
+
+    Returns the front's rows, the run in MLflow, and Markdown for the person that picks.
+    """
+    finished = search.finish_search(study_uri=study_uri, tracking_uri=tracking_uri)
+    front, path = read_front(study_uri), finished["mlflow_path"]
+    kept = keep_page(front, finished["files"], pages_dir=state_dir / "fronts", cluster=cluster)
+    page = f"lucid/fronts/{kept}" if kept else None
+    summary = front_markdown(
+        front,
+        page_url=f"{urlsplit(airflow_url).path}/{page}" if page else None,
+        mlflow_url=f"{mlflow_ui_url}/#/{path}" if mlflow_ui_url and path else None,
+    )
+    _log.info("%s", summary)
+    return Done(
+        {"front": finished["front"], "run_id": finished["run_id"], "summary": summary},
+        f"The front of {cluster} has {len(finished['front'])} points to choose from.",
+        page=page,
+        mlflow_path=path,
+    )
+
+
+def build_release(
+    *,
+    run: StepRun,
+    tracking_uri: str,
+    study_uri: str,
+    front_id: str,
+    cluster: str,
+    lake_uri: str,
+    hold_out_days: int,
+    run_id: str | None = None,
+    as_of: str | None = None,
+    jct_price_pct: float | None = None,
+) -> Done:
+    """Pin the picked configuration, with the models of the current release, in a new challenger.
+
+    Returns the release's name and version, and what it was chosen for.
+    """
+    release = build_picked_release(
+        front=read_front(study_uri),
+        front_id=str(front_id),
+        run_id=run_id,
+        tracking_uri=tracking_uri,
+        lake_uri=lake_uri,
+        cluster=cluster,
+        held_out=HeldOutDays(int(hold_out_days), read_as_of(as_of)),
+        jct_price_pct=None if jct_price_pct is None else float(jct_price_pct),
+    )
+    says = describe_choice(release.choice or {})
+    return built(
+        run,
+        tracking_uri,
+        (release.cluster, int(release.version)),
+        f"Release {release.version} of {cluster} was built: {says}",
+        {"name": release.name, "version": release.version, "says": says},
+        lake_uri=lake_uri,
+        hold_out_days=int(hold_out_days),
+        as_of=as_of,
+    )
