@@ -19,9 +19,7 @@ from airflow.sdk import DAG
 from lucid_airflow import form_fields
 from lucid_airflow.assets import (
     DURATION_MODEL,
-    INFERENCE_LOAD_MODEL,
     JOB_TABLE,
-    NODE_DEMAND_MODEL,
     PACKING_MODEL,
     PROFILE_MEASUREMENTS,
     PROFILE_TABLE,
@@ -29,22 +27,22 @@ from lucid_airflow.assets import (
     RETRAINING_REQUEST,
     THROUGHPUT_MODEL,
     THROUGHPUT_TABLE,
-    WAITS_MODEL,
+    model_asset,
 )
 from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
 from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.step import StepOperator
+from lucid_airflow.part_forms import trained_parts
 from lucid_airflow.settings import retrain_schedule
 
+OF_PARTS = trained_parts()
 # What each training announces, and which fields of the form it goes by.
 MODELS = {
     "packing": (PACKING_MODEL, ("packing_kind",)),
     "throughput": (THROUGHPUT_MODEL, ("lead_bins", "utc_offset_hours")),
     "duration": (DURATION_MODEL, ()),
-    "node_demand": (NODE_DEMAND_MODEL, ("near_bins", "utc_offset_hours")),
-    "inference_load": (INFERENCE_LOAD_MODEL, ("utc_offset_hours",)),
-    "waits": (WAITS_MODEL, ()),
+    **{kind: (model_asset(kind), options) for kind, options in OF_PARTS.models.items()},
 }
 
 with DAG(
@@ -71,13 +69,13 @@ with DAG(
             "else as the cluster's release has.",
             default=None,
         ),
-        "wait_answers": form_fields.wait_answers(),
+        **OF_PARTS.fields,
         **form_fields.folded(
             "Rarely needed",
             {
                 "as_of": form_fields.as_of("As if the log ended here (UTC). Empty: as announced."),
                 "allow_simulated_profiles": form_fields.allow_simulated_profiles(),
-                "least_jobs": form_fields.least_jobs(),
+                **OF_PARTS.rare,
                 "packing_kind": form_fields.option(
                     "Packing model",
                     "What says which jobs may share a GPU.",
@@ -91,13 +89,6 @@ with DAG(
                     "Lead of throughput forecasts (bins)",
                     "How many bins of ten minutes lie between the newest known one and the forecast one.",
                     default=5,
-                    least=1,
-                    most=1_008,
-                ),
-                "near_bins": form_fields.count(
-                    "Forecast of busy nodes (bins)",
-                    "How many bins of ten minutes it looks ahead.",
-                    default=30,
                     least=1,
                     most=1_008,
                 ),
@@ -115,9 +106,12 @@ with DAG(
     resolve_inputs = StepOperator(
         task_id="resolve_inputs",
         step="pipeline.steps.training:resolve_training",
-        arguments=form_fields.answers(
-            dag, "models", "wait_answers", "cluster", "hold_out_days", "as_of", "allow_simulated_profiles"
-        ),
+        arguments={
+            **form_fields.answers(
+                dag, "models", "cluster", "hold_out_days", "as_of", "allow_simulated_profiles"
+            ),
+            "asked_of_parts": form_fields.answers(dag, *OF_PARTS.asked),
+        },
         multiple_outputs=True,
         execution_timeout=STEP_TIMEOUT,
     )
@@ -149,7 +143,7 @@ with DAG(
             "versions": {model: training.output["version"] for model, training in train_models.items()},
             "kept": resolve_inputs.output["kept"],
             "reasons": resolve_inputs.output["reasons"],
-            **form_fields.answers(dag, "wait_answers", "least_jobs"),
+            "asked_of_parts": form_fields.answers(dag, *OF_PARTS.asked),
             "allow_simulated_profiles": resolve_inputs.output["allow_simulated_profiles"],
         },
         links=[ReleaseLink(), MlflowLink()],

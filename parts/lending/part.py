@@ -19,6 +19,7 @@ PART = Part(
     gate_rules="simulator.loaning.gate_limits:LoanGateRules",
     gate_check="pipeline.loaning.gate_check:GATE_CHECK",
     monitor_check="pipeline.loaning.monitor_check:MONITOR_CHECK",
+    training_form="lucid_airflow.lending.training_form:TRAINING_FORM",
     release_settings="pipeline.loaning.release_settings:RELEASE_SETTINGS",
     tuned="pipeline.loaning.tuned_loans:TUNED",
     live="live_scheduler.loans.live:LIVE",

@@ -10,6 +10,7 @@ PART = Part(
     gate_rules="simulator.node_sleep.gate_limits:SleepGateRules",
     gate_check="pipeline.node_sleep.gate_check:GATE_CHECK",
     monitor_check="pipeline.node_sleep.monitor_check:MONITOR_CHECK",
+    training_form="lucid_airflow.node_sleep.training_form:TRAINING_FORM",
     release_settings="pipeline.node_sleep.release_settings:RELEASE_SETTINGS",
     commands=(
         Command("nodes", "lucid_cli.node_sleep.nodes", "Nodes in use, and which of them may sleep."),

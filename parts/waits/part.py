@@ -8,7 +8,8 @@ PART = Part(
     models={"waits": "lucid_models.waits.kind:ENTRY"},
     gate_check="pipeline.waits.gate_check:GATE_CHECK",
     monitor_check="pipeline.waits.monitor_check:MONITOR_CHECK",
-    release_settings="pipeline.waits.release_settings:RELEASE_SETTINGS",
+    training_form="lucid_airflow.waits.training_form:TRAINING_FORM",
+    release_settings="pipeline.waits.wait_answers:RELEASE_SETTINGS",
     live="live_scheduler.waits.live:LIVE",
     commands=(
         Command(

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from foundation.errors import LucidError, ReleaseRefusedError
 from foundation.progress import Progress
@@ -18,12 +18,12 @@ from lucid_models.releases.publications import renew_champion
 from lucid_models.signing.installation import Signing
 from pipeline.release.current_release import clusters_with_champion, kept_policy
 from pipeline.release.order_only import decide_sharing
+from pipeline.release.part_settings import AskedOfParts, decided_parts
 from pipeline.release.release_gate import read_verdict, summarise_verdict
 from pipeline.release.release_settings import allowing_simulated, gate_settings
 from pipeline.training.windows import read_as_of
 from pipeline.validation import release_validation
 from pipeline.validation.held_out_days import HeldOutDays, record_held_out
-from pipeline.waits.wait_answers import WaitAnswersAsked, decide_wait_answers
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +52,7 @@ def build_release(
     as_of: str | None = None,
     kept: Mapping[str, int] | None = None,
     reasons: Mapping[str, str] | None = None,
-    wait_answers: Literal["yes", "no"] | None = None,
-    least_jobs: int | None = None,
+    asked_of_parts: Mapping[str, Any] | None = None,
     allow_simulated_profiles: bool = False,
 ) -> Done:
     """Pin model versions and the settings in a new release, the challenger; returns its name and version.
@@ -63,18 +62,14 @@ def build_release(
     a real log that learned from such profiles lets no job share GPUs.
 
     `versions`: those that this run trained (None: a model that it did not train); `kept`: the others';
-    `reasons`: why an optional model is in neither, by its name. `wait_answers` ("yes", "no", None: as the
-    champion) and `least_jobs`: whether the release carries a wait model, and its setting.
+    `reasons`: why an optional model is in neither, by its name. `asked_of_parts`: what the form says of parts
+    of the release, by its fields.
     """
     champion = kept_policy(tracking_uri, cluster)
     if champion.choice is not None:
         _log.info("The release runs %s, as the champion does: a person picked it.", champion.policy)
-    decided = decide_wait_answers(
-        champion.parts,
-        WaitAnswersAsked(wait_answers, None if least_jobs is None else int(least_jobs)),
-        tracking_uri=tracking_uri,
-        cluster=cluster,
-        missing=(reasons or {}).get("waits"),
+    decided = decided_parts(
+        AskedOfParts(champion.parts, asked_of_parts or {}, reasons or {}, tracking_uri, cluster)
     )
     trained = {model: version for model, version in versions.items() if version is not None}
     pinned = {model: int(version) for model, version in {**(kept or {}), **trained}.items()}
@@ -102,7 +97,7 @@ def build_release(
         (release.cluster, release.version),
         f"Release {release.version} of {release.cluster} was built: {release.policy} with models that "
         f"learned until {training_until[:10]}. {sharing.sentence and f'{sharing.sentence} '}"
-        f"{decided.sentence} The gate judges it next.",
+        f"{decided.sentence and f'{decided.sentence} '}The gate judges it next.",
         {"name": release.name, "version": release.version},
         lake_uri=lake_uri,
         hold_out_days=hold_out_days,

@@ -10,6 +10,7 @@ from lucid_models.explanation.model_card import measures_of_rivals
 from lucid_models.registry import Registry
 from lucid_models.releases.clusters import release_clusters, which_cluster
 from lucid_models.training_data import TooLittleDataError
+from pipeline.release.part_settings import wanted_kinds
 from pipeline.training import model_training, training_plan
 from pipeline.training.windows import only_cluster, read_as_of, training_window_end
 from pipeline.validation import held_out_days as held_out
@@ -71,7 +72,7 @@ def resolve_training(
     hold_out_days: int | None = None,
     as_of: str | None = None,
     models: Sequence[str] | None = None,
-    wait_answers: str | None = None,
+    asked_of_parts: Mapping[str, Any] | None = None,
     allow_simulated_profiles: bool = False,
 ) -> Done:
     """Find out what a retraining is about: a cluster, its log's days, and which models are trained.
@@ -81,8 +82,8 @@ def resolve_training(
     days held out as its present release has.
 
     `models`: which to train (None: those that were announced; all of them unless every announcement names
-    some). `wait_answers`: the form's word; a wait model that is asked for is trained if there is none to
-    keep. `allow_simulated_profiles`: the form's or an announcement's word.
+    some). `asked_of_parts`: what the form says of parts of the release, by its fields; a model that is asked
+    for is trained if there is none to keep. `allow_simulated_profiles`: the form's or an announcement's word.
     What is not trained is kept: `kept` maps its name to the newest version for the cluster. A model that
     cannot be kept is trained as well, and the log says why. `reasons` maps those that are not trained to why.
     """
@@ -108,7 +109,7 @@ def resolve_training(
         cluster=cluster,
         tracking_uri=tracking_uri,
         models=wanted,
-        needed=["waits"] if wait_answers == "yes" else (),
+        needed=wanted_kinds(asked_of_parts or {}),
         hold_out_days=int(days) if days else None,
         as_of=until,
     )

@@ -5,7 +5,6 @@ from typing import Any
 
 from live_scheduler.waits.settings import WaitAnswerSettings
 from lucid_models.releases.store import ReleaseInfo
-from pipeline.release.part_settings import PartOfRelease
 
 
 def pinned_waits(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,8 +27,3 @@ def says_when_jobs_start(release: ReleaseInfo) -> str:
         f"When a waiting job starts is said by the wait model (version {version}) or by playing the "
         "queue forward, whichever was off by less on jobs that started lately."
     )
-
-
-RELEASE_SETTINGS = PartOfRelease(
-    "waits", "Answers about waits", "answers about waits", pinned_waits, says=says_when_jobs_start
-)

@@ -8,7 +8,8 @@ from foundation.errors import UnknownNameError
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_versions
 from lucid_models.releases.optional_parts import PartSettings
-from pipeline.waits.release_settings import pinned_waits
+from pipeline.release.part_settings import AskedOfParts, DecidedParts, PartOfRelease
+from pipeline.waits.release_settings import pinned_waits, says_when_jobs_start
 
 WAIT_CHOICES = ("yes", "no")
 FIELD = "waits"
@@ -26,14 +27,6 @@ class WaitAnswersAsked:
     def __post_init__(self) -> None:
         if self.choice not in (*WAIT_CHOICES, None):
             raise UnknownNameError("choice of answers about waits", str(self.choice), WAIT_CHOICES)
-
-
-@dataclass(frozen=True)
-class DecidedParts:
-    """A release's optional parts, and the sentence that says whether answers about waits are one, and why."""
-
-    parts: PartSettings
-    sentence: str
 
 
 def decide_wait_answers(
@@ -72,3 +65,25 @@ def _settings(champions: Mapping[str, Any], least_jobs: int | None) -> dict[str,
     if least_jobs is None:
         return pinned
     return pinned_waits({"least_jobs": least_jobs, "recent_jobs": max(least_jobs, pinned["recent_jobs"])})
+
+
+def _as_asked(asked: AskedOfParts) -> DecidedParts:
+    least_jobs = asked.form.get("least_jobs")
+    return decide_wait_answers(
+        asked.parts,
+        WaitAnswersAsked(asked.form.get("wait_answers"), None if least_jobs is None else int(least_jobs)),
+        tracking_uri=asked.tracking_uri,
+        cluster=asked.cluster,
+        missing=asked.reasons.get(FIELD),
+    )
+
+
+RELEASE_SETTINGS = PartOfRelease(
+    FIELD,
+    "Answers about waits",
+    "answers about waits",
+    pinned_waits,
+    says=says_when_jobs_start,
+    wanted=lambda form: form.get("wait_answers") == "yes",
+    decide=_as_asked,
+)

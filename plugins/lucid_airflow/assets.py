@@ -19,11 +19,11 @@ RETRAINING_REQUEST = Asset(name="retraining_request", uri="lucid://releases/retr
 PACKING_MODEL = Asset(name="packing_model", uri="lucid://models/packing", group="lucid_models")
 THROUGHPUT_MODEL = Asset(name="throughput_model", uri="lucid://models/throughput", group="lucid_models")
 DURATION_MODEL = Asset(name="duration_model", uri="lucid://models/duration", group="lucid_models")
-NODE_DEMAND_MODEL = Asset(name="node_demand_model", uri="lucid://models/node_demand", group="lucid_models")
-WAITS_MODEL = Asset(name="waits_model", uri="lucid://models/waits", group="lucid_models")
-INFERENCE_LOAD_MODEL = Asset(
-    name="inference_load_model", uri="lucid://models/inference_load", group="lucid_models"
-)
 RELEASE_CHALLENGER = Asset(name="release_challenger", uri="lucid://releases/challenger", group="releases")
 RELEASE_VERDICT = Asset(name="release_verdict", uri="lucid://releases/verdict", group="releases")
 RELEASE_CHAMPION = Asset(name="release_champion", uri="lucid://releases/champion", group="releases")
+
+
+def model_asset(kind: str) -> Asset:
+    """Return what is announced of a kind of model that a part brings."""
+    return Asset(name=f"{kind}_model", uri=f"lucid://models/{kind}", group="lucid_models")

@@ -360,31 +360,3 @@ def allow_simulated_profiles() -> Param:
         "Of a real log without measured profiles: jobs may share GPUs although the packing model learned "
         "from the simulated GPU. Off: as the champion; else its release orders jobs and none share GPUs.",
     )
-
-
-def wait_answers() -> Param:
-    """Whether a release carries a wait model; may be left empty."""
-    return Param(
-        None,
-        type=OPTIONAL_TEXT,
-        enum=["yes", "no", None],
-        values_display={
-            "yes": "yes: by a wait model or by playing the queue forward, whichever was off by less lately",
-            "no": "no: by playing the queue forward alone",
-            "null": "as the champion",
-        },
-        title="A wait model says when jobs start",
-        description="Whether the release carries one. Empty: as the champion; where there is none, no.",
-    )
-
-
-def least_jobs() -> Param:
-    """Before so many jobs a wait model is not judged by its errors; may be left empty."""
-    return count(
-        "Jobs that a wait model is judged on",
-        "Once so many jobs have started that it and playing forward spoke of, the one that was off by less "
-        "speaks. Empty: as the champion, else 30.",
-        default=None,
-        least=1,
-        most=100_000,
-    )

@@ -13,7 +13,7 @@ MLflow (the button *MLflow* of the task). Nothing is lent by it: that takes a re
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
-from lucid_airflow.assets import INFERENCE_LOAD_MODEL, INFERENCE_LOAD_TABLE
+from lucid_airflow.assets import INFERENCE_LOAD_TABLE, model_asset
 from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
 from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.rest import RequestRestOperator
@@ -69,7 +69,7 @@ with DAG(
         },
         links=[MlflowLink()],
         multiple_outputs=True,
-        outlets=[INFERENCE_LOAD_MODEL],
+        outlets=[model_asset("inference_load")],
     )
     forecast_load = StepOperator(
         task_id="forecast_load",

@@ -1,0 +1,1 @@
+"""Sleeping nodes in Airflow: what is trained for them."""
