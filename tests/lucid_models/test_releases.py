@@ -61,7 +61,7 @@ def test_building_the_same_twice_gives_one_version(local_shop: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ({"versions": {"horus": 1}}, BadInputError, "horus"),
+        ({"versions": {"weather": 1}}, BadInputError, "weather"),
         ({"versions": {"packing": 99}}, NotFoundError, "99"),
         ({"cluster": "another"}, NotFoundError, "another"),
         ({"cluster": "another", "versions": {"throughput": 1}}, BadInputError, "small"),

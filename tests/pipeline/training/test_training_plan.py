@@ -104,5 +104,5 @@ def test_a_forecast_of_nodes_is_trained_where_the_lake_has_counts_of_a_week(
 
 
 def test_an_unknown_model_is_named(lake: str, local_shop: ReleaseShop) -> None:
-    with pytest.raises(UnknownNameError, match="'horus'"):
-        plan(local_shop, lake, models=["packing", "horus"])
+    with pytest.raises(UnknownNameError, match="'weather'"):
+        plan(local_shop, lake, models=["packing", "weather"])
