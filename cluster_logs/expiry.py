@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.fs as pafs
 
+from cluster_logs.day_tables import day_tables
 from cluster_logs.lake import Lake
 from cluster_logs.lake_files import LakeFiles
 from foundation.storage import list_files, locate
 
-DAY_TABLES = ("jobs", "throughput", "node_states", "inference_load", "metrics")
+_OWN_TABLES = ("jobs", "throughput", "node_states", "metrics")
 # What steps work with, beside the tables: made again from them when it is asked for again.
 WORK_FOLDERS = ("sweeps", "tuning", "pareto", "plans", "staging")
 _TASK = "removal of what is past its retention"
@@ -50,7 +51,7 @@ def expire_days(lake_uri: str, cluster: str, *, keep_days: float, dry_run: bool)
     Raises ClusterBusyError while another process writes the cluster, HalfWrittenError where one died.
     """
     files, total = LakeFiles(lake_uri), Expired()
-    for table in DAY_TABLES:
+    for table in (*_OWN_TABLES, *day_tables()):
         days = files.partitions(table, cluster)
         first = max(days, default=None)
         old = sorted(day for day in days if first and day < first - timedelta(days=keep_days))

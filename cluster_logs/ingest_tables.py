@@ -1,4 +1,4 @@
-"""Small tables into the lake (throughput, nodes, node states, inference load): read whole, then written."""
+"""Small tables into the lake (throughput, nodes, node states, those of parts): read whole, then written."""
 
 from datetime import datetime
 
@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs.bad_rows import BadRowLimit
+from cluster_logs.day_tables import day_table
 from cluster_logs.ingest_account import IngestReport, count_rows, file_name, report_of, write_quarantine
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
@@ -21,9 +22,8 @@ _WRITES = {
     "throughput": Lake.write_throughput,
     "nodes": Lake.write_nodes,
     "node_states": Lake.write_node_states,
-    "inference_load": Lake.write_inference_load,
 }
-_TIMES = {"throughput": "bin_start", "node_states": "time", "inference_load": "time"}
+_TIMES = {"throughput": "bin_start", "node_states": "time"}
 
 
 def ingest_table(
@@ -65,9 +65,13 @@ def _write_table(
     task = f"ingest of {file_name(uri)} ({reader.name})"
     with lake.writing(options.cluster, task, (reader.table, "quarantine"), inputs=(uri,), progress=progress):
         if rows.num_rows:
-            _WRITES[reader.table](lake, options.cluster, rows)
-        if rows.num_rows and reader.table in _TIMES:
-            limits = pc.min_max(rows.column(_TIMES[reader.table])).as_py()
+            if reader.table in _WRITES:
+                _WRITES[reader.table](lake, options.cluster, rows)
+            else:
+                lake.write_series(reader.table, options.cluster, rows)
+        time = _TIMES.get(reader.table) if reader.table in _WRITES else day_table(reader.table).time
+        if rows.num_rows and time is not None:
+            limits = pc.min_max(rows.column(time)).as_py()
             times = (limits["min"], limits["max"])
         tables = write_quarantine(reader, uri, options, lake, refused)
     if rows.num_rows:
@@ -107,10 +111,10 @@ def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
     row_key: str | None = None  # one row of the table is one of the input
     if reader.table == "throughput":
         keys = ["bin_start"]
-    elif reader.table == "inference_load":
-        keys = ["time"]
     elif reader.table == "node_states":
         keys = ["time", "virtual_cluster"]
+    elif reader.table != "nodes":
+        keys = list(day_table(reader.table).key)
     else:
         keys = ["virtual_cluster", "date"]
         row_key = "virtual_cluster" if rows.column("date").null_count else "date"

@@ -5,8 +5,8 @@
     ROOT/quarantine/cluster=C/ORIGIN.parquet                   refused rows (`quarantine_table`)
     ROOT/nodes/cluster=C/part-0.parquet
     ROOT/node_states/cluster=C/date=YYYY-MM-DD/part-0.parquet  date: UTC day of the count
-    ROOT/inference_load/cluster=C/date=YYYY-MM-DD/part-0.parquet  date: UTC day of the bin
     ROOT/metrics/cluster=C/date=YYYY-MM-DD/part-0.parquet      date: UTC day of what was measured
+    ROOT/TABLE/cluster=C/date=YYYY-MM-DD/part-0.parquet        of parts (`day_tables`)
     ROOT/clusters/cluster=C/record.json                        where the rows come from, what is being written
 
 Writing merges: the same rows twice leave every file as it was, byte for byte. Each file is replaced in one
@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.cluster_writes import WRITER_WAITS_S, WriteSession
-from cluster_logs.inference_load import SYNTHETIC, merge_inference_load
+from cluster_logs.day_tables import day_table
 from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake_days import LakeDays, as_instant
 from cluster_logs.lake_files import PART, LakeFiles, by_day
@@ -266,24 +266,24 @@ class Lake:
         """
         return self._days.read("node_states", cluster, "time", start, end, None)
 
-    # Load of inference servers -------------------------------------------------------------------------
+    # Tables of parts -----------------------------------------------------------------------------------
 
-    def write_inference_load(self, cluster: str, bins: pa.Table | pd.DataFrame) -> int:
-        """Merge bins of load into the lake (`merge_inference_load`); the number of files that changed."""
-        table = self._files.own(bins, cluster, "inference_load")
-        with self._alone(cluster, "inference_load"):
-            for made in pc.unique(pc.equal(table.column("origin"), SYNTHETIC)).to_pylist():
-                logs = LogOrigin.SYNTHETIC if made else LogOrigin.REAL
-                self.writes.admit(cluster, logs, "load of inference servers")
-            return self._days.merge("inference_load", cluster, by_day(table, "time"), merge_inference_load)
+    def write_series(self, table: str, cluster: str, rows: pa.Table | pd.DataFrame) -> int:
+        """Merge rows of a table that a part brings (`day_tables`); the number of files that changed."""
+        kind = day_table(table)
+        own = self._files.own(rows, cluster, table)
+        with self._alone(cluster, table):
+            for logs in kind.logs_of(own):
+                self.writes.admit(cluster, logs, kind.what)
+            return self._days.merge(table, cluster, by_day(own, kind.time), kind.merge)
 
-    def read_inference_load(
-        self, cluster: str, start: datetime | None = None, end: datetime | None = None
+    def read_series(
+        self, table: str, cluster: str, start: datetime | None = None, end: datetime | None = None
     ) -> pd.DataFrame:
-        """The load of the bins that start in [start, end), by time: time (UTC), usage (0 to 1), servers,
-        gap, origin. Raises NotFoundError when there is none of the cluster.
+        """The rows of such a table in [start, end), by time. Raises NotFoundError when there are none of the
+        cluster, and as `day_table`.
         """
-        return self._days.read("inference_load", cluster, "time", start, end, None)
+        return self._days.read(table, cluster, day_table(table).time, start, end, None)
 
     # Quarantine ----------------------------------------------------------------------------------------
 

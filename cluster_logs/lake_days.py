@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs.job_table import to_frame
-from cluster_logs.lake_files import SCHEMAS, LakeFiles
+from cluster_logs.lake_files import LakeFiles, schema_of
 from cluster_logs.reading_again import unchanged
 from foundation.errors import BadInputError, NotFoundError
 from foundation.storage import list_files
@@ -44,7 +44,7 @@ class LakeDays:
         changed = 0
         for day, newer in days:
             older = self._files.read_day(table, cluster, day)
-            merged = merge(SCHEMAS[table].empty_table() if older is None else older, newer)
+            merged = merge(schema_of(table).empty_table() if older is None else older, newer)
             changed += self._files.replace_day(table, cluster, day, older, merged)
         return changed
 
@@ -58,7 +58,7 @@ class LakeDays:
         columns: Sequence[str] | None,
     ) -> Iterator[pa.Table]:
         """The rows whose `time` (a column) lies in [start, end), one table a day, in order."""
-        schema = SCHEMAS[table]
+        schema = schema_of(table)
         unknown = [name for name in columns or () if name not in schema.names]
         if unknown:
             raise BadInputError(
@@ -99,7 +99,9 @@ class LakeDays:
         """The same as one frame. Raises NotFoundError when the cluster has no row in the table."""
         tables = unchanged(lambda: list(self.iterate(table, cluster, time, start, end, columns)))
         schema = (
-            SCHEMAS[table] if columns is None else pa.schema([SCHEMAS[table].field(name) for name in columns])
+            schema_of(table)
+            if columns is None
+            else pa.schema([schema_of(table).field(name) for name in columns])
         )
         return to_frame(pa.concat_tables([schema.empty_table(), *tables]))
 

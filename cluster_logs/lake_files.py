@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_writes import ClusterWrites
-from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
+from cluster_logs.day_tables import day_table
 from cluster_logs.job_table import (
     JOB_SCHEMA,
     NODES_SCHEMA,
@@ -31,9 +31,14 @@ SCHEMAS = {
     "nodes": NODES_SCHEMA,
     "metrics": JOB_METRICS_SCHEMA,
     "node_states": NODE_STATES_SCHEMA,
-    "inference_load": INFERENCE_LOAD_SCHEMA,
 }
 PART = "part-0.parquet"
+
+
+def schema_of(table: str) -> pa.Schema:
+    """The columns of a table, of the core or of a part; errors as in `day_table`."""
+    return SCHEMAS[table] if table in SCHEMAS else day_table(table).schema
+
 
 _DATE_FOLDER = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/[^/]+\.parquet$")
 
@@ -61,7 +66,7 @@ class LakeFiles:
     def own(self, rows: pa.Table | pd.DataFrame, cluster: str, table: str) -> pa.Table:
         """The rows as this cluster's rows of a table, in the table's schema."""
         check_cluster_name(cluster)
-        schema = SCHEMAS[table]
+        schema = schema_of(table)
         rest = pa.schema([field for field in schema if field.name != "cluster"])
         return _with_cluster(conform(rows, rest, what=f"{table} table"), cluster, schema)
 
@@ -77,7 +82,7 @@ class LakeFiles:
         """
         if self.fs.get_file_info(path).type != pafs.FileType.File:
             return None
-        schema = SCHEMAS[table]
+        schema = schema_of(table)
         if columns is not None:
             schema = pa.schema([field for field in schema if field.name in columns])
         stored_schema = pa.schema([field for field in schema if field.name != "cluster"])

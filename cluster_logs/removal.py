@@ -6,14 +6,17 @@ import pyarrow.fs as pafs
 
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_writes import RECORDS
+from cluster_logs.day_tables import day_tables
 from cluster_logs.lake import Lake
 from cluster_logs.lake_files import SCHEMAS, count_rows
 from foundation.errors import NotFoundError
 from foundation.progress import Progress, silent
 from foundation.storage import list_files, locate
 
+
 # Rows are counted where a folder holds nothing but one table.
-_COUNTED = tuple(SCHEMAS)
+def _counted() -> tuple[str, ...]:
+    return (*SCHEMAS, *day_tables())
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def holdings(lake_uri: str, cluster: str) -> Holdings:
     for name, folder in _folders(fs, root.rstrip("/"), check_cluster_name(cluster)):
         inside = list_files(fs, folder)
         files[name] = len(inside)
-        if name in _COUNTED:
+        if name in _counted():
             rows[name] = sum(_count_rows(fs, info.path) for info in inside if info.path.endswith(".parquet"))
     if not any(files.values()):
         cluster_names = ", ".join(Lake(lake_uri).clusters()) or "none"

@@ -61,6 +61,7 @@ class Part:
     - `live`: what it adds to the live scheduler, a `live_scheduler.capability.LiveCapability`.
     - `commands`: what it adds to `lucid`. `options`: what it adds to a command of the core, by its name, a
       group of options (`lucid_cli.part_options`).
+    - `tables`: tables of a lake, by name, each a `cluster_logs.day_tables.DayTable`.
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
     - `training_form`: its models in the DAG retrain_models (`lucid_airflow.part_forms.TrainedPart`).
@@ -88,6 +89,7 @@ class Part:
     live: str | None = None
     commands: tuple[Command, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
     training_form: str | None = None
@@ -141,7 +143,13 @@ KNOWN: Mapping[str, KnownPart] = {
         (
             *("policy lyra", "policy pollux", "policy gandiva", "policy opportunistic"),
             *("rules lyra", "companion inference"),
-            *("model inference_load", "setting loans", "lucid live loans", "lucid train inference"),
+            *(
+                "table inference_load",
+                "model inference_load",
+                "setting loans",
+                "lucid live loans",
+                "lucid train inference",
+            ),
             *("gate rule inference_short_limit_pct", "gate rule loan_preemptions_per_day_limit"),
             *("gate rule loan_preemption_ratio_limit_pct", "gate rule loan_group_margin_pct"),
             "gate rule loan_group_floor_s",

@@ -26,7 +26,6 @@ TAIL_SHARE = 0.2
 # Of each series beside jobs: what it holds in words, and how it is read.
 SERIES: Mapping[str, tuple[str, Callable[..., pd.DataFrame]]] = {
     "node_states": ("counts of nodes", Lake.read_node_states),
-    "inference_load": ("inference load", Lake.read_inference_load),
 }
 # The tail of days that hold fewer jobs, or less than a fiftieth of all, reaches back to so many.
 _LEAST_TAIL_JOBS = 20
@@ -166,13 +165,16 @@ def _without_pauses(
 def read_training_series(
     lake_uri: str, cluster: str, train_until: datetime | None, name: str
 ) -> TrainingTable:
-    """Rows of the table `name` (of SERIES) with times before `train_until` (default: up to the last); errors
-    as in `read_training_jobs`.
+    """Rows of the table `name` (of SERIES, or of a part) with times before `train_until` (default: up to the
+    last); errors as in `read_training_jobs`.
     """
     lake = Lake(lake_uri)
     until = None if train_until is None else _utc(train_until)
-    words, read = SERIES[name]
-    table = read(lake, cluster, None, until)
+    if name in SERIES:
+        words, read = SERIES[name]
+        table = read(lake, cluster, None, until)
+    else:
+        words, table = name.replace("_", " "), lake.read_series(name, cluster, None, until)
     if table.empty:
         raise BadInputError(
             f"Cluster {cluster!r} has no {words} before {until}.",

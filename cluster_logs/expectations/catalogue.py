@@ -1,8 +1,9 @@
-"""Every suite by its name."""
+"""The suites of the core, and every one by its name."""
 
 from collections.abc import Mapping
 
-from cluster_logs.expectations.job_suites import INFERENCE_LOAD, JOBS, NODE_STATES, THROUGHPUT
+from cluster_logs.day_tables import day_tables
+from cluster_logs.expectations.job_suites import JOBS, NODE_STATES, THROUGHPUT
 from cluster_logs.expectations.model_suites import (
     DURATION_PREDICTIONS,
     JOB_METRICS,
@@ -20,7 +21,6 @@ SUITES: Mapping[str, Suite] = {
         JOBS,
         THROUGHPUT,
         NODE_STATES,
-        INFERENCE_LOAD,
         SOLO_PROFILES,
         PAIR_PROFILES,
         JOB_METRICS,
@@ -31,9 +31,14 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
+def all_suites() -> dict[str, Suite]:
+    """Return every suite by its name, those of parts' tables with them."""
+    return {**SUITES, **{name: table.suite for name, table in day_tables().items()}}
+
+
 def find_suite(name: str) -> Suite:
     """Return the suite called `name`; raise UnknownNameError when there is none."""
-    try:
-        return SUITES[name]
-    except KeyError:
-        raise UnknownNameError("suite of expectations", name, SUITES) from None
+    suites = all_suites()
+    if name not in suites:
+        raise UnknownNameError("suite of expectations", name, suites)
+    return suites[name]

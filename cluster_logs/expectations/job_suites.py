@@ -1,4 +1,4 @@
-"""Expectations of the job table, the throughput table, the counts of nodes and the load of inference."""
+"""Expectations of the job table, the throughput table and the counts of nodes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,7 +17,6 @@ from cluster_logs.expectations.suite import (
     present,
     unique_together,
 )
-from cluster_logs.inference_load import ORIGINS as LOAD_ORIGINS
 from cluster_logs.job_facts import JOB_FACTS, JobFact, KnownFrom
 from cluster_logs.job_table import JobState
 from cluster_logs.node_states import MAX_NODES, ORIGINS, OTHER_STATES
@@ -26,12 +25,13 @@ from cluster_logs.node_states import MAX_NODES, ORIGINS, OTHER_STATES
 # had.
 CAPACITY_COLUMN = "virtual_cluster_gpus"
 
-_FIRST, _LAST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+# What a log tells of lies between these.
+FIRST, LAST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 
 # What is to hold of a fact beyond its bounds.
 _OF_FACT: Mapping[str, tuple[ExpectationCheck, ...]] = {
     "state": (one_of("state", tuple(state.value for state in JobState)),),
-    "submit_time": (between("submit_time", _FIRST, _LAST),),
+    "submit_time": (between("submit_time", FIRST, LAST),),
     "start_time": (not_less("start_time", "submit_time", "start_is_not_before_submission"),),
     "end_time": (
         not_less("end_time", "start_time", "end_is_not_before_start"),
@@ -78,7 +78,7 @@ THROUGHPUT = Suite(
     required=("bin_start", "bin_s", *(f"submitted_{what}" for what in _COUNTS)),
     checks=(
         present("bin_start"),
-        between("bin_start", _FIRST, _LAST),
+        between("bin_start", FIRST, LAST),
         between("bin_s", 1, 7 * 86_400),
         *(present(f"submitted_{what}") for what in _COUNTS),
         *(
@@ -110,29 +110,13 @@ NODE_STATES = Suite(
     required=("time", "total", "busy", "held", "origin"),
     checks=(
         present("time"),
-        between("time", _FIRST, _LAST),
+        between("time", FIRST, LAST),
         one_of("origin", ORIGINS),
         between("total", 0, MAX_NODES),
         *(not_less("total", state, f"{state}_nodes_are_nodes") for state in _STATES),
         *(between(state, 0, MAX_NODES) for state in _STATES),
         has_rows(),
         unique_together("count_is_there_once", "virtual_cluster", "time"),
-    ),
-    failing_share=0.05,
-)
-
-INFERENCE_LOAD = Suite(
-    name="inference_load",
-    required=("time", "usage", "gap", "origin"),
-    checks=(
-        present("time"),
-        between("time", _FIRST, _LAST),
-        present("usage"),
-        between("usage", 0, 1),
-        between("servers", 0, MAX_NODES),
-        one_of("origin", LOAD_ORIGINS),
-        has_rows(),
-        unique_together("bin_is_there_once", "time"),
     ),
     failing_share=0.05,
 )

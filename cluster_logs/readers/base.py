@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,8 @@ from foundation.progress import Progress, silent
 
 # Second 0 of formats that count from the trace's own start, unless the format or the caller says otherwise.
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TableName = Literal["jobs", "throughput", "nodes", "node_states", "inference_load"]
+# A table of the core, or one that a part brings (`day_tables`).
+TableName = str
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ says how well. Times are UTC, and the cluster's people live by UTC too. The log 
 holds every job submitted in its days, and knows how each of them ended, also after the last day.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,13 +13,13 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.cluster_record import SYNTHETIC_SUFFIX, LogOrigin
+from cluster_logs.day_tables import day_tables
 from cluster_logs.job_table import JOB_SCHEMA, NODES_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
 from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT, store_site
 from cluster_logs.synthetic.arrivals import Submissions, draw_submissions
 from cluster_logs.synthetic.cluster_profiles import GPUS_PER_NODE, find_profile
 from cluster_logs.synthetic.fifo_queue import start_times
-from cluster_logs.synthetic.inference_load import synthetic_inference_load
 from cluster_logs.synthetic.measured_statistics import measure_statistics
 from cluster_logs.synthetic.population import IntArray, Population, build_population
 from foundation.errors import BadInputError
@@ -34,7 +35,7 @@ _CPUS_PER_GPU = 6
 @dataclass(frozen=True)
 class SyntheticCluster:
     """What `synthesize` made; `jobs`, `throughput` and `nodes` follow their schemas in `job_table`,
-    `inference_load` that of `inference_load`.
+    `series` those of parts' tables, by name.
     """
 
     like: str
@@ -43,7 +44,7 @@ class SyntheticCluster:
     jobs: pd.DataFrame
     throughput: pd.DataFrame
     nodes: pd.DataFrame
-    inference_load: pd.DataFrame
+    series: Mapping[str, pd.DataFrame]
 
     def statistics(self) -> dict[str, float]:
         """Return the figures that published studies report, measured on this log."""
@@ -88,7 +89,11 @@ def synthesize(
         jobs=jobs,
         throughput=_count_throughput(jobs, days, name),
         nodes=to_frame(conform(nodes, NODES_SCHEMA, what="nodes table")),
-        inference_load=synthetic_inference_load(FIRST_DAY, days, seed, sum(profile.nodes)),
+        series={
+            table: kind.synthetic(FIRST_DAY, days, seed, sum(profile.nodes))
+            for table, kind in day_tables().items()
+            if kind.synthetic is not None
+        },
     )
     progress(4, 4, "tables")
     return made
@@ -101,7 +106,7 @@ def write_to_lake(made: SyntheticCluster, lake: Lake, cluster: str) -> list[str]
     lake already holds other rows under this name, real ones or those of another seed: two logs would mix.
     """
     source = made.jobs["source_file"].iloc[0] if len(made.jobs) else ""
-    tables = ("jobs", "throughput", "nodes", "inference_load")
+    tables = ("jobs", "throughput", "nodes", *made.series)
     with lake.writing(cluster, f"synthesis of {source}", tables):
         lake.writes.admit(cluster, LogOrigin.SYNTHETIC, f"jobs of {source}")
         if cluster in lake.clusters("jobs"):
@@ -119,7 +124,8 @@ def write_to_lake(made: SyntheticCluster, lake: Lake, cluster: str) -> list[str]
         lake.write_jobs(cluster, made.jobs)
         lake.write_throughput(cluster, made.throughput)
         lake.write_nodes(cluster, made.nodes)
-        lake.write_inference_load(cluster, made.inference_load)
+        for table, rows in made.series.items():
+            lake.write_series(table, cluster, rows)
         store_site(FIRST_IN_FIRST_OUT, lake.uri, cluster)  # `fifo_queue` made the starts
     return [lake.table_uri(table, cluster) for table in tables]
 

@@ -37,7 +37,7 @@ def read_load(
     if source_format == NODES_FORMAT:
         return _nodes(source, load.servers, bin_s or 300)
     if source_format == LAKE:
-        rows = Lake(source).read_inference_load(cluster or only_cluster(source))
+        rows = Lake(source).read_series("inference_load", cluster or only_cluster(source))
     elif source_format == LOAD_FORMAT:
         options = ReadOptions("load", load=load)
         tables = [

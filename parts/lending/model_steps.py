@@ -23,7 +23,9 @@ def _explain(
     """The forecast at the end of the lake's newest bin."""
     refuse_jobs(model, job_ids, forecasts="the usage of servers", explained="bin is")
     fitted = model.parts[""]
-    series = read_inference_series(lake.read_inference_load(cluster), bin_s=fitted.scorer.features.bin_s)
+    series = read_inference_series(
+        lake.read_series("inference_load", cluster), bin_s=fitted.scorer.features.bin_s
+    )
     known_at = datetime.fromtimestamp(series.last_bin_start_s + series.bin_s, UTC)
     local = fitted.explain_local(fitted.features_of(series).iloc[-1])
     return [ExplainedPrediction("usage of the inference servers", "", known_at, local)]

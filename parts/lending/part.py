@@ -13,6 +13,7 @@ PART = Part(
     },
     rules={"lyra": "simulator.loaning.comparison_rules:comparison_rules"},
     policy_loader="simulator.loaning.policy_beside_inference:load_borrowing_policy",
+    tables={"inference_load": "parts.lending.load_table:TABLE"},
     models={"inference_load": "lucid_models.inference_load.kind:ENTRY"},
     dags=(Dag("forecast_inference_load", "lucid_airflow.lending.forecast_dag:dag", act="train"),),
     mlflow_experiments=("lucid-inference-forecasts",),

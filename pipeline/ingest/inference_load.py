@@ -15,7 +15,12 @@ from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
 from pipeline.ingest.measured_series import RecordedSeries, SeriesReport, SeriesTable, write_series
 
-TABLE = SeriesTable("inference_load", "inference load", "inference-load", Lake.write_inference_load)
+TABLE = SeriesTable(
+    "inference_load",
+    "inference load",
+    "inference-load",
+    lambda lake, cluster, rows: lake.write_series("inference_load", cluster, rows),
+)
 STEP_S = 300.0
 
 
@@ -62,7 +67,7 @@ def ingest_recorded_load(
 
 def show_inference_load(*, lake_uri: str, cluster: str) -> dict[str, Any]:
     """Return what the lake holds of a cluster's inference load; raises NotFoundError where it is nothing."""
-    bins = Lake(lake_uri).read_inference_load(cluster)
+    bins = Lake(lake_uri).read_series("inference_load", cluster)
     measured = bins[~bins["gap"]]
     usage = measured["usage"]
     servers = bins["servers"].dropna()

@@ -1,9 +1,11 @@
 """Validate one table of a cluster, wherever it lives: what the DAG `ingest_logs` maps its validations to."""
 
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
+from cluster_logs.day_tables import day_tables
 from cluster_logs.lake import Lake
 from cluster_logs.validation import ORIGIN, ValidationReport, validate_lake, validate_table
 from pipeline.profiling.profile_store import PROFILES, read_profile_set, write_profile_set
@@ -11,24 +13,23 @@ from profiler_jobs.profile_table import ProfileSet
 
 METRICS = "metrics"
 NODE_STATES = "node_states"
-INFERENCE_LOAD = "inference_load"
 
 
 def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> ValidationReport:
-    """Check `jobs`, `throughput`, `profiles`, `metrics`, `node_states` or `inference_load`.
+    """Check `jobs`, `throughput`, `profiles`, `metrics`, `node_states` or a table of a part.
 
-    Failing rows go to quarantine, unless the table fails as a whole. Metrics, counts of nodes and the load of
-    inference, which not every cluster has, are only looked at: rows are checked where they are made.
+    Failing rows go to quarantine, unless the table fails as a whole. Metrics, counts of nodes and tables of
+    parts, which not every cluster has, are only looked at: rows are checked where they are made.
 
     Raises UnknownNameError for another table, NotFoundError when the lake lacks it; nothing on failure (see
     `ValidationReport.raise_for_failure`).
     """
-    if table in (METRICS, NODE_STATES, INFERENCE_LOAD):
+    if table in (METRICS, NODE_STATES) or table in day_tables():
         lake = Lake(lake_uri)
         if table == METRICS:
             suite, rows = "job_metrics", lake.read_job_metrics(cluster)
         else:
-            read = lake.read_node_states if table == NODE_STATES else lake.read_inference_load
+            read = lake.read_node_states if table == NODE_STATES else partial(lake.read_series, table)
             suite, rows = table, read(cluster) if lake.dates(cluster, table) else pd.DataFrame()
         if rows.empty:
             return ValidationReport(success=True, expectations=(), docs=None, rows=0)

@@ -53,7 +53,9 @@ def plan_load_forecast(
     It learns nothing of the days that the gate replays, where there is load of a day before them. Raises
     NotFoundError when the lake has no load of the cluster before `as_of`.
     """
-    times = pd.to_datetime(Lake(lake_uri).read_inference_load(cluster, None, as_of)["time"], utc=True)
+    times = pd.to_datetime(
+        Lake(lake_uri).read_series("inference_load", cluster, None, as_of)["time"], utc=True
+    )
     if times.empty:
         raise NotFoundError(f"The lake has no inference load of {cluster!r} before {as_of}.")
     first, last = times.iloc[0].to_pydatetime(), times.iloc[-1].to_pydatetime()

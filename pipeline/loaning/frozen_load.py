@@ -24,7 +24,7 @@ MODEL_FILE = f"{InferenceLoadScorer.kind}.json"
 
 def read_known_load_rows(lake_uri: str, cluster: str, until: datetime) -> pd.DataFrame:
     """Return the rows of load that were known at `until`; raises NotFoundError where there are none."""
-    rows = Lake(lake_uri).read_inference_load(cluster, None, until)
+    rows = Lake(lake_uri).read_series("inference_load", cluster, None, until)
     if rows.empty:
         raise NotFoundError(
             f"The lake has no inference load of {cluster!r} before {until:%Y-%m-%d %H:%M} UTC: the release's "
@@ -38,7 +38,7 @@ def store_load(rows: pd.DataFrame, cluster: str, folder_uri: str, learned_until:
     """Freeze the load beside the other inputs, and a forecast that learned until a moment; returns what is to
     be said of them.
     """
-    Lake(folder_uri).write_inference_load(cluster, rows.drop(columns="cluster", errors="ignore"))
+    Lake(folder_uri).write_series("inference_load", cluster, rows.drop(columns="cluster", errors="ignore"))
     series = read_inference_series(rows)
     ended = int((series.times_s + series.bin_s <= learned_until.timestamp()).sum())
     try:
@@ -65,4 +65,6 @@ def read_frozen_load(
 
 
 def _frozen_series(folder_uri: str, cluster: str) -> InferenceSeries:
-    return read_inference_series(Lake(folder_uri).read_inference_load(cluster), f"The study {folder_uri}")
+    return read_inference_series(
+        Lake(folder_uri).read_series("inference_load", cluster), f"The study {folder_uri}"
+    )

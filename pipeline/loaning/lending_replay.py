@@ -85,7 +85,7 @@ def load_of(lake_uri: str, cluster: str, end: datetime | None = None) -> Inferen
     """Return the lake's inference load of a cluster before `end`, or why there is none."""
     try:
         series = read_inference_series(
-            Lake(lake_uri).read_inference_load(cluster, None, end), f"The lake {lake_uri}"
+            Lake(lake_uri).read_series("inference_load", cluster, None, end), f"The lake {lake_uri}"
         )
     except (NotFoundError, BadInputError) as error:
         return str(error)

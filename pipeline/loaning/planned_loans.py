@@ -186,7 +186,7 @@ class PlannedLoans(PlannedPart):
 def _frozen_load(in_lake: ClusterOfLake, replays_uri: str, servers: int | None) -> str | None:
     """Write the lake's inference load to a file to replay; None: the lake has none that can be lent."""
     try:
-        load = Lake(in_lake.lake_uri).read_inference_load(in_lake.cluster)
+        load = Lake(in_lake.lake_uri).read_series("inference_load", in_lake.cluster)
     except NotFoundError:
         return None
     if servers is None and load["servers"].isna().all():

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.expectations.catalogue import SUITES
+from cluster_logs.expectations.catalogue import all_suites
 from cluster_logs.expectations.offline_pages import make_offline
 from cluster_logs.expectations.suite import CheckedUnit
 from cluster_logs.lake import Lake
@@ -219,7 +219,7 @@ def test_pairs() -> None:
 
 
 def test_every_suite_judges_rows_and_the_table() -> None:
-    for suite in SUITES.values():
+    for suite in all_suites().values():
         assert {check.level for check in suite.checks} == set(CheckedUnit)
 
 

@@ -32,7 +32,7 @@ def loaded_lake(small_lake: Path, shop: ReleaseShop) -> Iterator[Path]:
 
     # Less than two days before the held-out one: a model without shape functions, trained in no time.
     start = pd.Timestamp("2020-04-09", tz="UTC")
-    Lake(str(small_lake)).write_inference_load("small", inference_days(2.5, start=start))
+    Lake(str(small_lake)).write_series("inference_load", "small", inference_days(2.5, start=start))
     yield small_lake
     if Registry(shop.uri).versions(MODEL):
         MlflowClient(shop.uri).delete_registered_model(MODEL)
@@ -71,7 +71,7 @@ def test_the_first_run_trains_and_says_how_many_servers_could_be_lent(
 def test_a_run_by_hand_is_about_every_cluster_with_load_one_after_another(
     dag_bag: Any, loaded_lake: Path
 ) -> None:
-    Lake(str(loaded_lake)).write_inference_load("alone", inference_days(1.5))
+    Lake(str(loaded_lake)).write_series("inference_load", "alone", inference_days(1.5))
     run = run_dag(dag_bag)
     assert states_of(run)["forecast_load"] == {"success"}
     assert "servers of alone could be lent" in note_of(run)  # it has no jobs: no day is held out

@@ -53,7 +53,7 @@ def test_the_form_asks_what_loans_save_where_the_lake_has_an_inference_load(
     begin = small_jobs(60)["submit_time"].min().floor("5min")
     times = pd.date_range(begin, periods=500, freq="5min")
     load = {"time": times, "usage": 0.3, "servers": 5, "gap": False, "origin": "synthetic"}
-    Lake(str(tmp_path / "lake")).write_inference_load("tiny", pd.DataFrame(load))
+    Lake(str(tmp_path / "lake")).write_series("inference_load", "tiny", pd.DataFrame(load))
     asked = {"limit_s": 300, "points": 2, "policy": "fifo", "headroom": 0.2, "by_virtual_cluster": False}
     run = dag_bag.dags["plan_capacity"].test(run_conf=asked)
     assert states_of(run) == {"plan_capacity": {"success"}}, note_of(run)

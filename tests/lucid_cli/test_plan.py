@@ -170,7 +170,7 @@ def test_loans_of_a_cluster_of_the_lake_that_knows_its_inference_load(
     lake.write_nodes("tiny", pd.DataFrame(nodes))
     times = pd.date_range(jobs["submit_time"].min().floor("5min"), periods=500, freq="5min")
     load = {"time": times, "usage": 0.3, "servers": 5, "gap": False, "origin": "synthetic"}
-    lake.write_inference_load("tiny", pd.DataFrame(load))
+    lake.write_series("inference_load", "tiny", pd.DataFrame(load))
     kept = ("--out", "plan", "--tracking-uri", mlflow_file)
     asked = ("plan", "--cluster", "tiny", "--lake", "lake", "--points", "2", *kept, "--json")
     said = lucid(*asked)

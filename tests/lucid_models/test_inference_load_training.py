@@ -29,7 +29,7 @@ def lake(load_series: InferenceSeries, tmp_path_factory: pytest.TempPathFactory)
             "origin": "published",
         }
     )
-    lake.write_inference_load("small", table)
+    lake.write_series("inference_load", "small", table)
     return lake.uri
 
 
@@ -46,7 +46,7 @@ def test_a_version_is_registered_with_its_rivals_and_is_the_same_twice(lake: str
     assert (version.tags["cluster"], version.tags["training_until"]) == ("small", until.isoformat())
     # What comes after the window changes no byte, and the same data are registered once.
     later = {"time": [until + timedelta(days=9)], "usage": [0.5], "gap": [False], "origin": ["published"]}
-    Lake(lake).write_inference_load("small", pd.DataFrame(later))
+    Lake(lake).write_series("inference_load", "small", pd.DataFrame(later))
     again = train_inference_load(**common, train_until=until)
     assert (again.version, again.reused, again.digest) == (1, True, report.digest)
 

@@ -59,7 +59,7 @@ def test_a_file_of_the_form_comes_first_and_a_broken_one_fails(lake: Lake, tmp_p
     path.write_text("time,usage\n2024-03-01 18:00:00,0.5\n")
 
     assert run(inference_load_uri=str(path), time_zone="Asia/Shanghai", servers="94")["rows_kept"] == 1
-    load = lake.read_inference_load("c")
+    load = lake.read_series("inference_load", "c")
     assert (str(load["time"].iloc[0]), load["servers"].iloc[0]) == ("2024-03-01 10:00:00+00:00", 94)
     assert validate() > 5
     path.write_text("time,load\n2024-03-01 18:00:00,0.5\n")
@@ -79,4 +79,4 @@ def test_the_deployments_prometheus_is_asked_as_the_deployment_says(
         )
         report = run(start=START.isoformat(), end=(START + timedelta(minutes=15)).isoformat())
 
-    assert (report["rows_kept"], lake.read_inference_load("c")["usage"].tolist()) == (3, [0.25] * 3)
+    assert (report["rows_kept"], lake.read_series("inference_load", "c")["usage"].tolist()) == (3, [0.25] * 3)

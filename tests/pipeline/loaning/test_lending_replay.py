@@ -114,7 +114,7 @@ def test_the_most_on_loan_within_a_bin_counts() -> None:
 def test_without_a_load_or_a_number_of_servers_the_reason_is_told(tmp_path) -> None:
     uri = str(tmp_path / "lake")
     assert "no" in str(load_of(uri, "small"))
-    Lake(uri).write_inference_load("small", inference_days(1).assign(servers=None))
+    Lake(uri).write_series("inference_load", "small", inference_days(1).assign(servers=None))
     assert "does not say how many servers" in str(load_of(uri, "small"))
 
 

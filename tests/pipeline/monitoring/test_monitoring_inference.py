@@ -38,7 +38,7 @@ def looked(
     models: SimpleNamespace, lake: Path, load: pd.DataFrame | None
 ) -> tuple[LoadHealth | None, list[Finding]]:
     if load is not None:
-        Lake(str(lake)).write_inference_load("small", load)
+        Lake(str(lake)).write_series("inference_load", "small", load)
     window = MonitoredWindow(FIRST, UNTIL, UNTIL, END)
     validation = {"inference_load": {"mae": 0.01}}
     health = load_health(MonitoredRelease(models, validation, str(lake), "small", window, SETTINGS))

@@ -88,7 +88,7 @@ def test_trials_replay_the_load_and_shortages_count(tmp_path: Path) -> None:
     first, last = submission_span(lake, CLUSTER)
     days = (last - first).days + 1
     load = inference_days(days, start=pd.Timestamp(first).floor("D")).assign(origin="published")
-    Lake(lake).write_inference_load(CLUSTER, load)
+    Lake(lake).write_series("inference_load", CLUSTER, load)
     study = plan_study(**asked, out_uri=str(tmp_path / "study"))  # type: ignore[arg-type]
     assert [(each.field, each.limit) for each in study.limits] == [("short_limit_pct", 2.0)]
     run_study(study, trials=0, workers=1)
@@ -119,7 +119,9 @@ def lake_of_jobs_in_workers(folder: Path) -> str:
         ),
     )
     start = pd.Timestamp(jobs["submit_time"].min()).floor("D")
-    Lake(lake).write_inference_load(CLUSTER, inference_days(19, start=start).assign(origin="published"))
+    Lake(lake).write_series(
+        "inference_load", CLUSTER, inference_days(19, start=start).assign(origin="published")
+    )
     return lake
 
 

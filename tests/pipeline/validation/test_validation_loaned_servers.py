@@ -42,7 +42,7 @@ def test_loans_are_judged_by_a_second_replay_beside_none(world: World, tmp_path:
 
     begin = (pd.Timestamp(world.until) - pd.Timedelta(days=4)).floor("5min")
     load = inference_days(15, start=begin).assign(origin="published")
-    Lake(world.lake_uri).write_inference_load(CLUSTER, load)
+    Lake(world.lake_uri).write_series("inference_load", CLUSTER, load)
     verdict = validate(world, tmp_path / "load", release)
     judged = {one.name: one for one in verdict.constraints}
     assert set(judged) >= ASKED
@@ -75,7 +75,7 @@ def test_a_release_that_runs_lyra_is_judged_with_its_loans(world: World, tmp_pat
     world = replace(world, lake_uri=str(shutil.copytree(world.lake_uri, tmp_path / "lake")))
     begin = (pd.Timestamp(world.until) - pd.Timedelta(days=4)).floor("5min")
     load = inference_days(15, start=begin).assign(origin="published")
-    Lake(world.lake_uri).write_inference_load(CLUSTER, load)
+    Lake(world.lake_uri).write_series("inference_load", CLUSTER, load)
     runs_lyra = replace(
         world.release.manifest,
         policy="lyra",
