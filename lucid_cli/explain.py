@@ -28,7 +28,7 @@ def explain(
         typer.Option(
             "--model",
             metavar="KIND",
-            help="duration, throughput, packing, utilisation, node_demand, inference_load or waits.",
+            help="A kind of model, such as duration; an unknown one is answered with all there are.",
         ),
     ],
     version: Annotated[
