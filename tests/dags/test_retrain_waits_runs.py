@@ -102,7 +102,7 @@ def test_a_form_puts_a_wait_model_into_the_first_release_of_a_cluster(
     assert states_of(run)["train_waits"] == {"success"}  # there was none to keep
     built = show_release(tracking_uri=shop.uri, cluster="small", alias="challenger")
     assert built.models["waits"]["version"] == 1
-    assert built.waits == {"least_jobs": 700, "recent_jobs": 700}
+    assert built.parts["waits"] == {"least_jobs": 700, "recent_jobs": 700}
     assert "It carries a wait model, as the form asked." in note_of(run)
 
 
