@@ -5,10 +5,20 @@ from typing import Any
 
 def states_of(run: Any) -> dict[str, set[str]]:
     """Task -> the states of its instances."""
-    found: dict[str, set[str]] = {}
+    return {task: set(states) for task, states in all_states_of(run).items()}
+
+
+def all_states_of(run: Any) -> dict[str, list[str]]:
+    """Task -> the state of each of its instances."""
+    found: dict[str, list[str]] = {}
     for task in run.get_task_instances():
-        found.setdefault(task.task_id, set()).add(str(task.state))
+        found.setdefault(task.task_id, []).append(str(task.state))
     return found
+
+
+def state_of_each(run: Any) -> dict[str, str]:
+    """Task -> the state of its only instance."""
+    return {task.task_id: str(task.state) for task in run.get_task_instances()}
 
 
 def note_of(run: Any) -> str:

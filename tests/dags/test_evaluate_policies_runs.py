@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from tests.dags.run_facts import result_of, silent_tasks
+from tests.dags.run_facts import all_states_of, result_of, silent_tasks
 from tests.fixtures import small_jobs, small_profiles
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -44,13 +44,6 @@ def form(**values: Any) -> dict[str, Any]:
     }
 
 
-def states(run: Any) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for task in run.get_task_instances():
-        found.setdefault(task.task_id, []).append(str(task.state))
-    return found
-
-
 def table_of(lake: Path) -> tuple[Path, pd.DataFrame]:
     (folder,) = (lake / "sweeps" / "cluster=tiny").iterdir()
     return folder, pd.read_parquet(folder / "results.parquet")
@@ -60,7 +53,7 @@ def test_runs_are_mapped_collected_and_not_repeated(dag_bag: Any, lake: Path, ml
     dag = dag_bag.dags["evaluate_policies"]
     run = dag.test(run_conf=form())
     assert silent_tasks(run) == set()
-    assert states(run) == {
+    assert all_states_of(run) == {
         "plan_sweep": ["success"],
         "simulate_runs": ["success"] * 3,  # six runs, two a task
         "collect_sweep": ["success"],
@@ -86,7 +79,7 @@ def test_runs_are_mapped_collected_and_not_repeated(dag_bag: Any, lake: Path, ml
 
     before = {file: file.stat().st_mtime_ns for file in (folder / "runs").iterdir()}
     again = dag.test(run_conf=form())
-    assert states(again) == {
+    assert all_states_of(again) == {
         "plan_sweep": ["success"],
         "simulate_runs": ["success"],  # one task, with nothing left to do
         "collect_sweep": ["success"],
@@ -98,7 +91,7 @@ def test_a_failed_run_is_a_row_and_the_dag_fails_when_all_is_written(dag_bag: An
     run = dag_bag.dags["evaluate_policies"].test(
         run_conf=form(settings={"lucid": {"profiling_limit_s": [-1, 60]}}, seeds=[0])
     )
-    assert states(run) == {
+    assert all_states_of(run) == {
         "plan_sweep": ["success"],
         "simulate_runs": ["success"] * 2,
         "collect_sweep": ["failed"],
@@ -110,8 +103,8 @@ def test_a_failed_run_is_a_row_and_the_dag_fails_when_all_is_written(dag_bag: An
 
 def test_a_name_that_does_not_exist_ends_it_at_the_plan(dag_bag: Any, lake: Path) -> None:
     run = dag_bag.dags["evaluate_policies"].test(run_conf=form(variants=[{"policy": "no-such"}], settings={}))
-    assert states(run)["plan_sweep"] == ["failed"]
-    assert "success" not in states(run)["collect_sweep"]
+    assert all_states_of(run)["plan_sweep"] == ["failed"]
+    assert "success" not in all_states_of(run)["collect_sweep"]
     assert not (lake / "sweeps").exists()
 
 
@@ -134,7 +127,7 @@ def test_a_file_needs_no_lake_of_its_own(
             seeds=[0],
         )
     )
-    assert states(run) == {
+    assert all_states_of(run) == {
         "plan_sweep": ["success"],
         "simulate_runs": ["success"],
         "collect_sweep": ["success"],
@@ -152,8 +145,8 @@ def test_a_what_if_is_kept_with_what_was_asked(
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     asked = {"cluster": "tiny", "policies": ["fifo"], "added_nodes": {"*": 1}, "keep_jobs": True}
     run = dag_bag.dags["evaluate_policies"].test(run_conf={**asked, "runs_per_task": 1})
-    assert states(run)["simulate_runs"] == ["success"] * 2
-    assert states(run)["collect_sweep"] == ["success"]
+    assert all_states_of(run)["simulate_runs"] == ["success"] * 2
+    assert all_states_of(run)["collect_sweep"] == ["success"]
     kept = read_kept(tmp_path / "state" / "what_if", run.run_id)
     assert [variant["name"] for variant in kept["variants"]] == ["fifo", "fifo, nodes +1 in all"]
     assert [variant["gpus"] for variant in kept["variants"]] == [24, 32]

@@ -9,7 +9,7 @@ import pytest
 from cluster_logs.lake import Lake
 from lucid_models.releases.lifecycle import build_release, publish_release
 from pipeline.validation.held_out_days import record_held_out
-from tests.dags.run_facts import silent_tasks
+from tests.dags.run_facts import silent_tasks, state_of_each
 from tests.fixtures import ReleaseShop, forget_monitoring, small_jobs
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -30,10 +30,6 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> 
     return tmp_path
 
 
-def states(run: Any) -> dict[str, str]:
-    return {task.task_id: str(task.state) for task in run.get_task_instances()}
-
-
 def events(name: str) -> list[dict[str, Any]]:
     from airflow.models.asset import AssetEvent, AssetModel
     from airflow.utils.session import create_session
@@ -52,7 +48,7 @@ def events(name: str) -> list[dict[str, Any]]:
 def test_without_a_champion_there_is_nothing_to_watch(dag_bag: Any, lake: Path) -> None:
     run = dag_bag.dags["monitor_live"].test()
     assert silent_tasks(run) == set()
-    assert states(run) == {
+    assert state_of_each(run) == {
         "monitor_release": "skipped",
         "request_retraining": "skipped",
         "request_rest": "skipped",
@@ -65,13 +61,13 @@ def test_a_changed_cluster_requests_one_retraining(dag_bag: Any, lake: Path, sho
     before = len(events("retraining_request"))
     dag = dag_bag.dags["monitor_live"]
     quiet = dag.test(run_conf={"settings": {"unknown_share": 1, "psi_major": 90, "error_factor": 50}})
-    assert states(quiet) == {
+    assert state_of_each(quiet) == {
         "monitor_release": "success",
         "request_retraining": "skipped",
         "request_rest": "skipped",
     }
     run = dag.test(run_conf={"settings": {}})
-    assert states(run) == {
+    assert state_of_each(run) == {
         "monitor_release": "success",
         "request_retraining": "success",
         "request_rest": "skipped",
@@ -85,7 +81,7 @@ def test_a_changed_cluster_requests_one_retraining(dag_bag: Any, lake: Path, sho
     assert "New users: 100% of the jobs." in asked[0]["reason"]
     assert (lake / "state" / "monitoring" / "index.html").is_file()
     again = dag.test(run_conf={"settings": {}})
-    assert states(again) == {
+    assert state_of_each(again) == {
         "monitor_release": "success",
         "request_retraining": "skipped",
         "request_rest": "skipped",

@@ -14,7 +14,7 @@ from profiler_jobs.devices.device import RunOutcome
 from profiler_jobs.devices.simulated import SimulatedGpu
 from profiler_jobs.measurement_table import read_measurements
 from profiler_jobs.profile_table import ProfileSet
-from tests.dags.run_facts import silent_tasks
+from tests.dags.run_facts import all_states_of, silent_tasks
 from tests.fixtures import ReleaseShop, small_jobs, small_profiles
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -57,13 +57,6 @@ def form(**values: Any) -> dict[str, Any]:
     }
 
 
-def states(run: Any) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for task in run.get_task_instances():
-        found.setdefault(task.task_id, []).append(str(task.state))
-    return found
-
-
 def events_of(run: Any) -> list[Any]:
     """The asset events of a run, as the scheduler would hand them to the next."""
     from airflow.models.asset import AssetEvent
@@ -81,7 +74,7 @@ def test_the_whole_way_from_a_form_to_an_event(dag_bag: Any, lake: Path) -> None
         run_conf=form(devices=["simulated:0", "simulated:1"], hold_out_days=2)
     )
     assert silent_tasks(run) == set()
-    found = states(run)
+    found = all_states_of(run)
     assert found["measure_solos"] == ["success"] * 2
     assert found["measure_pairs"] == ["success"] * 2
     assert {state for task in found.values() for state in task} == {"success"}
@@ -116,7 +109,7 @@ def test_configurations_alone_announce_nothing_and_pairs_later_retrain_the_packi
     from lucid_models.releases.lifecycle import show_release
 
     run = dag_bag.dags["profile_workloads"].test(run_conf=form(pairs=False))
-    found = states(run)
+    found = all_states_of(run)
     assert found["measure_pairs"] == ["skipped"]
     assert found["collect_measurements"] == ["success"]
     assert found["announce_measurements"] == ["skipped"]
@@ -124,14 +117,14 @@ def test_configurations_alone_announce_nothing_and_pairs_later_retrain_the_packi
     assert events_of(run) == []
     assert len(read_measurements(str(lake / TABLE))) == 15
     run = dag_bag.dags["profile_workloads"].test(run_conf=form())
-    found = states(run)
+    found = all_states_of(run)
     assert found["measure_solos"] == ["skipped"]  # the lake has them
     assert found["measure_pairs"] == ["success"]
 
     (event,) = events_of(run)
     asked = {key: value for key, value in event[1].items() if key != "lake_uri"}
     run = dag_bag.dags["retrain_models"].test(run_conf=asked)
-    assert states(run) == {
+    assert all_states_of(run) == {
         "resolve_inputs": ["success"],
         "train_packing": ["success"],
         "train_throughput": ["skipped"],
@@ -184,7 +177,7 @@ def test_measured_profiles_refuse_the_simulated_device_before_anything_runs(dag_
     real = ProfileSet(solo.assign(simulated=False), pairs.assign(simulated=False))
     write_profile_set(str(lake), "small", real)
     run = dag_bag.dags["profile_workloads"].test(run_conf=form())
-    found = states(run)
+    found = all_states_of(run)
     assert found["plan_solos"] == ["failed"]
     assert str(run.state) == "failed"
     assert not (lake / TABLE).exists()

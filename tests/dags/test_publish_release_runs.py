@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.airflow_home import REPOSITORY
-from tests.dags.run_facts import note_of, result_of, silent_tasks
+from tests.dags.run_facts import note_of, result_of, silent_tasks, state_of_each
 
 FORM = {"cluster": "small", "version": 7}
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -67,10 +67,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return record
 
 
-def states(run: Any) -> dict[str, str]:
-    return {task.task_id: str(task.state) for task in run.get_task_instances()}
-
-
 def publish_dag() -> Any:
     """The DAG as this environment makes it."""
     from airflow.dag_processing.dagbag import DagBag
@@ -87,7 +83,7 @@ def test_an_approved_release_is_published_without_a_click_when_approval_is_off(
     monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "false")
     run = publish_dag().test(run_conf=FORM)
     assert silent_tasks(run) == set()
-    assert states(run) == {
+    assert state_of_each(run) == {
         **dict.fromkeys(("check_verdict", "request_approval", "publish_release"), "success"),
         "request_rest": "skipped",
     }
@@ -155,7 +151,7 @@ def test_a_refused_release_looks_refused_and_says_why(
         monkeypatch.setenv("LUCID_REFUSED_RUNS", setting)
     run = dag_bag.dags["publish_release"].test(run_conf=FORM)
     following = dict.fromkeys(("request_approval", "publish_release"), follows)
-    assert states(run) == {"check_verdict": state, **following, "request_rest": "skipped"}
+    assert state_of_each(run) == {"check_verdict": state, **following, "request_rest": "skipped"}
     assert str(run.state) == of_run
     assert note_of(run) == "Release 7 is refused: mean JCT."
     told = result_of(run, "check_verdict")
@@ -202,7 +198,7 @@ def test_a_rejection_is_kept_with_the_release_and_told(
     monkeypatch.setattr(ApprovalOperator, "execute", answer)
     monkeypatch.setenv("LUCID_REQUIRE_APPROVAL", "true")
     run = publish_dag().test(run_conf=FORM)
-    assert states(run)["publish_release"] == "skipped"
+    assert state_of_each(run)["publish_release"] == "skipped"
     about = {"tracking_uri": "http://127.0.0.1:1", "cluster": "small", "version": 7}
     assert kept == [{**about, "by": by, "because": because}]
     assert result_of(run, "request_approval")["sentence"] == f"Release 7 of small was {sentence}"
@@ -239,7 +235,7 @@ def test_a_task_that_was_marked_as_done_approves_nothing(monkeypatch: pytest.Mon
     dag = publish_dag()
     dag.get_task("publish_release").retries = 0
     run = dag.test(run_conf=FORM, mark_success_pattern="request_approval")
-    assert states(run)["publish_release"] == "failed"
+    assert state_of_each(run)["publish_release"] == "failed"
     assert note_of(run).startswith("No person approved this")
     assert registry["published"] == []
 
@@ -258,7 +254,7 @@ def test_a_persons_right_ends_at_their_clusters(
         + row.format("carla", "publish", "small")
     )
     run = publish_dag().test(run_conf=FORM)
-    assert states(run)["check_verdict"] == "failed"
+    assert state_of_each(run)["check_verdict"] == "failed"
     assert "dag_test has no right to do this to cluster small (act publish). Ask carla" in note_of(run)
     assert registry["published"] == []
     rights.write_text(row.format("*", "*", "small"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError
-from tests.dags.run_facts import silent_tasks
+from tests.dags.run_facts import all_states_of, silent_tasks
 from tests.fixtures import ReleaseShop
 
 pytestmark = pytest.mark.usefixtures("metadata_database")
@@ -50,13 +50,6 @@ def asked() -> dict[str, Any]:
     return {key: form()[key] for key in study}
 
 
-def states(run: Any) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for task in run.get_task_instances():
-        found.setdefault(task.task_id, []).append(str(task.state))
-    return found
-
-
 def event_of(run: Any) -> dict[str, Any] | None:
     """What the newest event of the challenger's asset says, if this run announced one."""
     from airflow.models.asset import AssetEvent
@@ -84,7 +77,7 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
     dag = dag_bag.dags["tune_system"]
     run = dag.test(run_conf=form())
     assert silent_tasks(run) == set()
-    found = states(run)
+    found = all_states_of(run)
     assert found["evaluate_round_0"] == ["success"]  # four trials, four a task
     assert found["evaluate_round_1"] == ["success"]
     assert {state for task in found.values() for state in task} == {"success"}
@@ -198,7 +191,7 @@ def test_settings_that_are_no_better_end_well_and_build_nothing(
     run = dag_bag.dags["tune_system"].test(
         run_conf=form(rounds=0, search={**fixed, "sharing": ["default"], "medium_from": [0.85]})
     )
-    found = states(run)
+    found = all_states_of(run)
     assert found["propose_settings"] == ["success"]
     assert found["build_release"] == ["skipped"]
     assert str(run.state) == "success"
@@ -208,7 +201,7 @@ def test_settings_that_are_no_better_end_well_and_build_nothing(
 
 def test_without_a_release_there_is_nothing_to_tune(dag_bag: Any, lake: Path) -> None:
     run = dag_bag.dags["tune_system"].test(run_conf=form())
-    assert states(run)["plan_tuning"] == ["failed"]
+    assert all_states_of(run)["plan_tuning"] == ["failed"]
     assert str(run.state) == "failed"
     assert not (lake / "tuning").exists()
 

@@ -9,7 +9,7 @@ import pytest
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
 from parts.characterisation.part import EXPERIMENT
-from tests.dags.run_facts import silent_tasks
+from tests.dags.run_facts import silent_tasks, state_of_each
 from tests.dags.test_dag_policies import conditions, met
 from tests.fixtures import ReleaseShop, small_jobs
 
@@ -25,21 +25,17 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) ->
     return tmp_path / "state"
 
 
-def states(run: Any) -> dict[str, str]:
-    return {task.task_id: str(task.state) for task in run.get_task_instances()}
-
-
 def test_an_empty_lake_is_nothing_to_characterise(dag_bag: Any, state: Path) -> None:
     run = dag_bag.dags["characterise_cluster"].test()
     assert silent_tasks(run) == set()
-    assert states(run) == {"characterise_cluster": "skipped", "request_rest": "skipped"}
+    assert state_of_each(run) == {"characterise_cluster": "skipped", "request_rest": "skipped"}
 
 
 def test_a_cluster_gets_a_page_an_index_and_a_run(dag_bag: Any, state: Path, shop: ReleaseShop) -> None:
     Lake(str(state.parent / "lake")).write_jobs("small", small_jobs())
     before = len(Registry(shop.uri).find_runs(EXPERIMENT, {"cluster": "small"}))
     run = dag_bag.dags["characterise_cluster"].test()
-    assert states(run) == {"characterise_cluster": "success", "request_rest": "skipped"}
+    assert state_of_each(run) == {"characterise_cluster": "success", "request_rest": "skipped"}
     pages = list((state / "characterisation" / "small").glob("*/index.html"))
     assert len(pages) == 1
     document = json.loads(pages[0].with_name("report.json").read_text())
