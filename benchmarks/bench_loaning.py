@@ -21,8 +21,8 @@ from bench_simulator import commit, machine
 
 from experiments.pages import publish
 from experiments.policies.reclaim_study import shared_servers
-from simulator.loaning.reclaiming import LoanedServer, choose_reclaim
-from simulator.worker_scaling.knapsack import TOLERANCE, WorkerGroup, choose_workers
+from parts.lending.replay.reclaiming import LoanedServer, choose_reclaim
+from parts.lending.workers.knapsack import TOLERANCE, WorkerGroup, choose_workers
 
 SIZES = (60, 500)
 LIMITS_MS = {("greedy", 60): 5.0, ("greedy", 500): 150.0, ("exact", 60): 50.0, ("exact", 500): 150.0}

@@ -13,7 +13,7 @@ from lucid_cli.main import app
 
 # Of modules of models, which several commands reach: the one whose options a message may name without it.
 OF_ONE_COMMAND = {
-    "lucid_models/waits/evaluation.py": "evaluate waits",
+    "parts/waits/model/evaluation.py": "evaluate waits",
     "parts/horus/onnx_graph.py": "predict-profile",
     "lucid_models/releases/only_cluster.py": "release",
 }

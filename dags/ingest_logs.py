@@ -195,7 +195,7 @@ with DAG(
     )
     ingest_inference_load = StepOperator(
         task_id="ingest_inference_load",
-        step="pipeline.loaning.steps:ingest_load",
+        step="parts.lending.steps.steps:ingest_load",
         arguments={
             **form_fields.answers(dag, "cluster", "inference_load_uri", "time_zone", "start", "end"),
             "servers": dag.param("inference_servers"),
@@ -232,7 +232,7 @@ with DAG(
     )
     announce_inference_load = StepOperator(
         task_id="announce_inference_load",
-        step="pipeline.loaning.steps:announce_load",
+        step="parts.lending.steps.steps:announce_load",
         arguments=form_fields.answers(dag, "cluster", "as_of"),
         execution_timeout=STEP_TIMEOUT,
         outlets=[INFERENCE_LOAD_TABLE],

@@ -12,10 +12,16 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def _name(page: Path) -> str:
+    """What a part's page is called on the site: the part's README by the part's name."""
+    return page.parent.name if page.stem == "README" else f"{page.parent.name}_{page.stem}"
+
+
 # Page of the site -> file of the tree, for pages outside of docs/.
 OUTSIDE = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"} | {
-    f"parts/{readme.parent.name}.md": readme.relative_to(ROOT).as_posix()
-    for readme in sorted(ROOT.glob("parts/*/README.md"))
+    f"parts/{_name(page)}.md": page.relative_to(ROOT).as_posix() for page in sorted(ROOT.glob("parts/*/*.md"))
 }
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")

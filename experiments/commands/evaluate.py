@@ -243,7 +243,7 @@ def inference(
     from cluster_logs.inference_load import LoadReading
     from experiments.model_quality.inference_inputs import last_days, read_load
     from experiments.model_quality.inference_rivals import inference_rivals
-    from lucid_models.inference_load.evaluation import evaluate_inference_load
+    from parts.lending.usage.evaluation import evaluate_inference_load
 
     load = LoadReading(servers, full_load, zeros_are_gaps, rates_column)
     series = read_load(source, source_format, load, cluster=cluster, bin_s=bin_s)
@@ -289,9 +289,9 @@ def waits(
     from cluster_logs.queue_log_files import read_queue_log
     from experiments.model_quality.release_waits import release_waits
     from experiments.model_quality.wait_rivals import slurm_row, wait_rivals
-    from lucid_models.waits.evaluation import evaluate_waits
-    from lucid_models.waits.job_queue import as_a_job_table_tells
-    from lucid_models.waits.wait_table import WaitTable
+    from parts.waits.model.evaluation import evaluate_waits
+    from parts.waits.model.job_queue import as_a_job_table_tells
+    from parts.waits.model.wait_table import WaitTable
     from pipeline.training.windows import read_as_of
 
     if as_of and hold_out_days is None:

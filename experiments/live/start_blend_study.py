@@ -1,6 +1,6 @@
 """Whether a weighted mean of both ways to say when a job starts beats the one that was off by less lately.
 
-    python -m experiments.live.start_blend_study DATA [--write docs/waits.md]
+    python -m experiments.live.start_blend_study DATA [--write parts/waits/README.md]
 
 Four weeks of two logs are simulated under a policy, which a play knows or takes for another. The wait model
 learns from the queue of the first eighteen days, and from then on each job is asked about at the first
@@ -31,10 +31,10 @@ from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.live_settings import LiveSettings, Mode
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.training_data import as_known_at
-from lucid_models.waits.job_queue import MOMENT_EVERY_S, moments_before, queue_log_of_jobs
-from lucid_models.waits.model import WaitModel
-from lucid_models.waits.queue_moment import queue_at
-from lucid_models.waits.wait_table import WaitTable
+from parts.waits.model.job_queue import MOMENT_EVERY_S, moments_before, queue_log_of_jobs
+from parts.waits.model.model import WaitModel
+from parts.waits.model.queue_moment import queue_at
+from parts.waits.model.wait_table import WaitTable
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.scenario import Scenario

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
-from simulator.loaning.orchestrator import share_of_servers, shares_of_servers
+from parts.lending.replay.orchestrator import share_of_servers, shares_of_servers
 
 LAST_VALUE = "last value"
 HEADROOMS = tuple(round(0.005 * step, 3) for step in range(41))

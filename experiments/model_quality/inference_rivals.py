@@ -11,10 +11,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from cluster_logs.inference_series import InferenceSeries
 from experiments.model_quality.black_boxes import REPEATABLE_LIGHTGBM
-from lucid_models.inference_load.evaluation import Rival
-from lucid_models.inference_load.features import WINDOW_BINS, LoadFeatures
-from lucid_models.inference_load.fitting import LoadSettings, fit_load_scorer, judged_bins
 from lucid_models.series_windows import Floats
+from parts.lending.usage.evaluation import Rival
+from parts.lending.usage.features import WINDOW_BINS, LoadFeatures
+from parts.lending.usage.fitting import LoadSettings, fit_load_scorer, judged_bins
 
 # Lyra (section 6): two layers, a window of ten bins. Width, rate and when it stops are ours.
 _WIDTH, _BATCH, _RATE = 32, 64, 2e-3

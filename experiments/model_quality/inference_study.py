@@ -1,6 +1,6 @@
-"""The forecast of inference usage and the headroom it allows, on public series: docs/inference_load.md.
+"""The forecast of inference usage and the headroom it allows, on public series.
 
-    python -m experiments.model_quality.inference_study DATA --write docs/inference_load.md
+    python -m experiments.model_quality.inference_study DATA --write parts/lending/inference_load.md
 
 With PyTorch installed (`make install-zoo`) an LSTM stands beside it.
 """
@@ -18,8 +18,8 @@ from experiments.model_quality.inference_walk_forward import walk_forward
 from experiments.pages import run_study
 from foundation.markdown import NO_VALUE, markdown_table, number
 from lucid_models.evaluation.measures import Row
-from lucid_models.inference_load.evaluation import OURS, evaluate_inference_load
-from lucid_models.inference_load.features import WINDOW_BINS
+from parts.lending.usage.evaluation import OURS, evaluate_inference_load
+from parts.lending.usage.features import WINDOW_BINS
 
 SERVERS = 94
 # Of the series that are shorter than two days.

@@ -13,13 +13,13 @@ from cluster_logs.log_span import submission_span
 from foundation.csv_files import write_csv
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
-from lucid_models.waits.evaluation import MEDIAN, OURS
-from lucid_models.waits.fitting import TooFewWaitsError, WaitSettings
-from lucid_models.waits.job_queue import read_job_queue
-from lucid_models.waits.model import WaitModel
-from lucid_models.waits.wait_table import WaitTable
+from parts.waits.model.evaluation import MEDIAN, OURS
+from parts.waits.model.fitting import TooFewWaitsError, WaitSettings
+from parts.waits.model.job_queue import read_job_queue
+from parts.waits.model.model import WaitModel
+from parts.waits.model.wait_table import WaitTable
+from parts.waits.steps.judged_waits import judge_waits
 from pipeline.training.windows import training_window_end
-from pipeline.waits.judged_waits import judge_waits
 
 _CLUSTER = "judged"
 

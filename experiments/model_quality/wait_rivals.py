@@ -13,7 +13,7 @@ from experiments.model_quality.black_boxes import available, fit_regressor
 from foundation.errors import BadInputError
 from lucid_models.evaluation.measures import Floats, Row
 from lucid_models.groups import Codes
-from lucid_models.waits.fitting import Learner, Predict
+from parts.waits.model.fitting import Learner, Predict
 
 _ORDER = ("lightgbm", "neural")
 _NEEDED = ("true_start_time", "estimate_start_time", "diff_in_s")

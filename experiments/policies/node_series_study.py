@@ -1,6 +1,6 @@
 """Sleeping nodes on public series of busy nodes: what past weeks chose, beside plain buffers and an oracle.
 
-    python -m experiments.policies.node_series_study --write docs/node_sleep.md
+    python -m experiments.policies.node_series_study --write parts/node_sleep/README.md
 
 Needs the reference data. The fortnight of 1 to 14 December is that of the paper; 17 to 30 November was kept
 back when the product's settings were made.
@@ -14,9 +14,9 @@ from typing import Any
 from experiments.pages import run_study
 from foundation.leftovers import scratch_folder
 from foundation.markdown import markdown_table, number
-from pipeline.node_sleep.node_replay import replay_nodes
-from pipeline.node_sleep.replay_request import Gaps, NodeReplaySettings, SeriesToReplay
-from simulator.node_sleep.settings import SleepSettings
+from parts.node_sleep.replay.settings import SleepSettings
+from parts.node_sleep.steps.node_replay import replay_nodes
+from parts.node_sleep.steps.replay_request import Gaps, NodeReplaySettings, SeriesToReplay
 
 ON_MINUTES = (
     "days",

@@ -1,6 +1,6 @@
 """Sleeping nodes judged with the queue: buffers under several policies, on a fortnight of Philly's jobs.
 
-    python -m experiments.policies.node_sleep_study --write docs/node_sleep.md
+    python -m experiments.policies.node_sleep_study --write parts/node_sleep/README.md
 
 Needs the reference data. All days are in the tables: what is chosen here is not judged here.
 """

@@ -1,7 +1,7 @@
 """What each rule of reclaiming preempts, on decisions of simulated fortnights and where servers share jobs.
 
 `python -m experiments.policies.reclaim_study DATA` prints the tables; DATA is the folder that
-LUCID_REFERENCE_DATA names. With `--write docs/loaning.md` they go between that page's markers.
+LUCID_REFERENCE_DATA names. With `--write parts/lending/README.md` they go between that page's markers.
 """
 
 import gzip
@@ -13,7 +13,7 @@ from random import Random
 from experiments.pages import run_study
 from foundation.errors import BadInputError
 from foundation.markdown import markdown_table
-from simulator.loaning.reclaiming import LoanedServer, choose_reclaim
+from parts.lending.replay.reclaiming import LoanedServer, choose_reclaim
 
 DECISIONS_FILE = Path("reference") / "lyra" / "reclaim_decisions.json.gz"
 RULES = ("exact", "greedy", "reference", "scf", "random", "highest")

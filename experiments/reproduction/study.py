@@ -22,9 +22,9 @@ from experiments.reproduction.trace import ReproductionTrace
 from foundation.progress import Progress, silent
 from lucid_models.packing.model import PackingSettings
 from parts.elastic.elastic_policy import ElasticPolicy
+from parts.lending.workers.worker_policy import WorkerPolicy
 from simulator.colocation import MeasuredPairs
 from simulator.policies.registry import policy_class, policy_names
-from simulator.worker_scaling.worker_policy import WorkerPolicy
 from simulator.workload import Workload
 
 LUCID, CLARITY = "lucid", "clarity"  # the paper's policy, and our own

@@ -33,7 +33,7 @@ def waits(
             remedy="Give both files, or neither to learn from the lake.",
         )
     from cluster_logs.queue_log_files import read_queue_log
-    from lucid_models.waits.training import train_waits
+    from parts.waits.model.training import train_waits
 
     log = read_queue_log(str(jobs), str(snapshots))
     with progress_reporter() as progress:

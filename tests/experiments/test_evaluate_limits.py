@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from parts.waits.tests.queue_logs import write_queue_log
 from tests.command_line import Lucid
-from tests.lucid_models.queue_logs import write_queue_log
 
 SWF_ROWS = 250
 

@@ -12,8 +12,8 @@ from experiments.model_quality.inference_inputs import last_days, read_load
 from experiments.model_quality.inference_rivals import inference_rivals
 from experiments.model_quality.inference_walk_forward import walk_forward
 from foundation.errors import BadInputError
-from lucid_models.inference_load.evaluation import NAIVE
-from lucid_models.inference_load.fitting import LoadSettings
+from parts.lending.usage.evaluation import NAIVE
+from parts.lending.usage.fitting import LoadSettings
 from tests.reference import ROOT
 
 

@@ -8,8 +8,8 @@ import pytest
 from experiments.model_quality.release_waits import release_waits
 from experiments.model_quality.wait_rivals import slurm_row
 from foundation.errors import BadInputError
+from parts.waits.tests.queue_logs import FAST_WAITS, write_queue_log
 from tests.command_line import Lucid
-from tests.lucid_models.queue_logs import FAST_WAITS, write_queue_log
 
 MEASURES = {"mse_log10", "within_x2", "within_x3", "coverage_p50", "coverage_p90", "rows"}
 

@@ -12,14 +12,15 @@ from math import sin
 from pathlib import Path
 
 from foundation.parts import installed_parts
+from parts.lending.replay.inference_service import InferenceService
+from parts.lending.workers.worker_policy import WorkerPolicy
+from parts.node_sleep.replay.node_sleep import NodeSleep
+from parts.node_sleep.replay.power_history import PowerTotals, power_figures
+from parts.node_sleep.replay.settings import SleepSettings
 from simulator.cluster import ClusterSpec
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
 from simulator.elastic_jobs import as_elastic
-from simulator.loaning.inference_service import InferenceService
-from simulator.node_sleep.node_sleep import NodeSleep
-from simulator.node_sleep.power_history import PowerTotals, power_figures
-from simulator.node_sleep.settings import SleepSettings
 from simulator.policies.registry import elastic_policy_names, policy_class, policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
@@ -27,7 +28,6 @@ from simulator.rule_sets import load_rules, rule_set_names
 from simulator.rules import Rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import speed_ups_for
-from simulator.worker_scaling.worker_policy import WorkerPolicy
 from simulator.workers import Workers
 from simulator.workload import Workload
 

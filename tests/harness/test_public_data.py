@@ -11,7 +11,7 @@ pytest_plugins = "pytester"
 
 TESTS = Path(__file__).parents[1]
 # What a test file takes the data from: a name of these modules, or a fixture.
-SOURCES = ("tests.reference", "tests.simulator.loaning.lyra_reference")
+SOURCES = ("tests.reference", "parts.lending.tests.replay.lyra_reference")
 FIXTURE = "rtx_3090"
 
 

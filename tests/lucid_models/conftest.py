@@ -9,15 +9,15 @@ from cluster_logs.node_series import NodeSeries
 from cluster_logs.queue_log import QueueLog
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
-from lucid_models.inference_load.fitting import LoadSettings
-from lucid_models.inference_load.model import InferenceLoadModel
-from lucid_models.node_demand.model import DemandSettings, NodeDemandModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from lucid_models.waits.model import WaitModel
-from lucid_models.waits.queue_moment import QueueMoment, queue_at
-from lucid_models.waits.wait_table import WaitTable
-from tests.lucid_models.queue_logs import FAST_WAITS, make_queue_log
+from parts.lending.usage.fitting import LoadSettings
+from parts.lending.usage.model import InferenceLoadModel
+from parts.node_sleep.demand.model import DemandSettings, NodeDemandModel
+from parts.waits.model.model import WaitModel
+from parts.waits.model.queue_moment import QueueMoment, queue_at
+from parts.waits.model.wait_table import WaitTable
+from parts.waits.tests.queue_logs import FAST_WAITS, make_queue_log
 from tests.reference import ROOT
 
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)

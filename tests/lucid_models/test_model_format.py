@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import LucidError
-from lucid_models.inference_load.scorer import InferenceLoadScorer
 from lucid_models.model_format import (
     FORMAT_VERSION,
     CorruptModelError,
@@ -19,7 +18,6 @@ from lucid_models.model_format import (
     parse_model,
     save_model,
 )
-from lucid_models.node_demand.scorer import NodeDemandScorer
 from lucid_models.scoring import (
     PackingScorer,
     Scorer,
@@ -27,7 +25,9 @@ from lucid_models.scoring import (
     load_scorer,
     scorer_from_document,
 )
-from lucid_models.waits.scorer import WaitScorer
+from parts.lending.usage.scorer import InferenceLoadScorer
+from parts.node_sleep.demand.scorer import NodeDemandScorer
+from parts.waits.model.scorer import WaitScorer
 from tests.lucid_models.model_conformance import RUBBISH, changed_at, leaves
 
 

@@ -30,7 +30,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 def run(**options: Any) -> dict[str, Any]:
     operator = StepOperator(
         task_id="ingest_inference_load",
-        step="pipeline.loaning.steps:ingest_load",
+        step="parts.lending.steps.steps:ingest_load",
         arguments={"cluster": "c", **options},
     )
     report: dict[str, Any] = operator.execute(CONTEXT)

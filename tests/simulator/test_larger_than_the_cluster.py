@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parts.lending.replay.inference_service import InferenceService
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation
 from simulator.job import Job
-from simulator.loaning.inference_service import InferenceService
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.replay import simulate
 from simulator.scenario import Scenario

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError
+from parts.lending.replay.inference_service import InferenceService
 from simulator.actions import Action, Loan, PolicyError, Preempt, Resize, Start
 from simulator.cluster import ClusterSpec
 from simulator.engine import Simulation
 from simulator.initial_state import PoolNodes
 from simulator.job import Job
 from simulator.job_view import JobView, RunState
-from simulator.loaning.inference_service import InferenceService
 from simulator.placement import NOWHERE, Placement
 from simulator.policy import Policy, RunCosts
 from simulator.scenario import Scenario

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from live_scheduler.service.schema import Status
+from parts.waits.tests.queue_logs import save_wait_model
 from tests.live_scheduler.live_release import AWAY, keep_release
-from tests.lucid_models.queue_logs import save_wait_model
 from tests.slurm.private_slurm import PrivateSlurm
 
 pytestmark = pytest.mark.slow

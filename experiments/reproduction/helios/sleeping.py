@@ -8,13 +8,13 @@ import pandas as pd
 
 from cluster_logs.node_series import NodeSeries
 from experiments.reproduction.helios.published import FOLDER, HeliosRow
+from parts.node_sleep.replay.control import BIN_S
+from parts.node_sleep.replay.demand_window import demand_window
+from parts.node_sleep.replay.energy import energy_saved
+from parts.node_sleep.replay.published_settings import PUBLISHED_SETTINGS
+from parts.node_sleep.replay.series_replay import replay_bins
+from parts.node_sleep.replay.timeline import SleepFigures, SleepTimeline, figures_of
 from simulator.energy import EnergySettings
-from simulator.node_sleep.control import BIN_S
-from simulator.node_sleep.demand_window import demand_window
-from simulator.node_sleep.energy import energy_saved
-from simulator.node_sleep.published_settings import PUBLISHED_SETTINGS
-from simulator.node_sleep.series_replay import replay_bins
-from simulator.node_sleep.timeline import SleepFigures, SleepTimeline, figures_of
 
 Measured = dict[tuple[str, str, str], tuple[float, str]]
 

@@ -7,7 +7,7 @@ import numpy as np
 from experiments.reproduction.lyra.published import LyraRow, RowKey
 from experiments.reproduction.lyra.schemes import FORTNIGHT
 from experiments.reproduction.lyra.windows import GPUS_PER_SERVER, window_jobs, window_load
-from simulator.loaning.settings import LoanSettings
+from parts.lending.replay.settings import LoanSettings
 
 HOURS_A_DAY, BINS_AN_HOUR = 24, 12
 LOAD = "ServeGen's m-small, an LLM fleet, in the place of ByteDance's inference"

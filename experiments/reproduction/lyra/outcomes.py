@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from experiments.reproduction.lyra.loan_watch import LoanWatch
 from experiments.reproduction.lyra.windows import GPUS_PER_SERVER, LyraWindow
 from foundation.replaced_files import replace_file
-from simulator.loaning.inference_service import InferenceService
+from parts.lending.replay.inference_service import InferenceService
 from simulator.result import SimulationResult
 
 Floats = NDArray[np.float64]

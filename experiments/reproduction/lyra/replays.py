@@ -26,15 +26,15 @@ from foundation.csv_files import write_csv
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.worker_processes import over_processes
+from parts.lending.replay.inference_service import InferenceService
+from parts.lending.replay.jobs_in_workers import in_workers
+from parts.lending.workers.goodput import drawn_goodputs
 from pipeline.replay.log_scenario import SECOND_0
 from simulator.cluster import ClusterSpec
 from simulator.job import Job
-from simulator.loaning.inference_service import InferenceService
-from simulator.loaning.jobs_in_workers import in_workers
 from simulator.replay import simulate
 from simulator.rule_sets import load_rules
 from simulator.scenario import Scenario
-from simulator.worker_scaling.goodput import drawn_goodputs
 from simulator.workload import Workload
 
 RULES = "lyra"

@@ -12,8 +12,8 @@ from random import Random
 
 from experiments.reproduction.lyra.published import FOLDER, LyraRow, RowKey
 from experiments.reproduction.lyra.windows import GPUS_PER_SERVER
-from simulator.loaning.reclaiming import LoanedServer, ReclaimChoice, choose_reclaim
-from simulator.worker_scaling.knapsack import WorkerGroup, choose_workers
+from parts.lending.replay.reclaiming import LoanedServer, ReclaimChoice, choose_reclaim
+from parts.lending.workers.knapsack import WorkerGroup, choose_workers
 
 DECISIONS_FILE = "reclaim_decisions.json.gz"
 DRAWN, DRAWN_SERVERS, DRAWN_ASKED = 10, 160, 80

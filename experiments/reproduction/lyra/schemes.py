@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments.reproduction.lyra.windows import LyraWindow
-from simulator.loaning.jobs_in_workers import JobMix
+from parts.lending.replay.jobs_in_workers import JobMix
 
 Settings = tuple[tuple[str, Any], ...]
 

@@ -7,12 +7,12 @@ import pytest
 
 from foundation.jsonable import to_jsonable
 from lucid_models.releases.store import ReleaseInfo
+from parts.waits.steps.release_settings import says_when_jobs_start
 from pipeline.overview.release_contents import (
     release_differences,
     release_parts,
     setting_in_words,
 )
-from pipeline.waits.release_settings import says_when_jobs_start
 from simulator.policies.registry import policy_class
 
 RELEASE = ReleaseInfo(

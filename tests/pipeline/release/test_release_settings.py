@@ -7,12 +7,12 @@ import pytest
 
 from foundation import parts
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from pipeline.loaning.release_settings import check_inference_load, pinned_loaning
+from parts.lending.replay.released_loans import ReleasedLoans
+from parts.lending.replay.settings import LoanSettings
+from parts.lending.steps.release_settings import check_inference_load, pinned_loaning
+from parts.node_sleep.replay.gate_limits import SleepGateRules
 from pipeline.release.release_settings import gate_settings, pinned_settings
 from simulator.gate.rules import GateRules
-from simulator.loaning.released_loans import ReleasedLoans
-from simulator.loaning.settings import LoanSettings
-from simulator.node_sleep.gate_limits import SleepGateRules
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parts.node_sleep.replay.node_sleep import NodeSleep
+from parts.node_sleep.replay.settings import SleepSettings
 from pipeline.replay.cluster_events import ClusterEvents
 from pipeline.replay.log_file import read_lake_jobs
 from pipeline.replay.warm_up import WARM_UP_DAYS, there_at, warm_jobs, warm_up_start
@@ -22,8 +24,6 @@ from pipeline.validation.replay_inputs import replay_inputs
 from simulator.cluster import ClusterSpec
 from simulator.job import Job
 from simulator.job_columns import ARRIVAL
-from simulator.node_sleep.node_sleep import NodeSleep
-from simulator.node_sleep.settings import SleepSettings
 from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.workload import Workload

@@ -1,1 +1,0 @@
-"""Servers on loan on the command line."""

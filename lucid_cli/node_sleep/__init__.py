@@ -1,1 +1,0 @@
-"""Sleeping nodes on the command line."""

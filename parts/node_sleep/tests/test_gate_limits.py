@@ -1,0 +1,37 @@
+"""What the gate asks of a release whose nodes sleep."""
+
+import pytest
+
+from parts.node_sleep.replay.gate_limits import SleepEvidence, sleeping_nodes
+from simulator.gate.rules import GateRules
+
+RULES = GateRules()
+GOOD = SleepEvidence(0.7, 0.002, {0.5: 0.55, 0.9: 0.88}, 4.0)
+
+
+def test_every_figure_within_its_limit_passes_and_is_told() -> None:
+    judged = {one.name: one for one in sleeping_nodes(GOOD, RULES)}
+    assert all(one.passed for one in judged.values())
+    assert judged["sleeping_nodes_wake_ups"].sentence == (
+        "Nodes woke: 0.7 wake-ups a day, within the limit of 3 wake-ups a day."
+    )
+    assert judged["sleeping_nodes_coverage"].challenger == pytest.approx(2.0)  # 0.9 held in 88 %
+
+
+@pytest.mark.parametrize(
+    ("seen", "blocked"),
+    [
+        (SleepEvidence(3.5, 0.002, {}, 4.0), "sleeping_nodes_wake_ups"),
+        (SleepEvidence(0.7, 0.2, {}, 4.0), "sleeping_nodes_short"),
+        (SleepEvidence(0.7, 0.002, {}, 61.0), "sleeping_nodes_added_queuing"),
+        (SleepEvidence(0.7, 0.002, {0.5: 0.6, 0.95: 0.8}, 4.0), "sleeping_nodes_coverage"),
+    ],
+)
+def test_what_is_beyond_its_limit_blocks(seen: SleepEvidence, blocked: str) -> None:
+    assert [one.name for one in sleeping_nodes(seen, RULES) if one.passed is False] == [blocked]
+
+
+def test_what_could_not_be_measured_neither_passes_nor_blocks() -> None:
+    judged = sleeping_nodes(SleepEvidence(unmeasured="the lake has no counts of nodes."), RULES)
+    assert [one.passed for one in judged] == [None, None, None]
+    assert all("no counts of nodes" in one.sentence for one in judged)

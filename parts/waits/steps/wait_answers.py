@@ -1,0 +1,89 @@
+"""Whether a release carries a wait model, as a form asks or as the champion does, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from foundation.errors import UnknownNameError
+from lucid_models.registry import Registry
+from lucid_models.releases.building import model_versions
+from lucid_models.releases.optional_parts import PartSettings
+from parts.waits.steps.release_settings import pinned_waits, says_when_jobs_start
+from pipeline.release.part_settings import AskedOfParts, DecidedParts, PartOfRelease
+
+WAIT_CHOICES = ("yes", "no")
+FIELD = "waits"
+
+
+@dataclass(frozen=True)
+class WaitAnswersAsked:
+    """What a form says: whether the release carries a wait model (None: as the champion), and, where it does,
+    `least_jobs` in place of the champion's or the default (`WaitAnswerSettings`).
+    """
+
+    choice: Literal["yes", "no"] | None = None
+    least_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.choice not in (*WAIT_CHOICES, None):
+            raise UnknownNameError("choice of answers about waits", str(self.choice), WAIT_CHOICES)
+
+
+def decide_wait_answers(
+    champions: PartSettings, asked: WaitAnswersAsked, *, tracking_uri: str, cluster: str, missing: str | None
+) -> DecidedParts:
+    """The champion's parts, with or without answers about waits.
+
+    A release for which a wait model was asked is built without where the cluster has none; `missing`: why
+    none was trained, a sentence. Raises BadInputError for a bad `least_jobs`.
+    """
+    if asked.choice == "no":
+        without = {name: settings for name, settings in champions.items() if name != FIELD}
+        return DecidedParts(without, "It carries no wait model, as the form asked.")
+    if asked.choice is None and FIELD not in champions:
+        return DecidedParts(
+            champions, "It carries no wait model: the champion has none, and none was asked for."
+        )
+    whose = "as the champion does" if asked.choice is None else "as the form asked"
+    if FIELD not in champions and not _has_model(tracking_uri, cluster):
+        why = (
+            missing
+            or "Hardly a job waited in what it would have learned from; the task train_waits says more."
+        )
+        return DecidedParts(champions, f"It carries no wait model, although the form asked for one. {why}")
+    settings = _settings(champions.get(FIELD, {}), asked.least_jobs)
+    return DecidedParts({**champions, FIELD: settings}, f"It carries a wait model, {whose}.")
+
+
+def _has_model(tracking_uri: str, cluster: str) -> bool:
+    return bool(model_versions(Registry(tracking_uri), "waits", cluster))
+
+
+def _settings(champions: Mapping[str, Any], least_jobs: int | None) -> dict[str, Any]:
+    """All settings of the part; as many recent jobs count as are needed, or more."""
+    pinned = pinned_waits(champions)
+    if least_jobs is None:
+        return pinned
+    return pinned_waits({"least_jobs": least_jobs, "recent_jobs": max(least_jobs, pinned["recent_jobs"])})
+
+
+def _as_asked(asked: AskedOfParts) -> DecidedParts:
+    least_jobs = asked.form.get("least_jobs")
+    return decide_wait_answers(
+        asked.parts,
+        WaitAnswersAsked(asked.form.get("wait_answers"), None if least_jobs is None else int(least_jobs)),
+        tracking_uri=asked.tracking_uri,
+        cluster=asked.cluster,
+        missing=asked.reasons.get(FIELD),
+    )
+
+
+RELEASE_SETTINGS = PartOfRelease(
+    FIELD,
+    "Answers about waits",
+    "answers about waits",
+    pinned_waits,
+    says=says_when_jobs_start,
+    wanted=lambda form: form.get("wait_answers") == "yes",
+    decide=_as_asked,
+)

@@ -1,1 +1,0 @@
-"""Servers on loan in Airflow: the forecast of inference load."""

@@ -1,1 +1,0 @@
-"""Sleeping nodes in Airflow: what is trained for them."""
