@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("foundation", "cluster_logs", "profiler_jobs", "lucid_models", "simulator", "live_scheduler"),
-    *("local_stack", "mlflow_access", "pipeline", "lucid_cli", "plugins/lucid_airflow", "experiments"),
+    *("local_stack", "mlflow_access", "pipeline", "lucid_cli", "plugins/lucid_airflow", "parts"),
+    "experiments",
 )
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
@@ -32,6 +33,12 @@ def build_wheel(project: Path, wheels: Path) -> Path:
         )
     (made,) = set(wheels.glob("*.whl")) - before
     return made
+
+
+def build_image_wheels(wheels: Path) -> list[Path]:
+    """Build what an image installs: the core and every part."""
+    parts = sorted(path.parent for path in ROOT.glob("parts/*/pyproject.toml"))
+    return [build_wheel(project, wheels) for project in (ROOT, *parts)]
 
 
 def tracked() -> list[str]:

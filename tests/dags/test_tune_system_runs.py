@@ -212,7 +212,7 @@ def test_the_graph_has_a_task_for_each_round_and_one_way_through(dag_bag: Any) -
     for number in range(rounds + 1):
         ask, evaluate = dag.get_task(f"ask_round_{number}"), dag.get_task(f"evaluate_round_{number}")
         assert evaluate.task_id in ask.downstream_task_ids
-        assert ask.round_number == number
+        assert ask.arguments["round_number"] == number
     assert dag.get_task(f"evaluate_round_{rounds}").downstream_task_ids == {"propose_settings"}
     assert dag.get_task("propose_settings").downstream_task_ids == {"build_release"}
     assert [asset.name for asset in dag.get_task("build_release").outlets] == ["release_challenger"]

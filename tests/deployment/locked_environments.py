@@ -1,11 +1,10 @@
 """Environments with some of our extras, from the wheel and the hashed lock, as on a scheduler's machine."""
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import requires
 from pathlib import Path
@@ -49,21 +48,6 @@ def distributions(extras: Iterable[str] = ()) -> set[str]:
     return {name for name, _ in seen}
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build our wheel from a copy of the tree."""
-    source = folder / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    for package in {path.parent.relative_to(ROOT).parts[0] for path in ROOT.glob("*/py.typed")} | {"plugins"}:
-        shutil.copytree(
-            ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-        )
-    _uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", folder, source)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
 @dataclass(frozen=True)
 class Installation:
     """An environment of its own."""
@@ -104,15 +88,15 @@ def install(wheel: Path, folder: Path, extras: Iterable[str] = ()) -> Installati
     return Installation(folder)
 
 
-def install_image(wheel: Path, folder: Path, name: str) -> Path:
-    """Install the wheel beside an image's own lock; returns the folder of its programs."""
+def install_image(wheels: Sequence[Path], folder: Path, name: str) -> Path:
+    """Install wheels beside an image's own lock; returns the folder of its programs."""
     _uv("venv", "--python", sys.executable, folder)
     lock = ROOT / "docker" / f"requirements-{name}.lock"
     try:
         _uv("pip", "install", "--python", folder, "--require-hashes", "--requirement", lock)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no package index has the image's distributions: {error.stderr[-300:]}")
-    _uv("pip", "install", "--python", folder, "--no-deps", "--offline", wheel)
+    _uv("pip", "install", "--python", folder, "--no-deps", "--offline", *wheels)
     return folder / "bin"
 
 

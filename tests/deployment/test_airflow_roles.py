@@ -16,8 +16,9 @@ import pytest
 
 from lucid_airflow.access.acts import ROLES, Act, dags_of
 from lucid_airflow.dag_defaults import dag_ids
-from tests.deployment.locked_environments import ROOT, build_wheel, install_image
+from tests.deployment.locked_environments import ROOT, install_image
 from tests.fixtures import free_port
+from tests.wheels import build_image_wheels
 
 pytestmark = pytest.mark.thorough("installs Airflow as the image has it, and runs it")
 
@@ -130,8 +131,8 @@ def wait_for(what: Callable[[], Any]) -> Any:
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FabAirflow]:
     folder = tmp_path_factory.mktemp("fab")
-    wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
-    programs = install_image(wheel, tmp_path_factory.mktemp("image") / "environment", "airflow")
+    wheels = build_image_wheels(tmp_path_factory.mktemp("wheels"))
+    programs = install_image(wheels, tmp_path_factory.mktemp("image") / "environment", "airflow")
     started = FabAirflow(folder, programs)
     started.run("airflow", "db", "migrate")
     assert "Lucid Viewer: made" in started.run("python", "-m", "lucid_airflow.access.fab_roles")

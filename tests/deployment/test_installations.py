@@ -17,11 +17,11 @@ from lucid_models.signing.installation import Signing
 from tests.deployment.locked_environments import (
     ROOT,
     Installation,
-    build_wheel,
     declared,
     distributions,
     install,
 )
+from tests.wheels import build_wheel
 
 PACKAGES = [*(path.parent for path in ROOT.glob("*/py.typed")), ROOT / "plugins" / "lucid_airflow"]
 QUEUE = """job_id,user,virtual_cluster,name,gpus,submit_time
@@ -54,7 +54,7 @@ installs = pytest.mark.thorough("installs environments")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,11 @@ from uv import find_uv_bin
 
 from local_stack.airflow_client import AirflowClient
 from local_stack.supervisor import STATUS_FILE, ProcessSpec, read_json, write_processes
-from tests.deployment.locked_environments import ROOT, build_wheel
+from tests.deployment.locked_environments import ROOT
 from tests.faults.private_servers import INSTALL_LINE, Postgres, Redis, missing_servers, server_folder
 from tests.fixtures import free_port
 from tests.waiting import wait_until
+from tests.wheels import build_image_wheels
 
 DAG = "one_log"
 WORKERS = ("worker-1", "worker-2")
@@ -101,7 +102,7 @@ def install(folder: Path) -> Path:
         except subprocess.CalledProcessError as error:
             pytest.skip(f"no package index and no cache has the image's versions: {error.stderr[-300:]!r}")
     (folder / "build").mkdir()
-    uv("pip", "install", "--python", folder, "--no-deps", "--offline", build_wheel(folder / "build"))
+    uv("pip", "install", "--python", folder, "--no-deps", "--offline", *build_image_wheels(folder / "build"))
     return folder / "bin"
 
 
