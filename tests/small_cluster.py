@@ -1,7 +1,7 @@
 """A small, congested cluster in a lake, with a release of real models that were trained on it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -116,9 +116,7 @@ class Release:
     throughput: Any
     duration: Any
     manifest: ReleaseManifest
-    node_demand: Any = None
-    inference_load: Any = None
-    waits: Any = None
+    forecasts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("metadata_database")
 def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The gate's word and the publications, in place of MLflow."""
     from lucid_models.releases import lifecycle as releases
-    from pipeline.release import release_gate
+    from pipeline.steps import release
 
     record: dict[str, Any] = {"published": [], "approved": True, "started by": ["ben"]}
 
@@ -62,7 +62,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return Published(cluster, version)
 
     monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
-    monkeypatch.setattr(release_gate, "read_verdict", read_verdict)
+    monkeypatch.setattr(release, "read_verdict", read_verdict)
     monkeypatch.setattr(releases, "publish_release", publish_release)
     return record
 
