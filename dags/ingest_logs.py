@@ -5,9 +5,8 @@ checks each table against its expectations. Every row is kept, quarantined with 
 named rule; the same window twice gives the same tables. When all tables hold, they are announced
 together, and `retrain_models` starts. Where production's GPUs are watched (a Prometheus, or samples in
 files), each job is told what it needed while it ran. Nodes in use are counted by a published sequence, the
-deployment's Prometheus (`LUCID_NODE_QUERIES`) or a live Slurm, else derived from the jobs. The load of
-inference servers, whose idle ones may be lent, comes from a file or Prometheus (`LUCID_INFERENCE_QUERIES`);
-it is announced by itself, and `forecast_inference_load` starts.
+deployment's Prometheus (`LUCID_NODE_QUERIES`) or a live Slurm, else derived from the jobs. Installed parts
+read tables of their own: the load of inference servers, whose idle ones may be lent, is announced by itself.
 
 **A live Slurm** (source `slurm`) is a log as well: `sacct` of the data interval and the day before it, and
 `sinfo` for the nodes. With `LUCID_SLURM_CLUSTER` set it is the default, every hour
@@ -20,8 +19,8 @@ workload zoo is measured on the simulated GPU, and the release says so.
 
 from airflow.sdk import DAG
 
-from lucid_airflow import form_fields
-from lucid_airflow.assets import INFERENCE_LOAD_TABLE, JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
+from lucid_airflow import form_fields, part_forms
+from lucid_airflow.assets import JOB_TABLE, PROFILE_TABLE, THROUGHPUT_TABLE
 from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
 from lucid_airflow.links import DataDocsLink
 from lucid_airflow.operators.step import StepOperator
@@ -79,7 +78,7 @@ with DAG(
             },
         ),
         **form_fields.folded(
-            "Throughput, nodes in use, load of inference",
+            "Throughput, nodes in use, other tables",
             {
                 "throughput_uri": form_fields.place(
                     "Throughput", "Published 10-minute bins (Helios layout)."
@@ -91,17 +90,7 @@ with DAG(
                     "Nodes in use",
                     "CSV time,busy,total. Empty: Prometheus or Slurm says it, or the jobs let derive it.",
                 ),
-                "inference_load_uri": form_fields.place(
-                    "Load of inference",
-                    "CSV time,usage or time,requests_per_s, with gap, servers. Empty: Prometheus, if it is "
-                    "told how.",
-                ),
-                "inference_servers": form_fields.count(
-                    "Inference servers",
-                    "Where their load does not say how many there are.",
-                    default=None,
-                    least=1,
-                ),
+                **part_forms.ingested_fields(),
             },
         ),
         **form_fields.folded(
@@ -193,14 +182,6 @@ with DAG(
             dag, "cluster", "source_format", "node_states_uri", "time_zone", "start", "end"
         ),
     )
-    ingest_inference_load = StepOperator(
-        task_id="ingest_inference_load",
-        step="parts.lending.steps.steps:ingest_load",
-        arguments={
-            **form_fields.answers(dag, "cluster", "inference_load_uri", "time_zone", "start", "end"),
-            "servers": dag.param("inference_servers"),
-        },
-    )
     validate_jobs, validate_profiles = (
         StepOperator(
             task_id=f"validate_{table}",
@@ -220,7 +201,7 @@ with DAG(
         links=[DataDocsLink()],
         trigger_rule="none_failed",
     )
-    validate_metrics, validate_node_states, validate_inference_load = (
+    validate_metrics, validate_node_states = (
         StepOperator(
             task_id=f"validate_{table}",
             step=VALIDATE_TABLE,
@@ -228,14 +209,7 @@ with DAG(
             links=[DataDocsLink()],
             trigger_rule="none_failed",
         )
-        for table in ("metrics", "node_states", "inference_load")
-    )
-    announce_inference_load = StepOperator(
-        task_id="announce_inference_load",
-        step="parts.lending.steps.steps:announce_load",
-        arguments=form_fields.answers(dag, "cluster", "as_of"),
-        execution_timeout=STEP_TIMEOUT,
-        outlets=[INFERENCE_LOAD_TABLE],
+        for table in ("metrics", "node_states")
     )
     announce_tables = StepOperator(
         task_id="announce_tables",
@@ -251,19 +225,16 @@ with DAG(
         ingest_throughput,
         ingest_metrics,
         ingest_node_states,
-        ingest_inference_load,
     ]
     ingest_throughput >> validate_throughput
     ingest_profiles >> validate_profiles
     ingest_metrics >> validate_metrics
     ingest_node_states >> validate_node_states
-    ingest_inference_load >> validate_inference_load
-    [ingest_inference_load, validate_inference_load] >> announce_inference_load
     [
         validate_jobs,
         validate_throughput,
         validate_profiles,
         validate_metrics,
         validate_node_states,
-        validate_inference_load,
     ] >> announce_tables
+    part_forms.add_ingested_parts(dag, after=ingest_jobs, before=announce_tables)

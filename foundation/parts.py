@@ -65,6 +65,7 @@ class Part:
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
     - `training_form`: its models in the DAG retrain_models (`lucid_airflow.part_forms.TrainedPart`).
+    - `ingest_form`: what it adds to `ingest_logs` (`lucid_airflow.part_forms.IngestedPart`).
     - `pages`: what pages its runs leave in the state folder (`pipeline.kept_reports.PagesOfClusters`).
     - `gate_rules`: rules that it adds to the gate's (`simulator.gate.rules.PartRules`).
     - `gate_check`: what the gate asks of a release for it (`pipeline.validation.part_checks.GateCheck`).
@@ -93,6 +94,7 @@ class Part:
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
     training_form: str | None = None
+    ingest_form: str | None = None
     pages: str | None = None
     gate_rules: str | None = None
     gate_check: str | None = None

@@ -13,12 +13,13 @@ MLflow (the button *MLflow* of the task). Nothing is lent by it: that takes a re
 from airflow.sdk import DAG
 
 from lucid_airflow import form_fields
-from lucid_airflow.assets import INFERENCE_LOAD_TABLE, model_asset
+from lucid_airflow.assets import model_asset
 from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
 from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.step import StepOperator
 from lucid_airflow.settings import forecast_schedule
+from parts.lending.assets import INFERENCE_LOAD_TABLE
 
 with DAG(
     dag_id="forecast_inference_load",

@@ -21,6 +21,7 @@ PART = Part(
     gate_check="parts.lending.steps.gate_check:GATE_CHECK",
     monitor_check="parts.lending.steps.monitor_check:MONITOR_CHECK",
     training_form="parts.lending.training_form:TRAINING_FORM",
+    ingest_form="parts.lending.ingest_form:INGEST_FORM",
     release_settings="parts.lending.steps.release_settings:RELEASE_SETTINGS",
     tuned="parts.lending.steps.tuned_loans:TUNED",
     live="parts.lending.live.live:LIVE",

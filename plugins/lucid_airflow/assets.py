@@ -8,9 +8,6 @@ from airflow.sdk import Asset
 
 JOB_TABLE = Asset(name="job_table", uri="lucid://lake/jobs", group="cluster_logs")
 THROUGHPUT_TABLE = Asset(name="throughput_table", uri="lucid://lake/throughput", group="cluster_logs")
-INFERENCE_LOAD_TABLE = Asset(
-    name="inference_load_table", uri="lucid://lake/inference_load", group="cluster_logs"
-)
 PROFILE_TABLE = Asset(name="profile_table", uri="lucid://lake/profiles", group="profiler_jobs")
 PROFILE_MEASUREMENTS = Asset(
     name="profile_measurements", uri="lucid://lake/measurements", group="profiler_jobs"

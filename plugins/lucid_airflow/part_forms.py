@@ -1,9 +1,10 @@
-"""What installed parts add to the form of `retrain_models`, and the models that it trains for them."""
+"""What installed parts add to `ingest_logs` and `retrain_models`: fields of their forms, and tasks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import DAG, Param
 
 from foundation.parts import hooks
 
@@ -44,3 +45,28 @@ def trained_parts() -> TrainedParts:
         {name: param for each in found for name, param in each.rare().items()},
         tuple(name for each in found for name in each.asked),
     )
+
+
+@dataclass(frozen=True)
+class IngestedPart:
+    """A part in `ingest_logs`: at the place `ingest_form` of a `Part`.
+
+    `fields`: what it adds to the form. `add_tasks`: makes its tasks in the DAG, and returns the first, which
+    waits for the jobs, and the last, which must hold before the tables are announced.
+    """
+
+    fields: Fields
+    add_tasks: Callable[[DAG], tuple[Any, Any]]
+
+
+def ingested_fields() -> dict[str, Param]:
+    """Return what installed parts add to the form of `ingest_logs`."""
+    return {name: param for _, each in hooks("ingest_form") for name, param in each.fields().items()}
+
+
+def add_ingested_parts(dag: DAG, *, after: Any, before: Any) -> None:
+    """Make the tasks of installed parts in `ingest_logs`, between two of its own."""
+    for _, each in hooks("ingest_form"):
+        first, last = each.add_tasks(dag)
+        after >> first
+        last >> before

@@ -42,7 +42,7 @@ class Threshold:
 
 # A: within 10 % in the sum, an error that moves a promised gain by a tenth of itself. B: a quarter. C: a
 # factor of two, and half of the jobs within a factor of two: forecasts of single waits by models that see the
-# queue reach 40 % (parts/waits/README.md), so a replay that does worse says less about a job than they do.
+# queue reach 40 %, so a replay that does worse says less about a job than they do.
 THRESHOLDS = {"A": Threshold(1.1, 90.0, 0.9), "B": Threshold(1.25, 75.0, 0.7), "C": Threshold(2.0, 50.0, 0.4)}
 RULE = (
     "Waits of a replay of the site's order beside those of the log. A: their sum within 10 %, 90 % of jobs "

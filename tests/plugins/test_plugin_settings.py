@@ -103,12 +103,13 @@ def test_retraining_by_the_clock_stands_beside_the_assets(monkeypatch) -> None:
 
 
 def test_inference_is_forecast_daily_beside_its_asset_unless_said_otherwise(monkeypatch) -> None:
-    from lucid_airflow.assets import INFERENCE_LOAD_TABLE
+    from airflow.sdk import Asset
 
+    asset = Asset("load")
     monkeypatch.delenv("LUCID_FORECAST_SCHEDULE", raising=False)
-    assert settings.forecast_schedule(INFERENCE_LOAD_TABLE).timetable.expression in ("@daily", "0 0 * * *")
+    assert settings.forecast_schedule(asset).timetable.expression in ("@daily", "0 0 * * *")
     monkeypatch.setenv("LUCID_FORECAST_SCHEDULE", "none")
-    assert settings.forecast_schedule(INFERENCE_LOAD_TABLE) == [INFERENCE_LOAD_TABLE]
+    assert settings.forecast_schedule(asset) == [asset]
 
 
 @pytest.mark.parametrize("text", ["psi_major=1", "[1]", "3"])
