@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("metadata_database")
 @pytest.fixture
 def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The settings of every validation, in place of replays; each one refuses."""
-    from lucid_models.releases import decisions
+    from pipeline.steps import release
     from pipeline.validation import release_validation
     from simulator.gate.judge import refuse
     from simulator.gate.verdict import Constraint
@@ -34,7 +34,7 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path))
     monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setattr(release_validation, "validate_release", validate_release)
-    monkeypatch.setattr(decisions, "record_starters", lambda *release_and_people: None)
+    monkeypatch.setattr(release, "record_starters", lambda *release_and_people: None)
     return asked
 
 
