@@ -4,20 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.inference_series import InferenceSeries
-from cluster_logs.node_series import NodeSeries
-from cluster_logs.queue_log import QueueLog
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from parts.lending.usage.fitting import LoadSettings
-from parts.lending.usage.model import InferenceLoadModel
-from parts.node_sleep.demand.model import DemandSettings, NodeDemandModel
-from parts.waits.model.model import WaitModel
-from parts.waits.model.queue_moment import QueueMoment, queue_at
-from parts.waits.model.wait_table import WaitTable
-from parts.waits.tests.queue_logs import FAST_WAITS, make_queue_log
+from parts.lending.tests.conftest import inference_load_model as inference_load_model
+from parts.lending.tests.conftest import load_series as load_series
+from parts.node_sleep.tests.conftest import node_bins as node_bins
+from parts.node_sleep.tests.conftest import node_demand_model as node_demand_model
+from parts.waits.tests.conftest import queue_log as queue_log
+from parts.waits.tests.conftest import wait_model as wait_model
+from parts.waits.tests.conftest import waiting_queue as waiting_queue
 from tests.reference import ROOT
 
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)
@@ -148,66 +145,3 @@ def rtx_3090() -> tuple[pd.DataFrame, pd.DataFrame]:
         read_solo_profiles(folder / "single_jobs_rtx3090.csv"),
         read_pair_profiles(folder / "colocated_pairs_rtx3090.csv"),
     )
-
-
-def make_node_bins(days: int = 16, seed: int = 0) -> NodeSeries:
-    """Busy nodes of 40 with a daily wave, slow noise, and an hour that telemetry did not count."""
-    rng = np.random.default_rng(seed)
-    time = np.arange(days * 144)
-    slow = np.convolve(rng.normal(0, 4, time.size + 35), np.ones(36) / 6, mode="valid")
-    busy = np.clip(np.round(24 + 8 * np.sin(2 * np.pi * time / 144) + slow), 0, 40)
-    held = np.zeros(time.size, dtype=bool)
-    held[700:706] = True
-    busy[700:706] = busy[699]
-    return NodeSeries(1_586_131_200.0, 600.0, busy, np.full(time.size, 40.0), held)
-
-
-@pytest.fixture(scope="session")
-def node_bins() -> NodeSeries:
-    return make_node_bins()
-
-
-@pytest.fixture(scope="session")
-def node_demand_model(node_bins: NodeSeries) -> NodeDemandModel:
-    return NodeDemandModel(DemandSettings(near_bins=18, boosting=FAST)).fit(node_bins)
-
-
-def make_load_series(days: int = 6, seed: int = 0) -> InferenceSeries:
-    """Usage of inference servers: a daily wave, swings that fade, and an hour that was not measured."""
-    rng = np.random.default_rng(seed)
-    time = np.arange(days * 288)
-    swing = np.zeros(time.size)
-    for at in range(1, time.size):
-        swing[at] = 0.9 * swing[at - 1] + rng.normal(0, 0.02)
-    usage = np.clip(0.6 + 0.2 * np.sin(2 * np.pi * time / 288) + swing + rng.normal(0, 0.01, time.size), 0, 1)
-    gap = np.zeros(time.size, dtype=bool)
-    gap[700:712] = True
-    usage[700:712] = usage[699]
-    return InferenceSeries(1_586_131_200.0, usage, gap, 94)
-
-
-@pytest.fixture(scope="session")
-def load_series() -> InferenceSeries:
-    return make_load_series()
-
-
-@pytest.fixture(scope="session")
-def inference_load_model(load_series: InferenceSeries) -> InferenceLoadModel:
-    return InferenceLoadModel(LoadSettings(member="ebm_ewma", boosting=FAST)).fit(load_series)
-
-
-@pytest.fixture(scope="session")
-def queue_log() -> QueueLog:
-    return make_queue_log(days=8)
-
-
-@pytest.fixture(scope="session")
-def wait_model(queue_log: QueueLog) -> WaitModel:
-    return WaitModel(FAST_WAITS).fit(WaitTable.of(queue_log), queue_log.partition_name)
-
-
-@pytest.fixture(scope="session")
-def waiting_queue(queue_log: QueueLog) -> tuple[QueueMoment, list[str]]:
-    """The queue of the last moment, and the partition of each waiting job."""
-    queue = queue_at(queue_log, float(queue_log.moments_s[-1]))
-    return queue, [queue_log.partition_name(code) for code in queue.waiting["partition"]]
