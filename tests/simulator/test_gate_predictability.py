@@ -61,7 +61,7 @@ def decide(
         results,
         challenger="challenger",
         champion=None if champion is None else "champion",
-        rules=GateRules(**RULES.to_data() | rules),
+        rules=GateRules.from_data(RULES.to_data() | rules),
         assumptions=(),
         checks=ReleaseChecks(EstimateCheck(JOBS, 0, 0), decision_latency_ms=1.0),
     )
