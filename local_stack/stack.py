@@ -26,6 +26,7 @@ from foundation.bounded_http import BoundedClient
 from foundation.environment import read_switch, state_dir
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.exit_codes import ERROR, NOT_REACHED, CommandLine
+from foundation.parts import installed_parts
 from foundation.private_files import PRIVATE_UMASK, private_database, private_folder
 from foundation.process_lock import ProcessLock
 from foundation.retention_settings import retention_settings
@@ -64,6 +65,8 @@ from lucid_models.signing.trust import TRUST_VARIABLE, UNSIGNED
 from simulator.gate.installed_rules import installed_rules
 
 READY_TIMEOUT_S = 240.0
+# The file of dags/ that lists what installed parts bring.
+DAGS_OF_PARTS = "dags_of_parts"
 AIRFLOW_PARTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 Say = Callable[[str], None]
@@ -136,7 +139,7 @@ def wait_until_ready(config: StackConfig, *, tell: Say = say) -> None:
 
     Raises ServiceUnavailableError with the log's last lines when a process keeps dying or time is up.
     """
-    expected = {path.stem for path in config.dags_dir.glob("*.py")}
+    expected = _dags_of(config)
     started = time.monotonic()
     reported = ""
     with connect(config) as airflow:
@@ -278,6 +281,14 @@ def _prepare_database(config: StackConfig, environment: Mapping[str, str], tell:
         down(config.state_dir, tell=tell)
         raise
     write_private(config.migrated_marker, _programs())
+
+
+def _dags_of(config: StackConfig) -> set[str]:
+    """Return the DAGs of the folder: each file has one of its own name, and one file those of the parts."""
+    stems = {path.stem for path in config.dags_dir.glob("*.py")}
+    if DAGS_OF_PARTS not in stems:
+        return stems
+    return stems - {DAGS_OF_PARTS} | {dag.dag_id for part in installed_parts() for dag in part.dags}
 
 
 def _missing(config: StackConfig, airflow: AirflowClient, expected: set[str]) -> str:
