@@ -17,23 +17,19 @@ import sys
 from types import SimpleNamespace
 import pandas as pd
 from cluster_logs.lake import Lake
+from foundation.parts import hooks
 from lucid_models.catalogue import catalogue
 from lucid_models.model_format import make_document
 from lucid_models.scoring import scorer_from_document
-from pipeline.validation.part_checks import part_findings
 
 lake = sys.argv[1]
 times = pd.date_range("2026-03-01", periods=48, freq="h", tz="UTC")
 Lake(lake).write_series("gpu_heat", "small", pd.DataFrame({"time": times, "celsius": 60.0 + times.hour}))
 assert len(Lake(lake).read_series("gpu_heat", "small")) == 48
 assert scorer_from_document(catalogue()["heat"].model.fit([3], [70.0]).to_data()).predict(3) == 70.0
-judged = SimpleNamespace(
-    contest=SimpleNamespace(contenders=()),
-    models=SimpleNamespace(manifest=SimpleNamespace(parts={})),
-    lake_uri=lake,
-)
-found = [each for findings in part_findings(judged, lambda *_: None) for each in findings.constraints]
-print([(each.name, each.passed, each.sentence) for each in found if each.name == "gpu_heat"])
+(check,) = (check for part, check in hooks("gate_check") if part.name == "heat")
+found = check.check(SimpleNamespace(lake_uri=lake)).constraints
+print([(each.name, each.passed, each.sentence) for each in found])
 """
 DAGS = """
 from lucid_airflow.dags_of_parts import dags_of_parts
