@@ -10,11 +10,8 @@ from foundation.input_roots import reading_only_from
 from foundation.progress import Progress, lines
 from lucid_airflow import settings
 from lucid_airflow.access.run_rights import check_right
-from lucid_airflow.dag_defaults import STEP_TIMEOUT
 from lucid_airflow.errors import as_airflow_errors
-from lucid_airflow.handover import announce, started_by
 from lucid_airflow.links import model_version_path
-from lucid_airflow.operators.declared_fields import declare_fields
 from lucid_airflow.task_log import quiet_libraries
 from lucid_models.releases.page_address import AIRFLOW_URL_VARIABLES, release_page_path
 from lucid_models.run_owner import name_task
@@ -23,23 +20,13 @@ from lucid_models.run_owner import name_task
 class LucidOperator(BaseOperator):
     """An operator that does its work in `run`; a LucidError fails the task without another try.
 
-    It opens nothing outside of the places that forms may read from, whatever its arguments say. A subclass
-    declares its fields as annotations (`declared_fields.py`), and in its class line with
-    `multiple_outputs=True` that each key of what it returns is an XCom of its own, with `is_step=True` that
-    it computes nothing and is done within STEP_TIMEOUT.
+    It opens nothing outside of the places that forms may read from, whatever its arguments say.
     """
 
     # Where the buttons of the task's page lead (`links.py`); run() sets them.
     release_path: str | None = None
     mlflow_path: str | None = None
     page: str | None = None  # one that the run left, as lucid/monitoring/...
-
-    def __init_subclass__(
-        cls, *, multiple_outputs: bool = False, is_step: bool = False, **kwargs: Any
-    ) -> None:
-        super().__init_subclass__(**kwargs)
-        fixed = {"multiple_outputs": True} if multiple_outputs else {}
-        declare_fields(cls, fixed | ({"execution_timeout": STEP_TIMEOUT} if is_step else {}))
 
     def execute(self, context: Any) -> Any:
         """Run with our errors translated, once the places that the form names are admitted."""
@@ -70,14 +57,6 @@ class LucidOperator(BaseOperator):
 
         self.release_path = release_page_path(cluster, version)
         self.mlflow_path = model_version_path(release_name(cluster), version)
-
-    def announce_built(self, context: Any, cluster: str, version: int, **inputs: Any) -> None:
-        """Tell the gate's DAG of a new challenger, with the `inputs` that its validation begins with."""
-        from lucid_models.releases.decisions import record_starters
-
-        self.about_release(cluster, version)
-        record_starters(settings.tracking_uri(), cluster, version, started_by(context, cluster))
-        announce(context, {"cluster": cluster, **inputs, "version": version})
 
     def push_all(self, context: Any, values: Mapping[str, Any]) -> None:
         """Make each value an XCom of its own, beside or instead of what the task returns."""

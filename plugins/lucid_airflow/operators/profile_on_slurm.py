@@ -23,9 +23,15 @@ class SubmitMeasurementsOperator(StepOperator):
     A killed task leaves its job alone, unless `cancel_on_kill`.
     """
 
-    where: Any = SLURM
-    resubmissions: Any = 5
-    cancel_on_kill: Any = False
+    template_fields = (*StepOperator.template_fields, "where", "resubmissions", "cancel_on_kill")
+
+    def __init__(
+        self, *, where: str = SLURM, resubmissions: int = 5, cancel_on_kill: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+        self.resubmissions = resubmissions
+        self.cancel_on_kill = cancel_on_kill
 
     def run(self, context: Any) -> Any:
         """Measure here, or submit; returns what became of the batch."""
