@@ -12,8 +12,10 @@ RUN python -m pip install --no-cache-dir --require-hashes --requirement requirem
 COPY pyproject.toml README.md LICENSE ./source/
 COPY foundation ./source/foundation
 COPY mlflow_access ./source/mlflow_access
+# Parts say in which experiments their runs are: a role may write there.
+COPY parts ./source/parts
 RUN uv pip install --system --no-cache --compile-bytecode --require-hashes --requirement requirements-build.lock \
-    && uv pip install --system --no-cache --compile-bytecode --no-deps --no-build-isolation ./source \
+    && uv pip install --system --no-cache --compile-bytecode --no-deps --no-build-isolation ./source $(printf '%s ' source/parts/*) \
     && rm -rf ./source
 # A named volume takes over the owner of this folder.
 RUN mkdir accounts && chown mlflow:mlflow accounts

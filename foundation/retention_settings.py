@@ -28,7 +28,7 @@ class RetentionSettings(CheckedSettings):
     - `run_days`: runs of MLflow that no kept version, verdict or statement needs.
     - `deleted_days`: deleted runs of MLflow stay restorable so long, then `mlflow gc` takes them and their
       files.
-    - `page_days`: pages of monitoring, plans, fronts, and those of parts, in the state folder.
+    - `page_days`: pages of monitoring, plans, and those of parts, in the state folder.
     - `work_days`: what steps work with in the lake: sweeps, searches, replayed plans, staged accounting.
     - `quarantine_days`: files of refused rows that no ingest added to.
     - `lake_days`: days of the log's tables before the newest one that they have.

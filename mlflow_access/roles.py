@@ -62,10 +62,8 @@ ROLES: Mapping[str, Rights] = {
                 "lucid-training",
                 "lucid-monitoring",
                 "lucid-tuning",
-                "lucid-pareto",
                 "lucid-policy-evaluation",
                 "lucid-capacity-plans",
-                "lucid-inference-forecasts",
                 *(name for part in installed_parts() for name in part.mlflow_experiments),
             }
         ),

@@ -7,7 +7,7 @@ by side, as many tasks as the executor has room for. What is left is the *front*
 is better in everything you prefer than another, measured on samples that chose none of them. The same form
 again only computes what is missing.
 
-**What to do with it.** Open *Front* on the task `collect_front`: an interactive picture; each point has an
+**What to do with it.** Open *Page* on the task `collect_front`: an interactive picture; each point has an
 id. Further left means shorter completion times, further down means predictions that hold better. Most fronts
 have a bend where a little of the one buys a lot of the other: a good place to begin. Then answer *Required
 Actions* on `request_choice` with the point that you want, or with none of them. Or give the id as *Pick* in
@@ -26,7 +26,7 @@ from airflow.sdk import DAG
 from lucid_airflow import form_fields
 from lucid_airflow.assets import RELEASE_CHALLENGER
 from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, every_dag
-from lucid_airflow.links import FrontLink, MlflowLink, ReleaseLink
+from lucid_airflow.links import MlflowLink, PageLink, ReleaseLink
 from lucid_airflow.operators.step import StepOperator
 from parts.elastic.operators import RequestChoiceOperator
 
@@ -140,7 +140,7 @@ with DAG(
         task_id="collect_front",
         step="parts.elastic.steps:collect_front",
         arguments={"study_uri": study_uri, "cluster": plan_search.output["cluster"]},
-        links=[FrontLink(), MlflowLink()],
+        links=[PageLink(), MlflowLink()],
         multiple_outputs=True,
     )
     request_choice = RequestChoiceOperator(

@@ -12,7 +12,7 @@ from foundation.parts import hooks
 from pipeline.kept_reports import MOST_LISTED
 
 # Below the state folder, beside those of parts: KIND/CLUSTER/STAMP/, each a page with its pictures.
-PAGE_FOLDERS = ("monitoring", "plans", "fronts")
+PAGE_FOLDERS = ("monitoring", "plans")
 
 
 def expire_pages(state_dir: Path, *, before: datetime, dry_run: bool) -> Expired:

@@ -57,12 +57,6 @@ class MonitoringLink(PageLink):
     name, below = "Monitoring", "monitoring/"
 
 
-class FrontLink(PageLink):
-    """The interactive page of a Pareto front."""
-
-    name, below = "Front", "fronts/"
-
-
 class PlanLink(PageLink):
     """What a plan of a cluster's capacity answers."""
 

@@ -8,7 +8,6 @@ from foundation.security_headers import FOR_A_SITE, SecurityHeaders
 from lucid_airflow import listener, settings
 from lucid_airflow.links import (
     DataDocsLink,
-    FrontLink,
     MlflowLink,
     MonitoringLink,
     PageLink,
@@ -88,7 +87,6 @@ class LucidPlugin(AirflowPlugin):
         MlflowLink(),
         DataDocsLink(),
         MonitoringLink(),
-        FrontLink(),
         PageLink(),
         PlanLink(),
         ReleaseLink(),

@@ -1,4 +1,4 @@
-"""Pages that runs have left in the state folder: Data Docs, monitoring, fronts, plans, and those of parts."""
+"""Pages that runs have left in the state folder: Data Docs, monitoring, plans, and those of parts."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from lucid_airflow import settings
 _KEPT = {
     "data-docs": "validate a table first",
     "monitoring": "run monitor_live first",
-    "fronts": "run search_pareto_front first",
     "plans": "run plan_capacity first",
 }
 
