@@ -1,10 +1,11 @@
 """A part is a folder that stands by itself: the core names none; what it brings is known where it lacks."""
 
+import ast
 import re
 
 import pytest
 
-from checks.tree import ROOT, tracked
+from checks.tree import ROOT, nodes, tracked
 from foundation.parts import KNOWN, Part, installed_parts
 
 FOLDERS = sorted(path.parent.name for path in ROOT.glob("parts/*/pyproject.toml"))
@@ -42,3 +43,10 @@ def brought(part: Part) -> set[str]:
 @pytest.mark.parametrize("part", installed_parts(), ids=lambda part: part.name)
 def test_what_a_part_brings_is_known_where_it_is_not_installed(part: Part) -> None:
     assert brought(part) <= set(KNOWN[part.name].brings)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_a_part_adds_is_read_without_its_imports(folder: str) -> None:
+    """MLflow's server, the dead man's switch and the list of commands read it, and have little installed."""
+    imported = {node.module for node in nodes(f"parts/{folder}/part.py") if isinstance(node, ast.ImportFrom)}
+    assert imported == {"foundation.parts"}
