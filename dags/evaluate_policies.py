@@ -13,7 +13,7 @@ what queuing sleep adds.
 
 from airflow.sdk import DAG, Param
 
-from lucid_airflow import form_fields
+from lucid_airflow import form_fields, part_forms
 from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.step import StepOperator
@@ -86,13 +86,9 @@ with DAG(
                     default=None,
                     above=0,
                 ),
-                "node_sleep": form_fields.values(
-                    "Nodes that sleep",
-                    "Values to try beside all awake.",
-                    '{"buffer_nodes": [1, 5], "boot_s": 300}',
-                ),
             },
         ),
+        **part_forms.studied_fields("evaluate_policies"),
         **form_fields.folded(
             "A log file in place of the lake's jobs",
             {
@@ -151,8 +147,8 @@ with DAG(
                     "cold",
                     "estimate_noises",
                     "failure_mtbf_hours",
-                    "node_sleep",
                 ),
+                **part_forms.asked_of_parts(dag),
                 "jobs": dag.param("input_uri"),
                 "format": dag.param("source_format"),
                 "nodes": dag.param("nodes_uri"),

@@ -11,7 +11,7 @@ both sides of each bound, a front of nodes, energy and waits with intervals, and
 
 from airflow.sdk import DAG
 
-from lucid_airflow import form_fields
+from lucid_airflow import form_fields, part_forms
 from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.links import MlflowLink, PlanLink
 from lucid_airflow.operators.step import StepOperator
@@ -47,13 +47,8 @@ with DAG(
         ),
         **form_fields.folded("Which days", {**form_fields.days_of_log(), **form_fields.cold_start()}),
         **form_fields.folded(
-            "Nodes that sleep, energy and money",
+            "Energy and money",
             {
-                "node_sleep": form_fields.values(
-                    "Nodes that sleep",
-                    "Values to try beside all awake.",
-                    '{"buffer_nodes": [5, 20], "boot_s": 300}',
-                ),
                 "price_per_kwh": form_fields.number(
                     "Price of a kWh", "In any currency.", default=0.1, least=0
                 ),
@@ -65,37 +60,7 @@ with DAG(
                 ),
             },
         ),
-        **form_fields.folded(
-            "Servers on loan from inference",
-            {
-                "loans": form_fields.switch(
-                    "Ask what loans save",
-                    "Where an inference load is known: the lake's of the cluster, or the file below.",
-                    default=True,
-                ),
-                "inference_uri": form_fields.place("Their load", "CSV time,usage. Empty: the lake's."),
-                "inference_servers": form_fields.count(
-                    "Inference servers",
-                    "Where their load does not say how many there are.",
-                    default=None,
-                    least=1,
-                ),
-                "headroom": form_fields.number(
-                    "Headroom (share)",
-                    "Of the inference servers, which is never lent. Empty: the policy's, else 0.02.",
-                    default=None,
-                    least=0,
-                    most=1,
-                ),
-                "most_short_pct": form_fields.number(
-                    "Inference bins short of servers (%)",
-                    "At most so many of the inference servers that are asked for.",
-                    default=2.0,
-                    least=0,
-                    most=100,
-                ),
-            },
-        ),
+        **part_forms.studied_fields("plan_capacity"),
         **form_fields.folded("A log file in place of the lake's jobs", form_fields.log_file()),
         **form_fields.folded(
             "Rarely needed",
@@ -130,19 +95,15 @@ with DAG(
                 "source_format": dag.param("source_format"),
                 "nodes": dag.param("nodes_uri"),
                 **form_fields.answers(dag, "gpus_per_node", "time_zone", "start", "end", "cold", "rules"),
-                "inference": dag.param("inference_uri"),
-                "inference_servers": dag.param("inference_servers"),
+                **part_forms.beside_log(dag),
             },
-            "asked": form_fields.answers(
+            "asked": part_forms.asked_of_parts(dag)
+            | form_fields.answers(
                 dag,
                 "policy",
                 "settings",
                 "metric",
                 "limit_s",
-                "node_sleep",
-                "loans",
-                "headroom",
-                "most_short_pct",
                 "by_virtual_cluster",
                 "points",
                 "block_days",

@@ -64,8 +64,7 @@ class Part:
     - `tables`: tables of a lake, by name, each a `cluster_logs.day_tables.DayTable`.
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
-    - `training_form`: its models in the DAG retrain_models (`lucid_airflow.part_forms.TrainedPart`).
-    - `ingest_form`: what it adds to `ingest_logs` (`lucid_airflow.part_forms.IngestedPart`).
+    - `forms`: what it adds to forms of the core's DAGs, by their ids (`lucid_airflow.part_forms`).
     - `pages`: what pages its runs leave in the state folder (`pipeline.kept_reports.PagesOfClusters`).
     - `gate_rules`: rules that it adds to the gate's (`simulator.gate.rules.PartRules`).
     - `gate_check`: what the gate asks of a release for it (`pipeline.validation.part_checks.GateCheck`).
@@ -93,8 +92,7 @@ class Part:
     tables: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
-    training_form: str | None = None
-    ingest_form: str | None = None
+    forms: Mapping[str, str] = field(default_factory=dict)
     pages: str | None = None
     gate_rules: str | None = None
     gate_check: str | None = None

@@ -20,8 +20,11 @@ PART = Part(
     gate_rules="parts.lending.replay.gate_limits:LoanGateRules",
     gate_check="parts.lending.steps.gate_check:GATE_CHECK",
     monitor_check="parts.lending.steps.monitor_check:MONITOR_CHECK",
-    training_form="parts.lending.training_form:TRAINING_FORM",
-    ingest_form="parts.lending.ingest_form:INGEST_FORM",
+    forms={
+        "retrain_models": "parts.lending.training_form:TRAINING_FORM",
+        "ingest_logs": "parts.lending.ingest_form:INGEST_FORM",
+        "plan_capacity": "parts.lending.plan_form:PLAN_FORM",
+    },
     release_settings="parts.lending.steps.release_settings:RELEASE_SETTINGS",
     tuned="parts.lending.steps.tuned_loans:TUNED",
     live="parts.lending.live.live:LIVE",

@@ -10,7 +10,11 @@ PART = Part(
     gate_rules="parts.node_sleep.replay.gate_limits:SleepGateRules",
     gate_check="parts.node_sleep.steps.gate_check:GATE_CHECK",
     monitor_check="parts.node_sleep.steps.monitor_check:MONITOR_CHECK",
-    training_form="parts.node_sleep.training_form:TRAINING_FORM",
+    forms={
+        "retrain_models": "parts.node_sleep.training_form:TRAINING_FORM",
+        "plan_capacity": "parts.node_sleep.study_forms:PLAN_FORM",
+        "evaluate_policies": "parts.node_sleep.study_forms:SWEEP_FORM",
+    },
     release_settings="parts.node_sleep.steps.release_settings:RELEASE_SETTINGS",
     commands=(
         Command("nodes", "parts.node_sleep.command", "Nodes in use, and which of them may sleep."),

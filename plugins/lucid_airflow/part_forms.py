@@ -1,19 +1,20 @@
-"""What installed parts add to `ingest_logs` and `retrain_models`: fields of their forms, and tasks."""
+"""What installed parts add to the core's DAGs (`Part.forms`): fields of their forms, and tasks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from foundation.parts import hooks
+from foundation.parts import at_place, installed_parts
+from lucid_airflow import form_fields
 
 Fields = Callable[[], dict[str, Param]]
 
 
 @dataclass(frozen=True)
 class TrainedPart:
-    """A part in `retrain_models`: at the place `training_form` of a `Part`.
+    """A part in `retrain_models`.
 
     - `models`: the kinds that are trained for it, each with those fields of the form that are its options.
     - `fields`, `rare`: fields that it adds to the form: open ones, and folded ones.
@@ -38,7 +39,7 @@ class TrainedParts:
 
 def trained_parts() -> TrainedParts:
     """Return what installed parts add."""
-    found = [each for _, each in hooks("training_form")]
+    found = list(_forms("retrain_models"))
     return TrainedParts(
         {kind: options for each in found for kind, options in each.models.items()},
         {name: param for each in found for name, param in each.fields().items()},
@@ -49,7 +50,7 @@ def trained_parts() -> TrainedParts:
 
 @dataclass(frozen=True)
 class IngestedPart:
-    """A part in `ingest_logs`: at the place `ingest_form` of a `Part`.
+    """A part in `ingest_logs`.
 
     `fields`: what it adds to the form. `add_tasks`: makes its tasks in the DAG, and returns the first, which
     waits for the jobs, and the last, which must hold before the tables are announced.
@@ -61,12 +62,52 @@ class IngestedPart:
 
 def ingested_fields() -> dict[str, Param]:
     """Return what installed parts add to the form of `ingest_logs`."""
-    return {name: param for _, each in hooks("ingest_form") for name, param in each.fields().items()}
+    return {name: param for each in _forms("ingest_logs") for name, param in each.fields().items()}
 
 
 def add_ingested_parts(dag: DAG, *, after: Any, before: Any) -> None:
     """Make the tasks of installed parts in `ingest_logs`, between two of its own."""
-    for _, each in hooks("ingest_form"):
+    for each in _forms("ingest_logs"):
         first, last = each.add_tasks(dag)
         after >> first
         last >> before
+
+
+@dataclass(frozen=True)
+class StudiedPart:
+    """A part in the form of a study, `plan_capacity` or `evaluate_policies`.
+
+    - `section`, `fields`: what it adds to the form, folded in that section.
+    - `asked`: those of the fields that ask something.
+    - `of_log`: those that say what lies beside the log, by the names that the study has for them.
+    """
+
+    section: str
+    fields: Fields
+    asked: tuple[str, ...]
+    of_log: Mapping[str, str] = field(default_factory=dict)
+
+
+def studied_fields(dag_id: str) -> dict[str, Param]:
+    """Return what installed parts add to a study's form."""
+    return {
+        name: param
+        for each in _forms(dag_id)
+        for name, param in form_fields.folded(each.section, each.fields()).items()
+    }
+
+
+def asked_of_parts(dag: DAG) -> dict[str, Any]:
+    """Return what a study's form asks of installed parts."""
+    return form_fields.answers(dag, *(name for each in _forms(dag.dag_id) for name in each.asked))
+
+
+def beside_log(dag: DAG) -> dict[str, Any]:
+    """Return what a study's form says of what lies beside the log."""
+    return {name: dag.param(of) for each in _forms(dag.dag_id) for name, of in each.of_log.items()}
+
+
+def _forms(dag_id: str) -> Iterator[Any]:
+    for part in installed_parts():
+        if dag_id in part.forms:
+            yield at_place(part.forms[dag_id])

@@ -33,10 +33,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree in which the page's steps were taken, and nothing else."""
     copy = tmp_path_factory.mktemp("tree")
     packages = [file.parent for file in ROOT.glob("*/__init__.py")]
-    for folder in (*packages, *(ROOT / name for name in ("experiments", "plugins", "dags", "tests"))):
+    for folder in (*packages, *(ROOT / name for name in ("experiments", "parts", "plugins", "dags", "tests"))):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(folder, copy / folder.name, ignore=ignored, dirs_exist_ok=True)
-    shutil.copy(ROOT / "pyproject.toml", copy)
+    for name in ("pyproject.toml", "conftest.py"):
+        shutil.copy(ROOT / name, copy)
     (copy / "cluster_logs/readers/ledger.py").write_text(block("python"), encoding="utf-8")
     (copy / line(r"tests/cluster_logs/data/[\w.]+")).write_text(block("csv"), encoding="utf-8")
     for path, table, entry in (
