@@ -24,7 +24,7 @@ class StepOperator(LucidOperator, SkipMixin):
     """
 
     inherits_from_skipmixin = False
-    template_fields = ("arguments",)
+    template_fields: Sequence[str] = ("arguments",)
 
     def __init__(
         self,
