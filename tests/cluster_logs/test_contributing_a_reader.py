@@ -33,7 +33,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree in which the page's steps were taken, and nothing else."""
     copy = tmp_path_factory.mktemp("tree")
     packages = [file.parent for file in ROOT.glob("*/__init__.py")]
-    for folder in (*packages, *(ROOT / name for name in ("experiments", "parts", "plugins", "dags", "tests"))):
+    others = [ROOT / name for name in ("experiments", "parts", "plugins", "dags", "tests")]
+    for folder in (*packages, *others):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(folder, copy / folder.name, ignore=ignored, dirs_exist_ok=True)
     for name in ("pyproject.toml", "conftest.py"):
