@@ -73,6 +73,7 @@ def operator(folder: Path, tasks: Sequence[MeasurementTask] = FEW, **changes: An
 
 
 CONTEXT = {
+    "dag_run": SimpleNamespace(run_id="manual__2026"),
     "ti": SimpleNamespace(
         dag_id="d", run_id="manual__2026", task_id="measure", map_index=0, xcom_push=lambda **told: None
     )
@@ -225,7 +226,7 @@ def test_a_job_that_fails_may_be_tried_again_and_says_why(configured: PrivateSlu
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
     task = operator(tmp_path)
-    Path(task.plan_uri).unlink()
+    Path(task.arguments["plan_uri"]).unlink()
     trigger = submitted(task)
     with pytest.raises(
         AirflowException, match=r"FAILED \(NonZeroExitCode, exit code 1\)(.|\n)*no plan"
