@@ -76,7 +76,7 @@ CONTEXT = {
     "dag_run": SimpleNamespace(run_id="manual__2026"),
     "ti": SimpleNamespace(
         dag_id="d", run_id="manual__2026", task_id="measure", map_index=0, xcom_push=lambda **told: None
-    )
+    ),
 }
 
 
