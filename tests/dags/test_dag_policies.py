@@ -149,10 +149,8 @@ def test_assets_lead_from_logs_to_a_published_release(dag_bag: Any) -> None:
         for dag_id, dag in dag_bag.dags.items()
     }
     awaited = conditions(dag_bag)
-    for dag_id in {*OF_PARTS} - {"forecast_inference_load"}:  # beside the chain: nothing waits for them
+    for dag_id in OF_PARTS:  # beside the chain: nothing waits for them
         awaited.pop(dag_id, None)
-    assert met(awaited.pop("forecast_inference_load"), {"inference_load_table"})  # nor for a forecast of load
-    assert produced["forecast_inference_load"] == {"inference_load_model"}
     chain = ["retrain_models", "validate_release", "publish_release"]
     for begin in ("ingest_logs", "monitor_live", "profile_workloads"):
         reached, followed = produced[begin], []
@@ -204,10 +202,8 @@ def test_the_clock_may_start_retraining_and_monitoring(monkeypatch: pytest.Monke
     assert not bag.dags["monitor_live"].timetable.can_be_scheduled
 
 
-def test_monitoring_and_forecasts_are_daily_by_default(dag_bag: Any) -> None:
+def test_monitoring_is_daily_by_default(dag_bag: Any) -> None:
     assert dag_bag.dags["monitor_live"].timetable.can_be_scheduled
-    timetable = dag_bag.dags["forecast_inference_load"].timetable
-    assert timetable.timetable.expression in ("@daily", "0 0 * * *")
 
 
 def test_the_form_refuses_a_cluster_name_that_is_a_path(dag_bag: Any) -> None:
