@@ -14,6 +14,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 
 # Servers of a session: a test asks for one by a fixture of this name.
 SERVERS = ("shop", "mlflow_server", "visit")
@@ -23,8 +24,9 @@ SERVERS = ("shop", "mlflow_server", "visit")
 def _server_of() -> dict[str, str]:
     """Path of a test file from the checkout -> the server of the session that its tests ask for."""
     asks = re.compile(rf"def \w+\([^)]*\b({'|'.join(SERVERS)})\b[:,)]")
-    found = {path: asks.search(path.read_text(encoding="utf-8")) for path in TESTS.rglob("test_*.py")}
-    return {path.relative_to(TESTS.parent).as_posix(): match[1] for path, match in found.items() if match}
+    files = [file for folder in (TESTS, *ROOT.glob("parts/*/tests")) for file in folder.rglob("test_*.py")]
+    found = {path: asks.search(path.read_text(encoding="utf-8")) for path in files}
+    return {path.relative_to(ROOT).as_posix(): match[1] for path, match in found.items() if match}
 
 
 def unit_of(node_id: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import ONLY_IN_ALL, Tier, reason_for_all, tier_of
+from tests.tiers import ONLY_IN_ALL, Tier, folder_of_tests, reason_for_all, tier_of
 
 HEAD = """# Which tests run when
 
@@ -42,8 +42,8 @@ class Collected:
             self.tiers[tier_of(item)] += 1
             path = item.nodeid.partition("::")[0]
             if reason := reason_for_all(item):
-                folder = Path(path).parts[1]
-                where = f"tests/{folder}/" if folder in ONLY_IN_ALL else path
+                folder = folder_of_tests(path)
+                where = f"{path.partition(f'/{folder}/')[0]}/{folder}/" if folder in ONLY_IN_ALL else path
                 self.only_in_all[reason, where] += 1
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

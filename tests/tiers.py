@@ -25,7 +25,7 @@ class Tier(IntEnum):
     ALL = 2
 
 
-# Folder of tests/ -> what its tests take that pip does not bring, or who alone they are for.
+# Folder of tests/, or of a part's -> what its tests take that pip does not bring, or who alone they are for.
 ONLY_IN_ALL = {
     "browser": "Chromium",
     "end_to_end": "the whole stack",
@@ -48,15 +48,20 @@ FIXTURES = frozenset(
 
 def reason_for_all(item: pytest.Item) -> str | None:
     """Why a test runs in the largest tier only; None for one that runs in `make test` too."""
-    folder = PurePosixPath(item.nodeid).parts[1:2]
-    if folder and folder[0] in ONLY_IN_ALL:
-        return ONLY_IN_ALL[folder[0]]
+    if (folder := folder_of_tests(item.nodeid)) in ONLY_IN_ALL:
+        return ONLY_IN_ALL[folder]
     for fixture in getattr(item, "fixturenames", ()):
         if fixture in STARTS:
             return STARTS[fixture]
     if marker := item.get_closest_marker("thorough"):
         return str(marker.args[0])
     return "public data" if item.get_closest_marker("reference") else None
+
+
+def folder_of_tests(node_id: str) -> str:
+    """The folder of tests/, or of a part's, in which a test lies; "" for none."""
+    folders = PurePosixPath(node_id.partition("::")[0]).parts[:-1]
+    return "".join(folders[3:4] if folders[:1] == ("parts",) else folders[1:2])
 
 
 def tier_of(item: pytest.Item) -> Tier:
@@ -76,7 +81,8 @@ def add_option(parser: pytest.Parser) -> None:
 
 def ignores(config: pytest.Config, path: Path) -> bool:
     """Whether a folder holds nothing of the tier, so that not even its imports are worth their time."""
-    return path.name in ONLY_IN_ALL and path.parent == TESTS and asked_tier(config) < Tier.ALL
+    is_of_tests = path.parent == TESTS or path.parent.parent.parent == TESTS.parent / "parts"
+    return path.name in ONLY_IN_ALL and is_of_tests and asked_tier(config) < Tier.ALL
 
 
 def asked_tier(config: pytest.Config) -> Tier:

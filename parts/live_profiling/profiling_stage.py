@@ -11,7 +11,7 @@ No job is put on hold: a requeued job waits for a begin time, so it runs even wi
 belongs stands in its mark and in an intent on disk (`intents.py`); either is enough for the next process
 (a new daemon, the dead man's switch, the restore command) to finish what was begun.
 
-What this relies on is tried out in `tests/test_slurm_profiling_stage.py`; why a begin time and no hold:
+What this relies on is tried out in `tests/slurm/test_slurm_profiling_stage.py`; why a begin time and no hold:
 docs/decisions/0021.
 """
 
