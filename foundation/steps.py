@@ -2,8 +2,9 @@
 
 A step is a function whose keyword arguments are small values and URIs, as a form and the steps before it give
 them; its signature is where they are declared. Arguments that no DAG states, by name: `run` (a StepRun),
-`progress`, and what has no default is the installation's, as `lucid_airflow.settings` knows it (`lake_uri`,
-`tracking_uri`, `state_dir`, ...). It returns a `Done`, or raises `NothingToDo`.
+`site` (a `foundation.site.Site`: of the installation, with `cluster` and `lake_uri` where the DAG states
+them), `progress`, and what has no default is the installation's, as `lucid_airflow.settings` knows it
+(`lake_uri`, `tracking_uri`, `state_dir`, ...). It returns a `Done`, or raises `NothingToDo`.
 """
 
 from abc import ABC, abstractmethod

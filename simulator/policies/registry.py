@@ -30,7 +30,7 @@ BUILT_IN: Mapping[str, str] = {
     "fair_share": "FairShare",
     "easy": "Easy",
     "tsafrir_easy": "TsafrirEasy",
-    "site": "Site",
+    "site": "SitePolicy",
 }
 
 

@@ -51,7 +51,7 @@ class SiteSettings:
         return site_from(self.site, "The setting site")
 
 
-class Site(Policy):
+class SitePolicy(Policy):
     """Slurm's main and backfill schedulers, by the priorities, limits and preemption that a site declares."""
 
     unequal_nodes = True
@@ -245,7 +245,7 @@ class Site(Policy):
 class _Turn:
     """What the schedulers decide in one partition at one moment."""
 
-    def __init__(self, policy: Site, pool: NodePool, now_s: float) -> None:
+    def __init__(self, policy: SitePolicy, pool: NodePool, now_s: float) -> None:
         self._policy = policy
         self._now_s = float(floor(now_s))  # Slurm's clock has whole seconds
         self._waiting = policy._waiting[pool.name]

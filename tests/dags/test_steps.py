@@ -9,7 +9,8 @@ import pytest
 from foundation.parts import at_place
 from lucid_airflow import settings
 
-OF_THE_RUN = {"run", "progress"}
+OF_THE_RUN = {"run", "progress", "site"}
+OF_A_SITE = {"cluster", "lake_uri"}  # what a DAG may state of it
 # Where secrets are sent and what is done with the installation's own places: no form may choose it.
 OF_THE_INSTALLATION = {
     *("prometheus_url", "node_queries", "inference_queries", "tracking_uri", "airflow_url"),
@@ -38,7 +39,8 @@ def test_a_step_takes_what_its_task_states_and_lacks_nothing(dag_bag: Any) -> No
         if arguments is None:
             continue
         seen += 1
-        assert arguments.keys() <= parameters.keys(), name
+        taken = parameters.keys() | (OF_A_SITE if "site" in parameters else set())
+        assert arguments.keys() <= taken, name
         assert not arguments.keys() & (OF_THE_RUN | OF_THE_INSTALLATION), name
         required = {each.name for each in parameters.values() if each.default is each.empty}
         lacking = required - arguments.keys() - OF_THE_RUN

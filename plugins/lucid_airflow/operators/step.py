@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from foundation.errors import ReleaseRefusedError
 from foundation.parts import at_place
+from foundation.site import Site
 from lucid_airflow import settings
 from lucid_airflow.handover import REQUEST_REST, announce
 from lucid_airflow.operators.base import LucidOperator
@@ -53,6 +54,13 @@ class StepOperator(LucidOperator, SkipMixin):
                 continue
             if name == "run":
                 given[name] = run
+            elif name == "site":
+                given[name] = Site(
+                    lake=given.pop("lake_uri", None) or settings.lake_uri(),
+                    registry=settings.tracking_uri(),
+                    cluster=given.pop("cluster", None) or "",
+                    progress=self.log_progress(),
+                )
             elif name == "progress":
                 given[name] = self.log_progress()
             elif parameter.default is parameter.empty and hasattr(settings, name):
