@@ -22,7 +22,7 @@ from profiler_jobs.devices.nvidia_samples import Sample
 def check_gpu(index_or_uuid: str, *, seconds: float) -> dict[str, Any]:
     """Sample one GPU for so long and return what was seen, as a document.
 
-    Raises what `open_nvidia` raises, and ServiceUnavailableError when the driver told nothing of that time.
+    Raises what `open_nvidia` raises, and ServiceUnavailableError when the driver reported nothing then.
     """
     telemetry = open_nvidia(index_or_uuid)
     try:

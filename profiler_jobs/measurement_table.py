@@ -51,7 +51,7 @@ MEASUREMENT_SCHEMA = pa.schema(
         _field("gpu_mem_util_pct", pa.float64(), "Mean share of time memory was read or written.", "%"),
         _field("gpu_mem_mib", pa.float64(), "Largest memory in use by the run.", "MiB"),
         _field("samples", pa.int64(), "Utilisation samples behind the mean.", "samples"),
-        _field("utilisation_source", pa.string(), "Where the utilisation is from; null: not told."),
+        _field("utilisation_source", pa.string(), "Where the utilisation is from; null: not reported."),
         _field("power_w", pa.float64(), "Mean power, from the energy counter where there is one.", "W"),
         _field("energy_j", pa.float64(), "Energy of the window.", "J"),
         _field("sm_clock_mhz", pa.float64(), "Mean clock of the multiprocessors.", "MHz"),
@@ -70,7 +70,7 @@ MEASUREMENT_SCHEMA = pa.schema(
     ]
 )
 
-# Columns that older tables lack: what is not told there.
+# Columns that older tables lack.
 ADDED_LATER = ("host_probe_1_us", "host_probe_2_us")
 
 

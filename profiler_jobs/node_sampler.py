@@ -35,7 +35,7 @@ from profiler_jobs.devices.nvidia_processes import slurm_job
 from profiler_jobs.devices.nvidia_samples import SampleSeries, counter_increase, read_clocks
 
 ASK_EVERY_S = 1.0  # rings of 72 samples or more, one every 1/6 s: none is lost
-# The driver may tell a sample a little after its period has ended.
+# The driver may report a sample a little after its period has ended.
 LATE_S = 1.5
 FLUSH_EVERY_S = 60.0
 FILE_LASTS_S = 3_600.0
@@ -121,7 +121,7 @@ class CardWatch:
         }
 
     def _forget(self, begin_s: float) -> None:
-        # A little of before stays: a counter lies between two readings, and samples tell their usual period.
+        # Some readings from before stay: a counter lies between two, and the usual period is taken from samples.
         before_s = begin_s - 2 * ASK_EVERY_S - LATE_S
         for series in self._series.values():
             series.forget_before(before_s)

@@ -28,7 +28,7 @@ NO_TRUSTED_PROFILE = "a configuration's solo measurement was refused"
 TOO_BIG_TOGETHER = "solo memory adds up to more than the device has"
 BEYOND_MOST = "more pairs than were asked for"
 CENTRAL, UNLIKE = "the most central pair", "least like all before it"
-# Pairs that are measured between two looks at what they taught.
+# Pairs measured between two fits of the model of interference.
 BATCH_PAIRS = 20
 # Figures of a pair that a plan goes by, and how much each counts: interference follows summed utilisation.
 PAIR_FIGURES = ("gpu_util_sum_pct", "gpu_util_max_pct", "gpu_util_min_pct", "gpu_mem_sum_mib")

@@ -451,7 +451,7 @@ def stopped_by_signals() -> Iterator[None]:
 def observed_overhead_s(rows: pd.DataFrame) -> float | None:
     """Return what a run took besides windows and warm-up: the median over runs that follow one another.
 
-    None where the table does not tell: a simulated device has no clock. Breaks between sessions do not count.
+    None where the table does not say: a simulated device has no clock. Breaks between sessions do not count.
     """
     overheads_s: list[float] = []
     ended_s: float | None = None

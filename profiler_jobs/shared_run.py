@@ -91,7 +91,7 @@ def measure_together(
     if isinstance(outcome, RunFailure):
         return SharedRun(failure=outcome.reason)
     if not _told_apart(outcome):
-        return SharedRun(failure="the device does not tell what memory each process holds")
+        return SharedRun(failure="the device does not report what memory each process holds")
     return SharedRun(tuple(group.rows(outcome)))
 
 

@@ -65,7 +65,7 @@ class Telemetry:
     (`memory_by_process`), else that of the whole run.
     `energy_j` is what the window took in all; clocks are means in MHz; `throttle_reasons` are the driver's
     names of what held the clocks back at any time, sorted; `samples` counts the utilisation samples behind
-    the mean, and `utilisation_source` says where they are from. What a device cannot tell is None.
+    the mean, and `utilisation_source` says where they are from. What a device does not report is None.
     """
 
     gpu_util_pct: float

@@ -48,7 +48,7 @@ _POLLS_PER_LOOK = 5
 _DRY_AFTER_S = 1.25
 _RING_TRIES = 3
 _RELEASE_S = 5.0  # for the driver to let go of processes that have just ended
-_AROUND_S = 10.0  # samples of around a window tell the usual period
+_AROUND_S = 10.0  # the usual period is taken from samples this long around a window
 # How long a window's end is waited for: a sample's period is up to 1 s, and a driver may be late with it.
 SETTLE_S = 2.0
 _LOG = logging.getLogger(__name__)
@@ -291,9 +291,9 @@ class NvidiaTelemetry:
         return self._series["memory" if memory else "gpu"].clock
 
     def window(self, begin_s: float, end_s: float, active: Sequence[int] = ()) -> Telemetry:
-        """Return what was seen in [begin_s, end_s), monotonic; waits a little for the driver to tell its end.
+        """Return what was seen in [begin_s, end_s), monotonic; waits a little for its last samples.
 
-        Memory is that of the `active` processes, where the driver tells what each holds.
+        Memory is that of the `active` processes, where the driver reports what each holds.
         Raises ServiceUnavailableError when the GPU is gone, others compute on it, or nothing was seen.
         """
         if end_s <= begin_s:
@@ -352,7 +352,7 @@ def _describe(card: NvidiaCard, sharing_mode: SharingMode) -> DeviceDescription:
     memory = card.memory()
     if memory is None:
         raise ServiceUnavailableError(
-            f"The driver does not tell the memory of {card}.", remedy="Choose a GPU with memory of its own."
+            f"The driver does not report the memory of {card}.", remedy="Choose a GPU with memory of its own."
         )
     return DeviceDescription(
         name=card.name,

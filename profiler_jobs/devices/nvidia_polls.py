@@ -34,7 +34,7 @@ class Poll:
     sm_clock_mhz: float | None
     mem_clock_mhz: float | None
     throttle_mask: int | None
-    held_mib: Mapping[int, float] = field(default_factory=dict)  # by process, of those that are told
+    held_mib: Mapping[int, float] = field(default_factory=dict)  # by process, of those that are reported
 
 
 def polls_within(polls: Sequence[Poll], begin_s: float, end_s: float) -> list[Poll]:
@@ -58,7 +58,7 @@ def memory_in_use_mib(polls: Sequence[Poll]) -> float | None:
 
 
 def memory_of(polls: Sequence[Poll], active: Sequence[int]) -> float | None:
-    """Return the most that these processes held together; None where a poll did not tell it of each."""
+    """Return the most that these processes held together; None where a poll lacked one of them."""
     if not polls or not active or any(set(active) - set(poll.held_mib) for poll in polls):
         return None
     return max(sum(poll.held_mib[pid] for pid in active) for poll in polls)
@@ -99,7 +99,7 @@ def telemetry_of(
     """Return what was seen in [begin_s, end_s), and where GPU utilisation is from.
 
     `polls` and the rings' samples may reach beyond the window; memory is that of the `active` processes where
-    the driver tells it of each. Raises ServiceUnavailableError when they tell
+    the driver reports it of each. Raises ServiceUnavailableError when they tell
     no utilisation or no memory.
     """
     gpu, source = utilisation(gpu_ring, [(each.time_s, each.gpu_util_pct) for each in polls], begin_s, end_s)
@@ -111,12 +111,12 @@ def telemetry_of(
     if gpu is None or memory is None or in_use_mib is None:
         lacking = "memory in use" if gpu is not None and memory is not None else "utilisation"
         raise ServiceUnavailableError(
-            f"The driver told no {lacking} of the GPU for {end_s - begin_s:.1f} s.",
+            f"The driver reported no {lacking} of the GPU for {end_s - begin_s:.1f} s.",
             remedy="Measure in longer windows.",
         )
     own_mib = memory_of(inside, active)
     if own_mib is not None and own_mib > in_use_mib + 1.0:
-        own_mib = None  # told in another version's layout
+        own_mib = None  # reported in another version's layout
     counter = [(each.time_s, each.energy_j) for each in polls if each.energy_j is not None]
     energy_j = counter_increase(counter, begin_s, end_s)
     polled_w = _mean([each.power_w for each in inside])

@@ -209,7 +209,7 @@ def counter_increase(readings: Sequence[tuple[float, float]], begin_s: float, en
     """Return by how much a rising counter rose in [begin_s, end_s), read as (time, value), rising by time.
 
     Between readings it is taken to rise evenly. Readings that reach over less than 80 % of the window, or a
-    counter that fell (the driver was loaded anew), tell nothing: None.
+    counter that fell (the driver was loaded anew), count as unknown: None.
     """
     first = max(bisect_right(readings, begin_s, key=lambda reading: reading[0]) - 1, 0)
     last = bisect_left(readings, end_s, key=lambda reading: reading[0])

@@ -148,7 +148,7 @@ def test_where_memory_is_not_told_apart_each_is_measured_in_a_run_of_its_own(tmp
     session = Session(TellsNoMemory(0), str(tmp_path / "t.parquet"), METHOD, at_once=4)
     report = measure(session, few("LSTM/*/64/*,PPO/*/64/0"))
     assert report.shared_failures == (
-        "3 configurations at once: the device does not tell what memory each process holds",
+        "3 configurations at once: the device does not report what memory each process holds",
     )
     assert report.solo_profiles == 3
     assert report.finished
