@@ -1,4 +1,4 @@
-"""Generated lists of docs/: the job table's columns, a site's keys, who may do what, decisions.
+"""Generated lists of docs/: the job table's columns, a site's keys, rights, policies' settings, decisions.
 
     python -m experiments.docs_index              # docs/formats.md, site_policy.md, ...
     python -m experiments.docs_index --modules    # prints every module with what it holds, folder by folder
@@ -22,6 +22,7 @@ from cluster_logs.site.left_out import slurm_keys
 from cluster_logs.site.rules import Ignored, SiteRules
 from cluster_logs.slurm_words import EXPORT_COMMAND
 from experiments.pages import written
+from experiments.policies.reference_page import policy_sections
 from foundation.markdown import markdown_table
 from lucid_airflow.access.acts import roles_table
 
@@ -131,6 +132,7 @@ def pages() -> dict[Path, str]:
         },
         docs / "site_policy.md": {"keys": site_table()},
         docs / "security.md": {"acts": roles_table()},
+        docs / "policy_settings.md": {"policy settings": policy_sections()},
         docs / "decisions" / "README.md": {"decisions": decision_list()},
     }
     return {page: written(page.read_text(encoding="utf-8"), lists) for page, lists in tables.items()}
