@@ -24,8 +24,7 @@ from experiments.pools.quick_rules import QuickAfsL, QuickElasticFifo, QuickSrsf
 from parts.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
 from parts.elastic.configurations import PUBLISHED
 from parts.elastic.engine import ElasticSimulation, play_forward
-from parts.elastic.pareto.evaluate import evaluate
-from parts.elastic.pareto.samples import SampleSpec, draw_sample
+from parts.elastic.pareto.samples import SampleSpec, draw_sample, evaluate
 from parts.elastic.pareto.size_classes import InfeasibleError, SearchBounds, WfqParameters
 from parts.elastic.rules.wfq import WeightedFairQueuing
 from simulator.workload import Workload

@@ -18,13 +18,12 @@ from experiments.reproduction.ablations import ALL_PROFILED
 from foundation.errors import LucidError
 from foundation.progress import Progress, reporting
 from pipeline.profiling.profile_store import ingest_profiles
-from pipeline.search.tuning.base import TuningBase
-from pipeline.search.tuning.local import run_study
-from pipeline.search.tuning.proposal import propose
-from pipeline.search.tuning.report import weights_of, write_report
-from pipeline.search.tuning.rounds import trials_of
-from pipeline.search.tuning.study import TuningSpec, plan_study
-from pipeline.search.tuning.tables import study_markdown
+from pipeline.studies.tuning.local import run_study
+from pipeline.studies.tuning.proposal import propose
+from pipeline.studies.tuning.report import study_markdown, weights_of, write_report
+from pipeline.studies.tuning.rounds import trials_of
+from pipeline.studies.tuning.space import TuningBase
+from pipeline.studies.tuning.study import TuningSpec, plan_study
 
 TRIALS = 24
 VENUS_DAYS = 42

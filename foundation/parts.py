@@ -70,7 +70,7 @@ class Part:
     - `gate_check`: what the gate asks of a release for it (`pipeline.validation.part_checks.GateCheck`).
     - `monitor_check`: how monitoring judges it (`pipeline.monitoring.part_health.MonitorCheck`).
     - `release_settings`: what of it a release pins (`pipeline.release.part_settings.PartOfRelease`).
-    - `tuned`: what of it is tuned (`pipeline.search.tuning.tuned_part.TunedPart`).
+    - `tuned`: what of it is tuned (`pipeline.studies.tuning.tuned_part.TunedPart`).
     - `manifest`: fields of a release's manifest, by name, each a
       `lucid_models.releases.optional_parts.OptionalPart`.
     - `model_steps`: what is done with models of a kind, each a `pipeline.training.model_steps.ModelSteps`.

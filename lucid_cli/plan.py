@@ -42,8 +42,8 @@ from lucid_cli.setting_pairs import by_policy, named_values
 from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
-    from pipeline.planning.plan_report import CapacityReport
     from pipeline.planning.planned_run import PlannedRun
+    from pipeline.planning.report import CapacityReport
     from simulator.energy import EnergySettings
 
 
@@ -106,8 +106,8 @@ def plan(
     from pipeline.planning.log_request import LogRequest
     from pipeline.planning.plan_rows import Prices
     from pipeline.planning.planner import default_folder, plan_capacity
-    from pipeline.planning.records import log_report
-    from pipeline.planning.wait_target import Resampling, WaitTarget
+    from pipeline.planning.report import log_report
+    from pipeline.studies.wait_target import Resampling, WaitTarget
 
     for text, option in ((start, "--start"), (end, "--end")):
         parse_time(text, option)

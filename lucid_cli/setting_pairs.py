@@ -46,7 +46,7 @@ def value_lists(pairs: Iterable[str] | None, option: str, example: str) -> dict[
 
     Raises BadInputError, which shows the example, for what is no such pair or has no value.
     """
-    from pipeline.search.sweeps.runs import values_of
+    from pipeline.studies.sweeps.runs import values_of
 
     lists: dict[str, list[Any]] = {}
     for name, text in _split(pairs, option, example):

@@ -11,13 +11,13 @@ from experiments.pages import run_study
 from foundation.leftovers import scratch_folder
 from foundation.markdown import NO_VALUE, markdown_table, number
 from foundation.progress import silent
-from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.capacity_plan import PlanSettings
 from pipeline.planning.log_request import LogRequest
-from pipeline.planning.plan_report import CapacityReport
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.planner import plan_capacity
-from pipeline.planning.wait_target import WaitTarget
+from pipeline.planning.questions import PlanAnswer
+from pipeline.planning.report import CapacityReport
+from pipeline.studies.wait_target import WaitTarget
 
 TARGET = WaitTarget("p95", 600.0)
 SLEEPS = ({"buffer_nodes": 5}, {"buffer_nodes": 20})

@@ -10,9 +10,9 @@ from typing import Any
 
 from experiments.pages import run_study
 from foundation.markdown import markdown_table, number
-from pipeline.search.sweeps.run import RunReplayer
-from pipeline.search.sweeps.runs import SweepRun
-from pipeline.search.sweeps.spec import SweepSpec
+from pipeline.studies.sweeps.run import RunReplayer
+from pipeline.studies.sweeps.runs import SweepRun
+from pipeline.studies.sweeps.spec import SweepSpec
 
 POLICIES = ("fifo", "qssf", "srtf", "tiresias", "lucid")
 BUFFERS = (1, 3, 5, 10, 20)

@@ -179,9 +179,9 @@ def show_front(
     as_json: JsonFlag = False,
 ) -> None:
     """Show a front: its points by id, with their figures on fresh samples."""
-    from parts.elastic.pareto.evaluate import PREDICTED_BY
     from parts.elastic.pareto.presented import read_front
     from parts.elastic.pareto.report import newest_front
+    from parts.elastic.pareto.samples import PREDICTED_BY
     from parts.elastic.pareto.steps import point_row
 
     where = named.find()

@@ -61,8 +61,7 @@ class RequestChoiceOperator(HITLOperator, SkipMixin):
         return {"front_id": labels[option], "picked_by": dict(user) if user else None}
 
     def _offer(self) -> Mapping[str, str]:
-        from parts.elastic.pareto.front_choice import choices_of
-        from parts.elastic.pareto.presented import read_front
+        from parts.elastic.pareto.presented import choices_of, read_front
 
         labels = choices_of(read_front(self.study_uri))
         self.options = [*labels, NONE]

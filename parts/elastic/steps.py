@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from foundation.progress import Progress
 from foundation.steps import Done, NothingToDo, StepRun
 from parts.elastic.pareto import steps as search
-from parts.elastic.pareto.front_choice import front_markdown, keep_page
-from parts.elastic.pareto.presented import read_front
+from parts.elastic.pareto.presented import front_markdown, keep_page, read_front
 from parts.elastic.pareto.release_choice import build_picked_release, describe_choice
 from pipeline.steps.release import built
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, only_cluster, read_as_of

@@ -63,7 +63,7 @@ class SleepInPlan(PlanOptions):
 
     def asked(self) -> dict[str, Any]:
         """Return all combinations of the values."""
-        from pipeline.planning.combinations import combinations
+        from pipeline.planning.planned_part import combinations
 
         return {"node_sleep": combinations(value_lists(self.node_sleep, "--node-sleep", EXAMPLE))}
 

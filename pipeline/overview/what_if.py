@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from foundation.errors import BadInputError, UnknownNameError, check_names
-from pipeline.search.sweeps.kept_jobs import ROW, SUBMIT_TIME, USAGE, WAITS
+from pipeline.studies.sweeps.kept_jobs import ROW, SUBMIT_TIME, USAGE, WAITS
 from pipeline.what_if.curves import (
     MOST_POINTS,
     binned_curve,

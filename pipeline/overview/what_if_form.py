@@ -21,9 +21,9 @@ from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.manifest import release_name
 from lucid_models.releases.store import read_manifest
 from pipeline.replay.cluster_events import lake_sizes
-from pipeline.search.sweeps.added_nodes import with_added_nodes
-from pipeline.search.sweeps.kept_jobs import MOST_RUNS
-from pipeline.search.sweeps.spec import SweepSpec
+from pipeline.studies.sweeps.added_nodes import with_added_nodes
+from pipeline.studies.sweeps.kept_jobs import MOST_RUNS
+from pipeline.studies.sweeps.spec import SweepSpec
 from pipeline.training.windows import read_time
 from simulator.policies.registry import (
     elastic_policy_names,

@@ -8,15 +8,14 @@ import numpy as np
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.plan_rows import PlanTable, Prices, mark_front
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import PlannedPart, planned_parts
 from pipeline.planning.planned_run import PlannedRun
-from pipeline.planning.questions import Questions
+from pipeline.planning.questions import PlanAnswer, Questions
 from pipeline.planning.replays import PlanReplays
 from pipeline.planning.size_search import SizeSearch
-from pipeline.planning.wait_target import Resampling, WaitTarget
+from pipeline.studies.wait_target import Resampling, WaitTarget
 
 BUSIEST_PCT = 80.0  # of a cluster that is this full on average queues grow without end
 

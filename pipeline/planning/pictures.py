@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from foundation.themed_pictures import INK, SERIES, dress, themed_svg
-from pipeline.planning.answers import PlanAnswer
-from pipeline.planning.wait_target import WaitTarget
+from pipeline.planning.questions import PlanAnswer
+from pipeline.studies.wait_target import WaitTarget
 
 _SIZE_IN = (6.0, 3.4)
 _LINES = ("-", "--", ":", "-.")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.planning.node_search import isotonic_falling
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import planned_parts
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.replays import Replayed
-from pipeline.planning.wait_target import (
+from pipeline.planning.size_search import isotonic_falling
+from pipeline.studies.wait_target import (
     METRICS,
     Resampling,
     WaitInterval,

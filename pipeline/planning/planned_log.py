@@ -1,5 +1,6 @@
 """What a plan replays: the jobs of a log, the cluster's nodes at present, and how few and many are of use."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,6 @@ import pandas as pd
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from pipeline.planning.equal_nodes import as_equal_nodes
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from simulator.cluster import ClusterSpec
@@ -18,6 +18,43 @@ from simulator.cluster_sizes import last_of_each
 from simulator.job import Job
 from simulator.scenario import Scenario
 from simulator.shared_nodes import SharedNodes
+
+
+@dataclass(frozen=True)
+class EqualNodes:
+    """Nodes of `gpus_per_node` GPUs by pool, the pool of each virtual cluster, and what this simplifies."""
+
+    nodes: Mapping[str, int]
+    homes: Mapping[str, str]
+    gpus_per_node: int
+    remarks: tuple[str, ...] = ()
+
+
+def as_equal_nodes(cluster: ClusterSpec) -> EqualNodes:
+    """Count nodes of several sizes in the size that holds most GPUs, rounded down, at least one a pool.
+
+    Virtual clusters that share nodes are one pool, whose nodes count once and serve all of them.
+    """
+    homes = {name: cluster.home_of(name) for name in cluster.names}
+    if cluster.has_equal_nodes:
+        return EqualNodes(dict(cluster.virtual_clusters), homes, cluster.gpus_per_node)
+    by_size: Counter[int] = Counter()
+    for pool in cluster.virtual_clusters:
+        for gpus in cluster.sizes(pool):
+            by_size[gpus] += gpus
+    size = max(by_size, key=lambda gpus: (by_size[gpus], gpus))
+    nodes = {}
+    for pool, count in cluster.virtual_clusters.items():
+        nodes[pool] = max(1, cluster.gpus_of(pool) // size) if count else 0
+    remarks = []
+    if len(by_size) > 1:
+        sizes = ", ".join(map(str, sorted(by_size)))
+        remarks.append(f"Nodes have {sizes} GPUs; the plan counts nodes of {size}.")
+    for pool in dict.fromkeys(share.pool for share in cluster.shared.values()):
+        names = ", ".join(name for name, home in homes.items() if home == pool)
+        remarks.append(f"{names} share nodes: the plan counts them once, as one pool.")
+    return EqualNodes(nodes, homes, size, tuple(remarks))
+
 
 DAY_S = 86_400.0
 _ROOM_NODES = 1_000_000  # room for any job, so that none is left out before it is known what is planned

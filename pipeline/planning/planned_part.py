@@ -2,15 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from foundation.errors import BadInputError
 from foundation.parts import hooks
 
 if TYPE_CHECKING:
-    from pipeline.planning.answers import PlanAnswer
     from pipeline.planning.planned_log import PlannedLog
     from pipeline.planning.planned_run import PlannedRun
-    from pipeline.planning.questions import Questions
+    from pipeline.planning.questions import PlanAnswer, Questions
     from pipeline.replay.log_companion import LogCompanion
     from simulator.scenario import Scenario
 
@@ -139,3 +140,11 @@ class PlannedPart(ABC):
 def planned_parts() -> tuple[PlannedPart, ...]:
     """Return what installed parts add, by the parts' names."""
     return tuple(part for _, part in hooks("planned"))
+
+
+def combinations(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return every combination of settings' values; a value that is no list is the only one."""
+    if not isinstance(values, Mapping):
+        raise BadInputError(f"{values!r} are no settings.", remedy='Write {"buffer_nodes": [1, 5]}.')
+    tried = {name: value if isinstance(value, list | tuple) else [value] for name, value in values.items()}
+    return tuple(dict(zip(tried, combined, strict=True)) for combined in product(*tried.values()) if combined)

@@ -9,7 +9,7 @@ from typing import Any
 from foundation.equal_numbers import with_equal_numbers
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import PlannedPart, planned_parts
-from pipeline.search.experiment_store.documents import digest
+from pipeline.studies.store import digest
 
 # Part of every replay's identity. Raise it when the same replay gives other figures than before.
 RESULTS_VERSION = 2

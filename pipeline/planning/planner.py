@@ -1,29 +1,42 @@
 """What `lucid plan` and the DAG `plan_capacity` do: a log and an operator's questions in, a report out."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cluster_logs.cluster_names import check_cluster_name
-from foundation.errors import NotFoundError
+from foundation.errors import BadInputError, NotFoundError, check_names
 from foundation.progress import Progress, silent
 from foundation.usable_cores import usable_cores
 from pipeline import settings as places
 from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index
 from pipeline.planning.capacity_plan import PlanSettings, make_plan
 from pipeline.planning.log_request import Commands, LogRequest
-from pipeline.planning.page import REPORT_FILE, index_page
-from pipeline.planning.plan_grade import grade_of_request
-from pipeline.planning.plan_report import CapacityReport
-from pipeline.planning.plan_rows import PlanTable
+from pipeline.planning.plan_rows import PlanTable, Prices
 from pipeline.planning.planned_part import planned_parts
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
-from pipeline.planning.records import line_of_plan, log_report, write_report
 from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays, replay_planned
+from pipeline.planning.report import (
+    REPORT_FILE,
+    CapacityReport,
+    index_page,
+    line_of_plan,
+    log_report,
+    write_report,
+)
 from pipeline.release.release_settings import own_settings
-from pipeline.search.experiment_store.documents import digest
+from pipeline.replay.cluster_events import ClusterSize
+from pipeline.replay.log_file import LogFile
+from pipeline.replay.site_grade import grade_cluster, grade_log
+from pipeline.studies.store import digest
+from pipeline.studies.wait_target import Resampling, WaitTarget
+from pipeline.training.windows import read_time
+from simulator.energy import EnergySettings
 from simulator.policies.loading import load_with_parts
 from simulator.rule_sets import load_rules
+from simulator.wait_fidelity.grade import WaitGrade, not_graded
 
 DEFAULT_POLICY = "fifo"
 _REPLAYED = "replayed"  # in a plan's folder
@@ -117,3 +130,69 @@ def policy_of_release(tracking_uri: str, cluster: str) -> PlannedRun:
     except NotFoundError:
         return PlannedRun(DEFAULT_POLICY)
     return PlannedRun(champion.policy, own_settings(champion.policy, champion.settings))
+
+
+_ENERGY = tuple(field.name for field in fields(EnergySettings))
+_FIELDS = (
+    *("policy", "settings", "metric", "limit_s", "points", "by_virtual_cluster"),
+    *("block_days", "node_day_price", "seed"),
+    *_ENERGY,
+)
+
+
+def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> LogRequest:
+    """Return which log is planned for: the file that the form names, else the cluster's in the lake."""
+    stated = {name: value for name, value in values.items() if value not in (None, "")}
+    own = [field.name for field in fields(LogRequest) if field.name != "of_parts"]
+    of_parts = [name for part in planned_parts() for name in part.log_fields]
+    check_names("field of a log to plan for", stated, [*own, *of_parts])
+    beside = {name: stated.pop(name) for name in of_parts if name in stated}
+    if "jobs" not in stated:
+        stated = {name: stated[name] for name in ("start", "end", "rules") if name in stated}
+        return LogRequest(cluster=cluster, lake_uri=lake_uri, **stated, of_parts=beside)
+    return LogRequest(**stated, of_parts=beside)
+
+
+def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: str) -> PlanSettings:
+    """Return what a form asks; without a policy that of the cluster's champion, else FIFO.
+
+    Raises UnknownNameError for a field or a name that does not exist, BadInputError for a bad value.
+    """
+    stated = {name: value for name, value in values.items() if value not in (None, "", {}, [])}
+    parts = planned_parts()
+    check_names("field of a plan", stated, [*_FIELDS, *(name for part in parts for name in part.fields)])
+    seed = int(stated.get("seed", 0))
+    run = (
+        PlannedRun(str(stated["policy"])) if "policy" in stated else policy_of_release(tracking_uri, cluster)
+    )
+    of_parts = {name: value for part in parts for name, value in part.run_settings(stated).items()}
+    run = replace(run, settings={**run.settings, **of_parts, **stated.get("settings", {})}, seed=seed)
+    energy = EnergySettings(**{name: float(stated[name]) for name in _ENERGY if name in stated})
+    return PlanSettings(
+        run,
+        WaitTarget(str(stated.get("metric", "p95")), float(stated.get("limit_s", 600.0))),
+        Resampling(float(stated.get("block_days", 1.0)), seed=seed),
+        Prices(energy, float(stated.get("node_day_price", 0.0))),
+        points=int(stated.get("points", 12)),
+        by_virtual_cluster=bool(stated.get("by_virtual_cluster", True)),
+        asked={part.key: part.of_form(stated) for part in parts},
+    )
+
+
+def grade_of_request(request: LogRequest, progress: Progress = silent) -> WaitGrade:
+    """Grade the days that are planned for; where that cannot be done, the grade says why."""
+    if request.rule_set != "default":
+        return not_graded(f"the rules {request.rule_set} are those of another simulator.")
+    start, end = read_time(request.start), read_time(request.end)
+    progress(0, None, "laying a replay beside the log")
+    try:
+        if request.jobs is None:
+            assert request.cluster is not None  # noqa: S101 - the request has looked
+            lake_uri = request.lake_uri or places.lake_uri()
+            return grade_cluster(lake_uri, request.cluster, start, end, progress=progress)
+        path = request.jobs if "://" in request.jobs else str(Path(request.jobs).absolute())
+        log = LogFile(path, str(request.source_format), start, end, request.time_zone)
+        size = ClusterSize(request.nodes, request.gpus, request.gpus_per_node, request.training_servers)
+        return grade_log(log, size, progress=progress)
+    except (BadInputError, NotFoundError) as error:
+        return not_graded(str(error))

@@ -1,15 +1,47 @@
 """Answers that need several replays: least nodes by both sides of the bound, what a part changes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.planning.answers import PlanAnswer
-from pipeline.planning.node_search import NodeSearch
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.replays import Replayed
-from pipeline.planning.size_search import SizeSearch
+from pipeline.planning.size_search import NodeSearch, SizeSearch
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """One question, its answer in a sentence, and the numbers of it.
+
+    `kind` is "nodes" (how many keep the limit) or what a part calls its own; `pool` is "cluster", a virtual
+    cluster or a part's.
+    `command` repeats the replay that the answer stands on, `fewer` is the replay on the other side of the
+    bound.
+    """
+
+    kind: str
+    pool: str
+    variant: str
+    question: str
+    answer: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    command: str | None = None
+    fewer: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as JSON has it."""
+        return {
+            "kind": self.kind,
+            "pool": self.pool,
+            "variant": self.variant,
+            "question": self.question,
+            "answer": self.answer,
+            **self.figures,
+            "command": self.command,
+            "fewer": None if self.fewer is None else dict(self.fewer),
+        }
+
 
 CLUSTER = "cluster"
 

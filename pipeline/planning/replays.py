@@ -15,9 +15,9 @@ from foundation.worker_processes import WorkerLostError, WorkerPool
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import planned_parts
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
-from pipeline.planning.wait_target import Floats
-from pipeline.search.experiment_store.documents import write_json
-from pipeline.search.experiment_store.experiment import FORMAT_VERSION, OK, Experiment
+from pipeline.studies.experiment import FORMAT_VERSION, OK, Experiment
+from pipeline.studies.store import write_json
+from pipeline.studies.wait_target import Floats
 from simulator.replay import simulate
 
 KEPT_FIGURES = (
@@ -42,7 +42,7 @@ class Replayed:
 
 
 class StoredReplays(Experiment):
-    """Replays of one log below a URI, as `pipeline/search/experiment_store` has experiments.
+    """Replays of one log below a URI, as `pipeline/studies/experiment.py` has experiments.
 
     URI/replayed_log.json    what is replayed, by its digest
     URI/replays/ID.json      a replay's figures

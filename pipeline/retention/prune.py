@@ -31,10 +31,10 @@ from lucid_models.releases.lifecycle import VALIDATION_EXPERIMENT
 from lucid_models.releases.studies import STUDY_EXPERIMENT
 from lucid_models.training_log import TRAINING_EXPERIMENT
 from pipeline.monitoring.records import EXPERIMENT as MONITORING
-from pipeline.planning.records import EXPERIMENT as PLANS
+from pipeline.planning.report import EXPERIMENT as PLANS
 from pipeline.retention.folders import expire_pages, expire_task_logs
-from pipeline.search.sweeps.evaluation import EXPERIMENT as EVALUATIONS
-from pipeline.search.tuning.report import EXPERIMENT as TUNING
+from pipeline.studies.sweeps.evaluation import EXPERIMENT as EVALUATIONS
+from pipeline.studies.tuning.report import EXPERIMENT as TUNING
 
 _OWN_EXPERIMENTS = (
     *(TRAINING_EXPERIMENT, RELEASE_EXPERIMENT, VALIDATION_EXPERIMENT, STUDY_EXPERIMENT),

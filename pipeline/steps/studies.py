@@ -11,20 +11,18 @@ from foundation.jsonable import to_jsonable
 from foundation.progress import Progress
 from foundation.steps import Done, StepRun
 from foundation.usable_cores import usable_cores
-from pipeline.planning.form import log_of_form, settings_of_form
-from pipeline.planning.planner import plan_cluster
-from pipeline.search.sweeps import evaluation
-from pipeline.search.sweeps.sweep import load_plan
-from pipeline.search.tuning import rounds as tuning_rounds
-from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
-from pipeline.search.tuning.proposal import propose, read_proposal
-from pipeline.search.tuning.report import record_study, write_report
-from pipeline.search.tuning.study import TuningSpec, load_study
+from pipeline.planning.planner import log_of_form, plan_cluster, settings_of_form
 from pipeline.steps.release import built
+from pipeline.studies.sweeps import evaluation
+from pipeline.studies.sweeps.sweep import load_plan
+from pipeline.studies.tuning import rounds as tuning_rounds
+from pipeline.studies.tuning.challenger import build_challenger, current_release, plan_around
+from pipeline.studies.tuning.proposal import propose, read_proposal
+from pipeline.studies.tuning.report import record_study, write_report
+from pipeline.studies.tuning.study import TuningSpec, load_study
 from pipeline.training.windows import only_cluster, read_as_of
 from pipeline.validation.held_out_days import usual_held_out
-from pipeline.what_if.kept import AskedWhatIf, keep_what_if
-from pipeline.what_if.what_if_grade import grade_of_what_if
+from pipeline.what_if.kept import AskedWhatIf, grade_of_what_if, keep_what_if
 
 _log = logging.getLogger(__name__)
 

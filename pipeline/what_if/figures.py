@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipeline.planning.wait_target import Resampling, interval_of
-from pipeline.search.sweeps.kept_jobs import ROW
+from pipeline.studies.sweeps.kept_jobs import ROW
+from pipeline.studies.wait_target import Resampling, interval_of
 from simulator.gate.bootstrap import Interval, paired_mean_change
 from simulator.job_view import RunState
 

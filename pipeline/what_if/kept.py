@@ -17,23 +17,26 @@ from typing import Any
 
 import pandas as pd
 
-from foundation.errors import NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from foundation.jsonable import to_jsonable
 from foundation.leftovers import scratch_folder
+from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.storage import read_bytes
-from pipeline.search.experiment_store.experiment import OK, Record
-from pipeline.search.sweeps.added_nodes import added_nodes_text
-from pipeline.search.sweeps.kept_jobs import SUBMIT_TIME, USAGE, WAITS, kept_table
-from pipeline.search.sweeps.runs import SweepRun
-from pipeline.search.sweeps.sweep import SweepPlan, read_records
+from pipeline.replay.site_grade import grade_cluster
+from pipeline.studies.experiment import OK, Record
+from pipeline.studies.sweeps.added_nodes import added_nodes_text
+from pipeline.studies.sweeps.kept_jobs import SUBMIT_TIME, USAGE, WAITS, kept_table
+from pipeline.studies.sweeps.runs import SweepRun
+from pipeline.studies.sweeps.sweep import SweepPlan, read_records
+from pipeline.training.windows import read_time
 from pipeline.what_if.figures import (
     change_figures,
     completed_gpu_jobs,
     variant_figures,
     virtual_cluster_figures,
 )
-from simulator.wait_fidelity.grade import WaitGrade
+from simulator.wait_fidelity.grade import WaitGrade, not_graded
 
 REPORT_FILE = "what_if.json"
 MOST_KEPT = 100
@@ -195,3 +198,14 @@ def variant_names(runs: Sequence[SweepRun]) -> list[str]:
         for run in runs
     ]
     return [run.label if short.count(name) > 1 else name for name, run in zip(short, runs, strict=True)]
+
+
+def grade_of_what_if(
+    lake_uri: str, cluster: str, fields: Mapping[str, Any], progress: Progress = silent
+) -> WaitGrade:
+    """Grade the days of a form's `start` and `end`; where that cannot be done, the grade says why."""
+    try:
+        start, end = (read_time(fields.get(name) or None) for name in ("start", "end"))
+        return grade_cluster(lake_uri, cluster, start, end, progress=progress)
+    except (BadInputError, NotFoundError) as error:
+        return not_graded(str(error))

@@ -9,7 +9,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from lucid_models.registry import Registry
-from pipeline.planning.records import EXPERIMENT
+from pipeline.planning.report import EXPERIMENT
 from tests.dags.run_facts import note_of, silent_tasks, states_of
 from tests.fixtures import ReleaseShop, small_jobs
 

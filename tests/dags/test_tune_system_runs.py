@@ -69,8 +69,8 @@ def test_better_settings_become_a_challenger_and_the_champion_stays(
 ) -> None:
     from lucid_models.releases.lifecycle import load_release_models, publish_release, show_release
     from pipeline.release.release_settings import pinned_settings
-    from pipeline.search.tuning.proposal import read_proposal
-    from pipeline.search.tuning.study import load_study
+    from pipeline.studies.tuning.proposal import read_proposal
+    from pipeline.studies.tuning.study import load_study
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
     publish_release(tracking_uri=shop.uri, cluster="small", version=base)
@@ -138,10 +138,10 @@ def test_a_tuned_release_is_judged_on_days_that_tuned_nothing_and_new_thresholds
 
     from lucid_models.releases.lifecycle import load_release_models, publish_release, show_release
     from pipeline.release.release_settings import pinned_settings
-    from pipeline.search.tuning.challenger import build_challenger, current_release, plan_around
-    from pipeline.search.tuning.local import run_study
-    from pipeline.search.tuning.proposal import propose
-    from pipeline.search.tuning.study import TuningSpec
+    from pipeline.studies.tuning.challenger import build_challenger, current_release, plan_around
+    from pipeline.studies.tuning.local import run_study
+    from pipeline.studies.tuning.proposal import propose
+    from pipeline.studies.tuning.study import TuningSpec
     from pipeline.validation.held_out_days import HeldOutDays
     from pipeline.validation.release_validation import validate_release
 

@@ -13,7 +13,7 @@ import pytest
 from foundation.errors import UnknownNameError
 from foundation.progress import Progress
 from foundation.worker_processes import WorkerLostError, WorkerPool, over_processes
-from pipeline.search.experiment_store.local_run import run_stages
+from pipeline.studies.local_run import run_stages
 
 
 def square(item: int, progress: Progress) -> tuple[int, int]:

@@ -9,10 +9,10 @@ pytest_plugins = "pytester"
 
 def test_a_file_stays_together_and_files_with_one_server_too() -> None:
     one, other = (
-        "tests/pipeline/search/test_sweep.py::test_a",
-        "tests/pipeline/search/test_sweep.py::test_b[c/d::e]",
+        "tests/pipeline/studies/test_sweep.py::test_a",
+        "tests/pipeline/studies/test_sweep.py::test_b[c/d::e]",
     )
-    assert unit_of(one) == unit_of(other) == "tests/pipeline/search/test_sweep.py"
+    assert unit_of(one) == unit_of(other) == "tests/pipeline/studies/test_sweep.py"
     assert unit_of("tests/dags/test_tune_system_runs.py::test_a") == "shop"
     assert unit_of("tests/lucid_models/test_releases.py::test_a") == "shop"
     assert unit_of("tests/browser/test_releases.py::test_a") == "visit", "another file of that name"

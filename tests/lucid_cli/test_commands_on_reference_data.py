@@ -317,7 +317,7 @@ ELSEWHERE = {
     "restore": "tests/local_stack/test_backup.py",
     "status": "tests/lucid_cli/test_status.py",
     "train nodes": "needs weeks of counts: tests/pipeline/training",
-    "tune": "tests/pipeline/search/test_tuning.py",
+    "tune": "tests/pipeline/studies/test_tuning.py",
     "site": "needs a site's files: tests/lucid_cli/test_site_cli.py, tests/slurm/test_site_reading.py",
 }
 

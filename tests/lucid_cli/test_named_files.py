@@ -15,7 +15,7 @@ from foundation.errors import LucidError
 from live_scheduler.queue_file import read_queue
 from live_scheduler.settings_file import read_live_settings
 from lucid_models.model_format import load_model
-from pipeline.search.sweeps.spec import SweepSpec
+from pipeline.studies.sweeps.spec import SweepSpec
 from profiler_jobs.profile_table import read_solo_profiles
 
 READERS: dict[str, Callable[[Path], Any]] = {

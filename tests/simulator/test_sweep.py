@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, UnknownNameError
-from pipeline.search.sweeps.figures import draw_sweep
-from pipeline.search.sweeps.runs import SweepRun, expand, run_id, tidy_table, values_of, variants
+from pipeline.studies.sweeps.figures import draw_sweep
+from pipeline.studies.sweeps.runs import SweepRun, expand, run_id, tidy_table, values_of, variants
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,8 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, Work
 from parts.elastic.allocation import Pool
 from parts.elastic.configurations import PUBLISHED
-from parts.elastic.pareto.evaluate import evaluate
-from parts.elastic.pareto.front import hypervolume
-from parts.elastic.pareto.samples import SampleSpec, draw_sample
+from parts.elastic.pareto.objectives import hypervolume
+from parts.elastic.pareto.samples import SampleSpec, draw_sample, evaluate
 from parts.elastic.pareto.size_classes import (
     InfeasibleError,
     SearchBounds,

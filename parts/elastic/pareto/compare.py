@@ -14,10 +14,10 @@ from foundation.progress import Progress, Work, silent
 from foundation.regular_files import read_regular
 from foundation.worker_processes import over_processes
 from parts.elastic.allocation import Pool
-from parts.elastic.pareto.evaluate import evaluate
-from parts.elastic.pareto.front import covers, front_positions, hypervolume
+from parts.elastic.pareto.objectives import covers, front_positions, hypervolume
 from parts.elastic.pareto.presented import Front
 from parts.elastic.pareto.rounds import collected_of, sample_of
+from parts.elastic.pareto.samples import evaluate
 from parts.elastic.pareto.search import on_scale
 from parts.elastic.pareto.study import ParetoSearch, load_study
 from parts.elastic.rules.wfq import WfqConfig

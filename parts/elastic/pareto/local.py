@@ -12,7 +12,7 @@ from parts.elastic.pareto.rounds import (
     evaluate_batch,
 )
 from parts.elastic.pareto.study import ParetoSearch
-from pipeline.search.experiment_store.local_run import Stage, run_stages
+from pipeline.studies.local_run import Stage, run_stages
 
 
 def run_search(

@@ -18,15 +18,14 @@ from foundation.errors import LucidError, NotFoundError
 from foundation.progress import Progress, silent
 from parts.elastic.allocation import Pool
 from parts.elastic.configurations import configuration_from_json, configuration_to_json
-from parts.elastic.pareto.evaluate import evaluate
-from parts.elastic.pareto.front import front_positions
 from parts.elastic.pareto.inputs import Collected, read_collected
-from parts.elastic.pareto.samples import Purpose, draw_sample
+from parts.elastic.pareto.objectives import front_positions
+from parts.elastic.pareto.samples import Purpose, draw_sample, evaluate
 from parts.elastic.pareto.search import first_parameters, next_parameters, on_scale, parameters_between
 from parts.elastic.pareto.size_classes import InfeasibleError, WfqParameters
 from parts.elastic.pareto.study import ParetoSearch, load_study
 from parts.elastic.rules.wfq import WfqConfig
-from pipeline.search.experiment_store.documents import digest, read_json
+from pipeline.studies.store import digest, read_json
 from simulator.workload import Workload
 
 NEAR = 0.03  # a candidate is near the front unless another is better by as much in every objective

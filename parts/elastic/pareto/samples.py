@@ -13,7 +13,7 @@ artifact does): else a single long job would decide what a sample says. Samples 
 those for different purposes have nothing in common but the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -22,6 +22,10 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
 from parts.elastic.active_job import rigid
+from parts.elastic.allocation import Pool
+from parts.elastic.engine import ElasticSimulation
+from parts.elastic.pareto.objectives import STANDARD, Objective, metric_values
+from parts.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 from simulator.job import Job
 from simulator.workload import Workload
 
@@ -96,3 +100,19 @@ def _arrivals(
         arrivals = (starts[:, None] + np.arange(run)).ravel()[:count]
         between = gaps[arrivals]
     return arrivals, np.cumsum(between)
+
+
+PREDICTED_BY = "truth"  # by true run times, as PCS' authors search
+
+
+def evaluate(
+    config: WfqConfig, sample: Workload, pool: Pool, objectives: Iterable[Objective] = ()
+) -> dict[str, float]:
+    """Return the standard measures and those asked for, by name (`JCT:avg`, `Pred_err:p99`)."""
+    simulation = ElasticSimulation(sample, pool, WeightedFairQueuing(config), predict=True)
+    simulation.run()
+    values = metric_values(simulation.ended)
+    return {
+        str(objective): objective.of(values[objective.metric])
+        for objective in dict.fromkeys((*STANDARD, *objectives))
+    }

@@ -13,8 +13,7 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from parts.elastic.pareto.front import front_positions
-from parts.elastic.pareto.objectives import Objective
+from parts.elastic.pareto.objectives import Objective, front_positions
 from parts.elastic.pareto.size_classes import (
     InfeasibleError,
     SearchBounds,
@@ -22,7 +21,7 @@ from parts.elastic.pareto.size_classes import (
     class_weights,
     size_thresholds,
 )
-from pipeline.search.experiment_store.optimiser import TRIES, Parameters, ask, optimiser
+from pipeline.studies.optimiser import TRIES, Parameters, ask, optimiser
 
 # What is less counts as this much: ratios of next to nothing mean nothing.
 FLOORS = {"JCT": 1.0, "unfairness": 1e-3, "Pred_err": 1e-2}

@@ -15,10 +15,10 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from parts.elastic.configurations import configuration_to_json
 from parts.elastic.pareto import rounds
-from parts.elastic.pareto.evaluate import PREDICTED_BY
 from parts.elastic.pareto.inputs import collect_from_lake, collect_from_log
 from parts.elastic.pareto.presented import FrontPoint, present, read_front
 from parts.elastic.pareto.report import newest_front, record_search, write_report
+from parts.elastic.pareto.samples import PREDICTED_BY
 from parts.elastic.pareto.study import SearchSpec, load_study, plan_study
 from pipeline.replay.log_file import LogFile
 from pipeline.training.windows import read_as_of, training_window_end

@@ -1,4 +1,4 @@
-"""A Pareto search: what is preferred, how it is searched; stored as pipeline/search/experiment_store/ says.
+"""A Pareto search: what is preferred, how it is searched; stored as pipeline/studies/experiment.py says.
 
 STUDY/study.json              the plan
 STUDY/inputs/                 the collected workload (parts/elastic/pareto/inputs.py)
@@ -18,8 +18,8 @@ from parts.elastic.pareto.inputs import INPUTS_FILE, Collected, Scaling
 from parts.elastic.pareto.objectives import Objective, preference_of
 from parts.elastic.pareto.samples import SampleSpec
 from parts.elastic.pareto.size_classes import SearchBounds
-from pipeline.search.experiment_store.documents import digest
-from pipeline.search.experiment_store.experiment import Experiment
+from pipeline.studies.experiment import Experiment
+from pipeline.studies.store import digest
 
 # Raise it when the same candidate and sample give other figures.
 EVALUATION_VERSION = 1

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from parts.elastic.pareto.front_choice import choices_of, front_markdown, keep_page
+from parts.elastic.pareto.presented import choices_of, front_markdown, keep_page
 from parts.elastic.tests.test_release_choice import FRONT
-from pipeline.search.experiment_store.documents import write_json
+from pipeline.studies.store import write_json
 from tests import airflow_home  # before the plugin is imported
 
 assert airflow_home.HOME.is_dir()

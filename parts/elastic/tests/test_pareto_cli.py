@@ -18,9 +18,9 @@ from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.registry import Registry
 from parts.elastic.configurations import load_configuration
 from parts.elastic.pareto import steps
-from parts.elastic.pareto.front import covers
 from parts.elastic.pareto.inputs import Collected, collect_from_log
 from parts.elastic.pareto.local import run_search
+from parts.elastic.pareto.objectives import covers
 from parts.elastic.pareto.presented import present, read_front
 from parts.elastic.pareto.rounds import candidates_of, held_out_samples, search_samples
 from parts.elastic.pareto.search import parameters_between

@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, UnknownNameError
 from parts.elastic.allocation import Pool
-from parts.elastic.pareto.evaluate import evaluate
-from parts.elastic.pareto.front import covers, front_positions, hypervolume
-from parts.elastic.pareto.objectives import STANDARD, Objective, preference_of
-from parts.elastic.pareto.samples import RUN_JOBS, WAYS, Purpose, SampleSpec, draw_sample
+from parts.elastic.pareto.objectives import (
+    STANDARD,
+    Objective,
+    covers,
+    front_positions,
+    hypervolume,
+    preference_of,
+)
+from parts.elastic.pareto.samples import RUN_JOBS, WAYS, Purpose, SampleSpec, draw_sample, evaluate
 from parts.elastic.rules.wfq import WfqConfig
 from simulator.job import Job
 from simulator.speed_up import Elasticity, SpeedUp

@@ -65,8 +65,7 @@ def test_a_point_that_the_form_picks_becomes_the_challenger(
     dag_bag: Any, lake: Path, shop: ReleaseShop, tmp_path: Path
 ) -> None:
     from lucid_models.releases.lifecycle import show_release
-    from parts.elastic.pareto.front_choice import choices_of
-    from parts.elastic.pareto.presented import read_front
+    from parts.elastic.pareto.presented import choices_of, read_front
 
     champion = show_release(tracking_uri=shop.uri, cluster="small")
     run = dag_bag.dags["search_pareto_front"].test(run_conf=form(pick="c1"))

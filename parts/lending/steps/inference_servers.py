@@ -12,7 +12,7 @@ import numpy as np
 
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.orchestrator import share_of_servers, shares_of_servers
-from pipeline.planning.answers import PlanAnswer
+from pipeline.planning.questions import PlanAnswer
 
 POOL = "inference"
 MOST_TIMES_THE_PRESENT = 4  # beyond which no size is tried

@@ -16,12 +16,11 @@ from parts.lending.replay.policy_beside_inference import LOANING, borrows_itself
 from parts.lending.replay.settings import LoanSettings
 from parts.lending.steps.inference_lender import InferenceLender
 from parts.lending.steps.inference_servers import servers_of_inference
-from pipeline.planning.answers import PlanAnswer
 from pipeline.planning.plan_rows import PlanTable
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import AskedOfLog, BesidePlan, ClusterOfLake, PlannedPart
 from pipeline.planning.planned_run import PlannedRun
-from pipeline.planning.questions import Questions
+from pipeline.planning.questions import PlanAnswer, Questions
 from pipeline.planning.replays import Replayed
 from simulator.policies.loading import policy_for
 

@@ -17,7 +17,7 @@ from parts.lending.steps.lending import Lending
 from parts.lending.steps.lending_replay import KnownLoad
 from parts.lending.steps.release_settings import pinned_loaning
 from pipeline.release.release_settings import gate_settings
-from pipeline.search.tuning.tuned_part import (
+from pipeline.studies.tuning.tuned_part import (
     FigureLimit,
     PartReplays,
     ReplayedPart,

@@ -5,12 +5,10 @@ from typing import Any
 
 from foundation.errors import BadInputError
 from parts.node_sleep.steps.sleep_of_replay import sleep_of_replay
-from pipeline.planning.answers import PlanAnswer
-from pipeline.planning.combinations import combinations
 from pipeline.planning.planned_log import PlannedLog
-from pipeline.planning.planned_part import AskedOfLog, PlannedPart
+from pipeline.planning.planned_part import AskedOfLog, PlannedPart, combinations
 from pipeline.planning.planned_run import PlannedRun, setting_text
-from pipeline.planning.questions import Questions
+from pipeline.planning.questions import PlanAnswer, Questions
 from simulator.scenario import Scenario
 
 Sleep = Mapping[str, Any]  # settings of nodes that sleep; none: all are always awake

@@ -13,7 +13,7 @@ from pipeline.planning.capacity_plan import PlanSettings
 from pipeline.planning.log_request import LogRequest
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.planner import plan_capacity
-from pipeline.planning.wait_target import WaitTarget
+from pipeline.studies.wait_target import WaitTarget
 from simulator.cluster import ClusterSpec
 from simulator.replay import simulate
 from simulator.scenario import Scenario

@@ -9,7 +9,7 @@ from random import Random
 from typer.testing import CliRunner
 
 from lucid_cli.main import app
-from pipeline.planning.equal_nodes import as_equal_nodes
+from pipeline.planning.planned_log import as_equal_nodes
 from simulator.cluster import ClusterSpec
 from simulator.shared_nodes import NodeShape, share_nodes
 

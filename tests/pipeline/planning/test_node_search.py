@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.planning.node_search import NodeSearch, isotonic_falling
+from pipeline.planning.size_search import NodeSearch, isotonic_falling
 from pipeline.replay.proportional_sizes import in_proportion
 
 

@@ -9,13 +9,11 @@ import pytest
 from foundation import parts
 from foundation.errors import UnknownNameError
 from foundation.parts import Part
-from pipeline.planning.answers import PlanAnswer
-from pipeline.planning.form import settings_of_form
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import AskedOfLog, PlannedPart
 from pipeline.planning.planned_run import PlannedRun
-from pipeline.planning.planner import plan_capacity
-from pipeline.planning.questions import Questions
+from pipeline.planning.planner import plan_capacity, settings_of_form
+from pipeline.planning.questions import PlanAnswer, Questions
 from tests.pipeline.planning.test_capacity_plan import asked, write_log
 
 JOBS = [("vc0", 8, 60 * i, 600) for i in range(40)]

@@ -12,7 +12,7 @@ from lucid_models.releases.manifest import DEFAULT_POLICY
 from pipeline.overview.release_page import read_release_page
 from pipeline.release.order_only import DecidedSharing, decide_sharing
 from pipeline.release.release_settings import allowing_simulated, pinned_settings
-from pipeline.search.tuning.space import search_space
+from pipeline.studies.tuning.space import search_space
 
 VERSIONS = {"packing": 1, "throughput": 1, "duration": 1}
 

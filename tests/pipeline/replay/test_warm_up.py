@@ -15,9 +15,9 @@ from parts.node_sleep.replay.settings import SleepSettings
 from pipeline.replay.cluster_events import ClusterEvents
 from pipeline.replay.log_file import read_lake_jobs
 from pipeline.replay.warm_up import WARM_UP_DAYS, there_at, warm_jobs, warm_up_start
-from pipeline.search.sweeps.inputs import read_lake
-from pipeline.search.sweeps.run import RunReplayer
-from pipeline.search.sweeps.runs import SweepRun
+from pipeline.studies.sweeps.inputs import read_lake
+from pipeline.studies.sweeps.run import RunReplayer
+from pipeline.studies.sweeps.runs import SweepRun
 from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.held_out_data import held_out_window, read_held_out
 from pipeline.validation.replay_inputs import replay_inputs

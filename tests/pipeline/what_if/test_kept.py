@@ -9,17 +9,17 @@ import pytest
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
 from foundation.errors import NotFoundError
-from pipeline.search.sweeps.runs import SweepRun
-from pipeline.search.sweeps.sweep import load_plan, read_records
+from pipeline.studies.sweeps.runs import SweepRun
+from pipeline.studies.sweeps.sweep import load_plan, read_records
 from pipeline.what_if import kept
 from pipeline.what_if.kept import (
+    grade_of_what_if,
     keep_what_if,
     list_kept,
     read_kept,
     variant_names,
     what_if_folder,
 )
-from pipeline.what_if.what_if_grade import grade_of_what_if
 from tests.pipeline.what_if.what_if_results import RUN_ID, asked, simulated_sweep
 
 

@@ -6,10 +6,10 @@ import pandas as pd
 
 from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
 from pipeline.replay.cluster_events import one_pool
-from pipeline.search.sweeps.inputs import SweepInputs
-from pipeline.search.sweeps.runs import expand
-from pipeline.search.sweeps.sweep import load_plan, plan_sweep
-from pipeline.search.sweeps.workers import run_pending
+from pipeline.studies.sweeps.inputs import SweepInputs
+from pipeline.studies.sweeps.runs import expand
+from pipeline.studies.sweeps.sweep import load_plan, plan_sweep
+from pipeline.studies.sweeps.workers import run_pending
 from pipeline.what_if.kept import AskedWhatIf, keep_what_if
 from tests.fixtures import small_jobs, small_profiles
 

@@ -14,14 +14,13 @@ from lucid_models.packing.tree import PackingSettings
 from parts.lending.steps.release_settings import pinned_loaning
 from parts.lending.tests.steps.inference_days import inference_days
 from pipeline.release.release_settings import pinned_settings
-from pipeline.search.tuning.base import TuningBase
-from pipeline.search.tuning.local import run_study
-from pipeline.search.tuning.proposal import propose
-from pipeline.search.tuning.report import write_report
-from pipeline.search.tuning.rounds import Trial, best_trial, trials_of
-from pipeline.search.tuning.space import search_space, thresholds_rise
-from pipeline.search.tuning.study import TuningSpec, plan_study
-from tests.pipeline.search.test_tuning import FEW, lake_at
+from pipeline.studies.tuning.local import run_study
+from pipeline.studies.tuning.proposal import propose
+from pipeline.studies.tuning.report import write_report
+from pipeline.studies.tuning.rounds import Trial, best_trial, trials_of
+from pipeline.studies.tuning.space import TuningBase, search_space, thresholds_rise
+from pipeline.studies.tuning.study import TuningSpec, plan_study
+from tests.pipeline.studies.test_tuning import FEW, lake_at
 from tests.small_cluster import CLUSTER, make_jobs
 
 LOANING = pinned_loaning({"usage": "present", "headroom": 0.05})

@@ -12,8 +12,8 @@ import pytest
 from foundation.errors import BadInputError, UnknownNameError
 from parts.node_sleep.steps.fitted_forecast import LEAST_DAYS
 from parts.node_sleep.steps.learning_forecaster import LearningForecaster
-from pipeline.search.sweeps.runs import SweepRun, expand, run_id, tidy_table
-from pipeline.search.sweeps.spec import SweepSpec
+from pipeline.studies.sweeps.runs import SweepRun, expand, run_id, tidy_table
+from pipeline.studies.sweeps.spec import SweepSpec
 from tests.reference import ROOT
 
 

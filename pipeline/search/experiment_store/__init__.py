@@ -1,1 +1,0 @@
-"""What tuning, the Pareto search and sweeps share: an experiment as files that any worker may fill."""

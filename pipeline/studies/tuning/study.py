@@ -1,0 +1,209 @@
+"""A tuning study: what is tuned, on which windows, how; stored as pipeline/studies/experiment.py says.
+
+STUDY/study.json           the plan
+STUDY/inputs/              what every trial replays (pipeline/studies/tuning/inputs.py)
+STUDY/rounds/N.json        the trials that round N asked for; round 0: the current settings, and each
+other value of each setting alone
+STUDY/trials/ID.json       a trial's record
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, get_args
+
+from cluster_logs.cluster_names import check_cluster_name
+from cluster_logs.log_span import submission_span
+from foundation.errors import BadInputError, check_names
+from foundation.progress import Progress, silent
+from lucid_models.duration.model import DurationSettings
+from lucid_models.packing.tree import PackingSettings
+from pipeline.release.release_settings import pinned_settings
+from pipeline.replay.job_types import JobTypes
+from pipeline.studies.experiment import Experiment
+from pipeline.studies.store import digest
+from pipeline.studies.tuning.inputs import TuningWindows, freeze, read_known_lake, tuning_windows
+from pipeline.studies.tuning.space import LUCID, SearchSpace, TuningBase, search_space
+from pipeline.studies.tuning.trials import trial_id
+from pipeline.studies.tuning.tuned_part import FigureLimit, Value, tuned_parts, tuned_policies
+from pipeline.training.windows import training_window_end
+from simulator.gate.rules import OBJECTIVES
+
+
+@dataclass(frozen=True)
+class TuningSpec:
+    """What is asked of a study; the days are counted back from the end of training.
+
+    - `objective`: one of the gate's (`simulator.gate.rules.OBJECTIVES`), lower is better.
+    - `round_size`: trials that the optimiser asks for at once. Part of the study: with another size it asks
+      for other trials.
+    - `search`: values to try in place of a parameter's own; one value fixes it.
+    - `job_types`, `seed`: as in the gate; `seed` is the optimiser's too.
+    """
+
+    hold_out_days: int = 14
+    as_of: datetime | None = None
+    search_days: float = 9.0
+    validation_days: float = 7.0
+    blocks: int = 3
+    warm_up_days: float = 1.0
+    objective: str = "mean_jct_s"
+    round_size: int = 8
+    search: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    job_types: JobTypes = "drawn"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_names("objective", [self.objective], OBJECTIVES)
+        check_names("way to find job types", [self.job_types], get_args(JobTypes))
+        if not 1 <= self.round_size <= 200:
+            raise BadInputError(f"round_size is {self.round_size!r}.", remedy="Use 1 to 200.")
+
+
+@dataclass(frozen=True)
+class TuningStudy(Experiment):
+    """A planned study. `sha256` names what its trials depend on and how they are chosen.
+
+    `parts` are the settings of the release's parts, by their fields; `limits` how much their figures may be
+    (the gate's rules when it was planned). `policy` is what the release runs.
+    """
+
+    kind = "study"
+    unit = "trial"
+    records = "trials"
+    items_argument = "trial_ids"
+    how_to_begin = "Plan it first: `lucid tune`."
+
+    cluster: str
+    sha256: str
+    inputs_sha256: str
+    windows: TuningWindows
+    space: SearchSpace
+    settings: Mapping[str, Any]
+    packing: PackingSettings
+    objective: str
+    round_size: int
+    job_types: JobTypes
+    seed: int
+    hold_out_days: int
+    as_of: str | None
+    base_release: int | None
+    remarks: tuple[str, ...]
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    limits: tuple[FigureLimit, ...] = ()
+    policy: str = LUCID
+
+    @property
+    def inputs_uri(self) -> str:
+        """Return where the frozen inputs are."""
+        return f"{self.uri}/inputs"
+
+    @property
+    def base(self) -> TuningBase:
+        """What held when it was planned."""
+        return TuningBase(self.settings, self.packing, self.base_release, self.parts, self.policy)
+
+    def identity(self, values: Mapping[str, Value]) -> str:
+        """A trial's identity."""
+        return trial_id(values, self.inputs_sha256)
+
+
+DEFAULTS = TuningBase()
+
+
+def plan_study(
+    *,
+    lake_uri: str,
+    cluster: str,
+    spec: TuningSpec | None = None,
+    base: TuningBase = DEFAULTS,
+    duration: DurationSettings | None = None,
+    out_uri: str | None = None,
+    progress: Progress = silent,
+) -> TuningStudy:
+    """Freeze the inputs and store the plan; the same arguments give the same study.
+
+    `base` is what holds now (default: the policy's and the model's own defaults); `duration` says how the
+    estimates are learned. The study lies at `out_uri`, by default in the lake under tuning/cluster=C/DIGEST.
+    Raises NotFoundError when the lake lacks jobs or nodes, BadInputError when the log is too short.
+    """
+    check_cluster_name(cluster)
+    tuning_spec = spec or TuningSpec()
+    pinned = pinned_settings(base.settings, base.policy)
+    tree = base.packing
+    until = training_window_end(lake_uri, cluster, tuning_spec.hold_out_days, tuning_spec.as_of)
+    first, _ = submission_span(lake_uri, cluster, tuning_spec.as_of)
+    windows = tuning_windows(
+        first,
+        until,
+        search_days=tuning_spec.search_days,
+        validation_days=tuning_spec.validation_days,
+        blocks=tuning_spec.blocks,
+        warm_up_days=tuning_spec.warm_up_days,
+    )
+    progress(0, None, "reading the log")
+    snapshot = read_known_lake(lake_uri, cluster, until, parts=base.parts)
+    parts = [part for part in tuned_parts() if part.field in base.parts]
+    policy = tuned_policies().get(base.policy)
+    space = search_space(
+        pinned,
+        tree,
+        nodes=snapshot.node_count,
+        chosen=tuning_spec.search,
+        parts=base.parts,
+        policy=base.policy,
+        told=policy is not None and policy.tells(snapshot.jobs),
+    )
+    shared = {
+        "known": snapshot.sha256(),
+        "windows": windows.to_data(),
+        "settings": pinned,
+        "packing": asdict(tree),
+        "duration": asdict(duration or DurationSettings()),
+        "job_types": tuning_spec.job_types,
+        "seed": tuning_spec.seed,
+        **{part.field: dict(base.parts[part.field]) for part in parts},
+        **({"policy": base.policy} if base.policy != LUCID else {}),
+    }
+    plan = {
+        "cluster": cluster,
+        **shared,
+        "inputs_sha256": digest(shared),
+        "space": space.to_data(),
+        "objective": tuning_spec.objective,
+        "round_size": tuning_spec.round_size,
+        **{limit.field: limit.limit for limit in (part.limit() for part in parts)},
+    }
+    folder_uri = f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}"
+    uri, sha256 = TuningStudy.place(plan, out_uri=out_uri, folder_uri=folder_uri)
+    remarks = freeze(
+        snapshot, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=progress
+    )
+    document = {
+        "sha256": sha256,
+        **plan,
+        "hold_out_days": tuning_spec.hold_out_days,
+        "as_of": None if tuning_spec.as_of is None else tuning_spec.as_of.isoformat(),
+        "base_release": base.release,
+        "remarks": list(remarks),
+    }
+    TuningStudy.write_plan(uri, document)
+    return load_study(uri)
+
+
+def load_study(uri: str) -> TuningStudy:
+    """Read a stored study. Raises NotFoundError when there is none, BadInputError for another format."""
+    return TuningStudy.load(
+        uri,
+        lambda plan: {
+            "windows": TuningWindows.from_data(plan["windows"]),
+            "space": SearchSpace.from_data(plan["space"]),
+            "packing": PackingSettings(**plan["packing"]),
+            "parts": {part.field: plan[part.field] for part in tuned_parts() if part.field in plan},
+            "limits": tuple(
+                limit._replace(limit=plan[limit.field])
+                for limit in (part.limit() for part in tuned_parts())
+                if limit.field in plan
+            ),
+        },
+    )
