@@ -121,7 +121,7 @@ class CardWatch:
         }
 
     def _forget(self, begin_s: float) -> None:
-        # Some readings from before stay: a counter lies between two, and the usual period is taken from samples.
+        # Some readings before it stay: a counter lies between two; the usual period is taken from samples.
         before_s = begin_s - 2 * ASK_EVERY_S - LATE_S
         for series in self._series.values():
             series.forget_before(before_s)

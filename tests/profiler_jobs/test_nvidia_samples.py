@@ -311,5 +311,5 @@ def test_a_window_is_put_together_from_polls_and_rings() -> None:
 )
 def test_a_window_of_which_the_driver_told_nothing_is_refused(said: dict[str, float], lacking: str) -> None:
     polls = [_poll(0.2 * turn, **said) for turn in range(20)]
-    with pytest.raises(ServiceUnavailableError, match=f"told no {lacking}"):
+    with pytest.raises(ServiceUnavailableError, match=f"reported no {lacking}"):
         telemetry_of(polls, [], [], 1.0, 3.0)
