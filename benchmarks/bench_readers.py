@@ -191,8 +191,7 @@ MOST_ROWS = {"helios-throughput": 100_000}
 def measure(source_format: str, file: str, lake: str | None) -> dict[str, float]:
     """Read (or ingest) one file in this process; rows, seconds, peak resident memory in MiB."""
     from cluster_logs.ingest import ingest_log
-    from cluster_logs.readers.base import ReadOptions, read_chunks
-    from cluster_logs.readers.registry import load_reader
+    from cluster_logs.readers.base import ReadOptions, load_reader, read_chunks
 
     started = time.perf_counter()
     if lake is None:

@@ -32,11 +32,16 @@ from cluster_logs.lake import Lake
 from cluster_logs.merging import JOB_ORDER, microseconds
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
 from cluster_logs.quarantine_table import REFUSED_SCHEMA, refused_spool
-from cluster_logs.readers.base import Reader, ReadOptions, read_chunks, read_raw_rows
-from cluster_logs.readers.guessing import naming_likely_formats
+from cluster_logs.readers.base import (
+    Reader,
+    ReadOptions,
+    load_reader,
+    naming_likely_formats,
+    read_chunks,
+    read_raw_rows,
+)
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
-from cluster_logs.readers.registry import load_reader
-from cluster_logs.readers.time_zones import load_zone
+from cluster_logs.readers.row_checker import load_zone
 from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.spool import DaySpool
 from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput

@@ -11,8 +11,7 @@ from cluster_logs.ingest_account import IngestReport, count_rows, file_name, rep
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
 from cluster_logs.quarantine_table import refused_spool
-from cluster_logs.readers.base import Reader, ReadOptions, read_chunks
-from cluster_logs.readers.registry import load_reader
+from cluster_logs.readers.base import Reader, ReadOptions, load_reader, read_chunks
 from cluster_logs.spool import PartSpool
 from foundation.errors import BadInputError
 from foundation.leftovers import scratch_folder

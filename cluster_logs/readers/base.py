@@ -2,31 +2,182 @@
 
 A new reader is one module with one `READER` and one line in `registry.py` (CONTRIBUTING.md walks there). The
 checks that every job must pass, times, numbers, quarantine and accounting come with `RowChecker` and
-`job_rows.build_jobs`.
+`job_rows.build_jobs`. The text behind a URI is a `TextSource`: blocks of whole lines, gzip recognised by its
+first bytes. Which format a log looks like is found by reading its first rows with every reader.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from cluster_logs.inference_load import LoadReading
 from cluster_logs.quarantine import BESIDE_TABLE
-from cluster_logs.readers.row_checker import RawChunk, RowChecker
-from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.time_zones import load_zone
-from cluster_logs.readers.values import IntArray
+from cluster_logs.readers.registry import FORMATS
+from cluster_logs.readers.row_checker import IntArray, RawChunk, RowChecker, load_zone
 from cluster_logs.slurm_mark import MarkKey
-from foundation.errors import BadInputError
-from foundation.progress import Progress, silent
+from foundation.errors import BadInputError, LucidError, UnknownNameError
+from foundation.input_files import open_input, shown
+from foundation.progress import Progress, Work, silent
+from foundation.unpacking import UnpackedFile
 
 # Second 0 of formats that count from the trace's own start, unless the format or the caller says otherwise.
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A table of the core, or one that a part brings (`day_tables`).
 TableName = str
+EVERY_CLUSTER = ""  # no cluster's name: all rows of a file are read
+
+BLOCK_BYTES = 8 * 1024 * 1024
+# A block of short lines is divided: what is made of a line takes more memory than its bytes.
+MAX_BLOCK_LINES = 65_536
+MAX_LINE_BYTES = 16 * 1024 * 1024
+_HEAD_BYTES = 64
+
+SAMPLE_BYTES = 256 * 1024
+# Of the sample's rows so many must be good for the file to look like the format; another's columns give none.
+_LEAST_GOOD_SHARE = 0.2
+
+_GZIP_MAGIC = b"\x1f\x8b"
+# What a file that is no text begins with.
+_FOREIGN = {
+    b"PK\x03\x04": ("a ZIP archive", "Unpack it."),
+    b"BZh": ("compressed with bzip2", "Decompress it, or compress it with gzip."),
+    b"\xfd7zXZ\x00": ("compressed with xz", "Decompress it, or compress it with gzip."),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "Decompress it, or compress it with gzip."),
+    b"PAR1": ("a Parquet file", "Its format is lake."),
+    b"\xff\xfe": ("UTF-16 text", "Convert it to UTF-8."),
+    b"\xfe\xff": ("UTF-16 text", "Convert it to UTF-8."),
+}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """A file to read, plain or gzip-compressed; `most_bytes`: only its first blocks, of about that size."""
+
+    uri: str
+    progress: Progress = field(default=silent, compare=False)
+    most_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's base name, as it is written into `source_file`."""
+        return shown(self.uri.rstrip("/").rpartition("/")[2])
+
+    @property
+    def place(self) -> str:
+        """The path or URI as errors show it."""
+        return shown(self.uri)
+
+    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+        """Blocks that end with a line's end, without byte order mark; the last line gets its end if it lacks
+        one.
+
+        Raises NotFoundError for an absent file; BadInputError for an empty one, for what is no text, a
+        truncated or damaged gzip, one that holds more than may be (`UnpackedFile`) and a line above
+        MAX_LINE_BYTES.
+        """
+        carry: list[bytes] = []
+        carried = lines = taken = 0
+        if self.most_bytes is not None:
+            block_bytes = min(block_bytes, self.most_bytes)
+        for data in self._pieces(block_bytes):
+            taken += len(data)
+            cut = data.rfind(b"\n") + 1
+            if carried + (data.find(b"\n") if cut else len(data)) > MAX_LINE_BYTES:
+                raise BadInputError(
+                    f"{self.place}, line {lines + 1:,}, has more than {MAX_LINE_BYTES // 2**20} MiB.",
+                    remedy="Is it a text file with one row a line?",
+                )
+            if cut:
+                yield from _divided(b"".join([*carry, data[:cut]]))
+                if self.most_bytes is not None and taken >= self.most_bytes:
+                    return
+                lines += data.count(b"\n")
+                carry, carried = [], 0
+            if cut < len(data):
+                carry.append(data[cut:])
+                carried += len(data) - cut
+        if carried:
+            yield b"".join(carry) + b"\n"
+
+    def longer_than(self, most_bytes: int) -> bool:
+        """Whether the text, decompressed, has more than so many bytes; no more than these are read."""
+        bytes_left = most_bytes
+        for data in self._pieces(min(BLOCK_BYTES, most_bytes)):
+            bytes_left -= len(data)
+            if bytes_left < 0:
+                return True
+        return False
+
+    def _pieces(self, block_bytes: int) -> Iterator[bytes]:
+        with open_input(self.uri) as raw:
+            size = raw.size()
+            stream, compressed = self._decompressed(raw)
+            first = True
+            while True:
+                try:
+                    data = cast("bytes", stream.read(block_bytes))
+                except OSError as error:
+                    raise BadInputError(
+                        f"{self.place} cannot be read to its end: {error}.",
+                        remedy="The file is truncated or damaged; copy it again. Nothing was written."
+                        if compressed
+                        else "Nothing was written.",
+                    ) from error
+                if not data:
+                    break
+                self.progress(raw.tell(), size, Work(f"reading {self.name}", "bytes"))
+                if first:
+                    self._check_text(data, compressed=compressed)
+                    data = data.removeprefix(_BYTE_ORDER_MARK)
+                first = False
+                yield data
+            if first:
+                raise BadInputError(f"{self.place} is empty.", remedy="Check how it was exported.")
+
+    def _check_text(self, start: bytes, *, compressed: bool) -> None:
+        if start.startswith(_GZIP_MAGIC):
+            raise BadInputError(f"{self.place} is compressed twice.", remedy="Decompress it once.")
+        inside = "holds what is " if compressed else "is "
+        for magic, (kind, remedy) in _FOREIGN.items():
+            if start.startswith(magic):
+                raise BadInputError(f"{self.place} {inside}{kind}.", remedy=remedy)
+        head = start[:_HEAD_BYTES]
+        # Every second byte of UTF-16 without a mark is 0, and of most binary files.
+        if head.count(0) * 4 > len(head):
+            raise BadInputError(f"{self.place} {inside}no UTF-8 text.", remedy="Convert it to UTF-8.")
+
+    def _decompressed(self, raw: pa.NativeFile) -> tuple[pa.NativeFile | UnpackedFile, bool]:
+        magic = raw.read(2)
+        raw.seek(0)
+        if magic == _GZIP_MAGIC:
+            return UnpackedFile(raw, self.place), True
+        if self.name.endswith(".gz") and magic:
+            raise BadInputError(
+                f"{self.place} is called .gz, but holds no gzip data.", remedy="Rename it or compress it."
+            )
+        return raw, False
+
+
+def _divided(block: bytes) -> Iterator[bytes]:
+    """The block in pieces of at most MAX_BLOCK_LINES whole lines."""
+    if block.count(b"\n") <= MAX_BLOCK_LINES:
+        yield block
+        return
+    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")) + 1
+    begin = 0
+    for end in [*ends[MAX_BLOCK_LINES - 1 :: MAX_BLOCK_LINES].tolist(), len(block)]:
+        if begin < end:
+            yield block[begin:end]
+        begin = end
 
 
 @dataclass(frozen=True)
@@ -189,3 +340,59 @@ def read_raw_rows(
         missing -= len(indices)
         if not missing:
             return
+
+
+@cache
+def load_reader(name: str) -> Reader:
+    """The reader of a format; UnknownNameError, with the formats that there are, for any other name."""
+    if name not in FORMATS:
+        raise UnknownNameError("log format", name, FORMATS)
+    module, _, attribute = FORMATS[name].partition(":")
+    reader: Reader = getattr(import_module(f"cluster_logs.readers.{module}"), attribute)
+    return reader
+
+
+# Which format a log looks like ------------------------------------------------------------------------
+
+
+def likely_formats(uri: str) -> list[str]:
+    """The formats whose readers keep most of the file's first rows, the likeliest first; none may fit.
+
+    Formats that fit equally well share their columns (acme-seren and acme-kalos). A nodes file is never
+    guessed: any two columns could be one; a CSV with columns of the job table is where no other format fits,
+    since some have such columns, too.
+    """
+    shares = good_shares(uri)
+    best = max(shares.values(), default=0.0)
+    return [name for name, share in shares.items() if share == best]
+
+
+def good_shares(uri: str) -> dict[str, float]:
+    """Which share of the file's first rows the reader of each format keeps (0 to 1), of those that may fit:
+    the best first.
+    """
+    shares = {name: _good_share(load_reader(name), uri) for name in FORMATS if name != "nodes-csv"}
+    by_share = sorted(shares.items(), key=lambda item: -item[1])
+    fitting = {name: share for name, share in by_share if share >= _LEAST_GOOD_SHARE}
+    return {name: share for name, share in fitting.items() if name != "jobs-csv" or len(fitting) == 1}
+
+
+@contextmanager
+def naming_likely_formats(uri: str, source_format: str) -> Iterator[None]:
+    """Let an error about a log that looks like another format name that format."""
+    try:
+        yield
+    except BadInputError as error:
+        likely = likely_formats(uri)
+        if likely and source_format not in likely:
+            error.advise(f"It looks like {' or '.join(likely)}: give that as --format.")
+        raise
+
+
+def _good_share(reader: Reader, uri: str) -> float:
+    try:
+        chunk = next(read_chunks(reader, uri, ReadOptions(EVERY_CLUSTER), most_bytes=SAMPLE_BYTES), None)
+    except LucidError:
+        return 0.0
+    judged = 0 if chunk is None else chunk.rows_in - chunk.skipped.total()
+    return 0.0 if chunk is None or not judged else 1 - chunk.refused.num_rows / judged

@@ -11,8 +11,7 @@ from cluster_logs import quarantine as q
 from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.nodes_file import every_row
-from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.time_zones import NOT_A_TIME
+from cluster_logs.readers.row_checker import NOT_A_TIME, RowChecker
 from foundation.errors import BadInputError
 
 MAX_GPUS = 10_000_000
@@ -66,7 +65,7 @@ def read_gpu_sequence(path: str, time_zone: str = "UTC") -> pd.DataFrame:
 
 def is_gpu_sequence(path: str) -> bool:
     """Whether a file counts GPUs by virtual cluster, rather than nodes of the whole cluster."""
-    from cluster_logs.readers.text_source import TextSource
+    from cluster_logs.readers.base import TextSource
 
     for block in TextSource(path).blocks():
         header = block.partition(b"\n")[0].decode(errors="replace").strip().lower().split(",")

@@ -16,8 +16,7 @@ from cluster_logs.job_table import NODES_SCHEMA, THROUGHPUT_SCHEMA
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import MAX_COUNT, build_jobs
-from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.time_zones import NOT_A_TIME
+from cluster_logs.readers.row_checker import NOT_A_TIME, RowChecker
 from cluster_logs.slurm_words import slurm_state
 
 TIME_ZONE = "Asia/Shanghai"

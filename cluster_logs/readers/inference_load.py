@@ -20,12 +20,9 @@ from cluster_logs.inference_load import (
     RATES,
 )
 from cluster_logs.node_states import MAX_NODES
-from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.row_checker import RawChunk, RowChecker
-from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.time_zones import NOT_A_TIME
-from cluster_logs.readers.values import FloatArray, Mask, parse_numbers
+from cluster_logs.readers.row_checker import NOT_A_TIME, FloatArray, Mask, RawChunk, RowChecker, parse_numbers
 
 _TIME, _USAGE = "time|time_s", "usage"
 

@@ -12,9 +12,15 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import JOB_FACTS, JobFact, Kind
 from cluster_logs.job_table import JOB_SCHEMA, WHOLE_CLUSTER, JobState
-from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.time_zones import NOT_A_TIME
-from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
+from cluster_logs.readers.row_checker import (
+    NOT_A_TIME,
+    FloatArray,
+    IntArray,
+    Mask,
+    RowChecker,
+    as_mask,
+    is_missing,
+)
 
 JOB_ROWS_SCHEMA = pa.schema([column for column in JOB_SCHEMA if column.name != "cluster"])
 

@@ -15,12 +15,10 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import JOB_FACTS, Kind
-from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
 from cluster_logs.readers.delimited import Layout, MissingColumnError
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, Values, build_jobs
-from cluster_logs.readers.row_checker import RawChunk, RowChecker
-from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.values import as_mask
+from cluster_logs.readers.row_checker import RawChunk, RowChecker, as_mask
 from cluster_logs.slurm_words import slurm_state
 from foundation.errors import BadInputError
 

@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 from cluster_logs import quarantine as q
 from cluster_logs.job_table import JobState, conform
 from cluster_logs.lake import Lake
-from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
 from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, build_jobs
 from cluster_logs.readers.row_checker import RawChunk, RowChecker
-from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, NotFoundError
 from foundation.input_files import open_input
 from foundation.storage import locate

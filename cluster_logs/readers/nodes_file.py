@@ -27,12 +27,10 @@ from cluster_logs import quarantine as q
 from cluster_logs.job_table import conform, to_frame
 from cluster_logs.node_states import MAX_NODES
 from cluster_logs.node_table import without_unknown_facts
-from cluster_logs.readers.base import Context, ReadChunk, Reader, ReadOptions, read_chunks
+from cluster_logs.readers.base import Context, ReadChunk, Reader, ReadOptions, TextSource, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODE_ROWS_SCHEMA
-from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.values import FloatArray, Mask, is_missing
+from cluster_logs.readers.row_checker import FloatArray, Mask, RowChecker, is_missing
 from cluster_logs.slurm_node_table import is_slurm_node_table, read_slurm_node_table
 from foundation.errors import BadInputError
 

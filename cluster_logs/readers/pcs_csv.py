@@ -15,8 +15,7 @@ from cluster_logs.job_facts import source_columns
 from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.values import is_missing
+from cluster_logs.readers.row_checker import RowChecker, is_missing
 
 
 def _normalise(checker: RowChecker, context: Context) -> pa.Table:

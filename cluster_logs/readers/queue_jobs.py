@@ -14,7 +14,7 @@ from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import Values, build_jobs
 from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.tres import gpus_in_tres, note_shared, shared_by
+from cluster_logs.readers.sacct import gpus_in_tres, note_shared, shared_by
 from cluster_logs.slurm_words import slurm_state
 
 _COLUMNS = source_columns("queue")

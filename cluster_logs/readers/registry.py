@@ -1,17 +1,9 @@
 """The catalogue of log formats: where the reader of each `--format` name is.
 
-A reader is imported when it is loaded, so that forms may list the names at no cost.
+A reader is imported when it is loaded (`base.load_reader`), so that forms list the names at no cost.
 """
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from foundation.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from cluster_logs.readers.base import Reader
 
 # name -> module of this folder:reader in it
 CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish
@@ -40,13 +32,3 @@ OTHER_TABLES: Mapping[str, str] = {
     "inference-load": "inference_load:READER",
 }
 FORMATS: Mapping[str, str] = {**CLUSTER_LOGS, **OTHER_LOGS, **OTHER_TABLES}
-
-
-@cache
-def load_reader(name: str) -> "Reader":
-    """The reader of a format; UnknownNameError, with the formats that there are, for any other name."""
-    if name not in FORMATS:
-        raise UnknownNameError("log format", name, FORMATS)
-    module, _, attribute = FORMATS[name].partition(":")
-    reader: Reader = getattr(import_module(f"cluster_logs.readers.{module}"), attribute)
-    return reader

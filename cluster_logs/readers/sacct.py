@@ -5,10 +5,11 @@ Times without an offset are read in the reader's time zone (UTC); with SLURM_TIM
 since 1970, which is understood as well.
 
 The job id is JobIDRaw where there is one: with Submit it tells the runs of a requeued job apart (`-D` lists
-each). The records of a run whose size was changed are one job (`sacct_resizes`). Steps (`.batch`, `.extern`,
-`.0`) are skipped. Of a file with several clusters the one named by the caller is read. GPUs come from
-`gres/gpu=N` in AllocTRES, or ReqTRES for a job that was never allocated; `gres/gpu:TYPE=N` repeats the same
-GPUs and counts only where the plain entry is missing (needs `AccountingStorageTRES=gres/gpu,gres/shard`).
+each). The records of a run whose size was changed are one job (`sacct_layout.Resizes`). Steps (`.batch`,
+`.extern`, `.0`) are skipped. Of a file with several clusters the one named by the caller is read. GPUs come
+from `gres/gpu=N` in AllocTRES, or ReqTRES for a job that was never allocated; `gres/gpu:TYPE=N` repeats the
+same GPUs and counts only where the plain entry is missing (needs
+`AccountingStorageTRES=gres/gpu,gres/shard`).
 
 What a job asked for stands in ReqTRES: its memory, and the type of its GPUs where a site accounts for types
 (`gres/gpu:TYPE=N`). AllocTRES tells what it was given, which nobody knew when it was submitted: types and
@@ -36,21 +37,27 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
-from cluster_logs.readers.base import Context, Reader, ReadOptions
+from cluster_logs.readers.base import EVERY_CLUSTER, Context, Reader, ReadOptions, TextSource
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.row_checker import RawChunk, RowChecker
-from cluster_logs.readers.sacct_layout import COLUMNS, layout_of
-from cluster_logs.readers.sacct_resizes import Resizes, find_resizes
-from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.time_zones import NOT_A_TIME
-from cluster_logs.readers.tres import gpus_in_tres, note_shared, shared_by
-from cluster_logs.readers.values import FloatArray, IntArray, Mask, as_mask, is_missing
+from cluster_logs.readers.row_checker import (
+    NOT_A_TIME,
+    FloatArray,
+    IntArray,
+    Mask,
+    RawChunk,
+    RowChecker,
+    as_mask,
+    is_missing,
+)
+from cluster_logs.readers.sacct_layout import COLUMNS, Resizes, find_resizes, layout_of
 from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, MarkStage, SlurmMark
 from cluster_logs.slurm_words import (
     EXPORT_COMMAND,
     OF_EACH_CORE_MIB,
     elapsed_s,
     gpu_type_of_tres,
+    gpus_of_tres,
+    held_by_tres,
     home_partition,
     memory_mib,
     memory_mib_of_tres,
@@ -60,8 +67,6 @@ from cluster_logs.slurm_words import (
 from foundation.errors import BadInputError
 
 _HOUR_US = 3_600_000_000
-
-EVERY_CLUSTER = ""  # no cluster's name: all rows of a file are read
 
 _STEP = r"\."
 # A run that ended so is not the job's last: it waits again, and its next run has a row of its own.
@@ -75,6 +80,25 @@ _UNKNOWN_MEMORY = ("?",)  # so older versions of sacct said it
 _WHAT_HAS_SO_MUCH = {"n": "nodes", "c": "cpus"}
 _PARTITION_LIMIT = "PARTITION_LIMIT"
 _UNLIMITED = ("UNLIMITED", _PARTITION_LIMIT)
+# What is noted of jobs whose parts of GPUs count as whole ones, by the kind of part.
+_NOTES = {"mps": q.SHARED_BY_MPS, "shard": q.SHARED_BY_SHARD, "mig": q.SLICED_BY_MIG}
+
+
+def gpus_in_tres(checker: RowChecker, column: str) -> FloatArray:
+    """GPUs of each row, shape (rows,): 0 of an empty list, NaN where the amount is no number."""
+    gpus, unreadable = checker.parsed(column, gpus_of_tres, fact="gpus")
+    return np.where(unreadable, np.nan, np.nan_to_num(gpus))
+
+
+def shared_by(checker: RowChecker, column: str) -> pa.Array:
+    """What each row has of its GPUs: shares (mps, shard), slices (mig), or whole ones ("")."""
+    return checker.mapped(column, lambda tres: held_by_tres(tres).shared_by, pa.string(), fact="gpus")
+
+
+def note_shared(checker: RowChecker, kinds: pa.Array) -> None:
+    """Note the rows (by `shared_by`) whose parts of GPUs are counted as whole ones."""
+    for kind, note in _NOTES.items():
+        checker.note(as_mask(pc.equal(kinds, kind)), note)
 
 
 def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:

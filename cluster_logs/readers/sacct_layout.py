@@ -4,16 +4,26 @@ The header says both: the words JobID or JobIDRaw and State stand in it, and wha
 separates the columns, be it `|`, another character (`--delimiter`) or several. Warnings may stand above it.
 Without a header the columns are those of `DEFAULT_FIELDS`, separated by `|` or `UNIT_SEPARATOR`. The table
 that sacct prints for people cuts its values to a width, so it is refused.
+
+Accounting has a record for each size that a job had while it ran (`Resizes`). The records of a job's run
+share its Start. Each but the last says RESIZING and ends at a change, and the next one's Submit is the moment
+of that change, later than its Start (Slurm 22.05). Together they are one job: it was submitted, and had the
+size, as its first record says, and ended as its last one says.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cluster_logs.job_facts import source_columns
+from cluster_logs.readers.base import TextSource
 from cluster_logs.readers.delimited import MOST_ABOVE_HEADER, Layout
-from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.row_checker import Mask, RawChunk, as_mask
 from cluster_logs.slurm_words import DEFAULT_FIELDS, EXPORT_COMMAND, OLDER_FIELDS, UNIT_SEPARATOR
 from foundation.errors import BadInputError
 from foundation.progress import silent
@@ -44,6 +54,14 @@ _LAYOUT = Layout(
         }
     ),
 )
+
+_RESIZING = b"RESIZING"
+_RUN = ("cluster", "jobidraw", "jobid", "start")  # what the records of one run have in common
+# What is read of the first record.
+_OF_FIRST = (
+    "submit", "eligible", "alloctres", "reqtres", "reqmem", "reqgres", "nnodes", "allocnodes", "ncpus",
+    "alloccpus",
+)  # fmt: skip
 
 _HEAD_BYTES = 65_536
 # What stands behind the word JobID, or before it where it is the last.
@@ -121,3 +139,67 @@ def _separated_by(separator: bytes) -> Callable[[bytes], bytes]:
         return block.replace(unit, b" ").replace(separator, unit)
 
     return separated
+
+
+@dataclass(frozen=True)
+class Resizes:
+    """The changes of size in a file, by row: `first_of` has the cells of a job's first record for its last
+    one, `earlier` are its other records, which say nothing more.
+    """
+
+    first_of: Mapping[int, Mapping[str, bytes]] = field(default_factory=dict)
+    earlier: frozenset[int] = frozenset()
+
+    def of_last_records(self, chunk: RawChunk) -> RawChunk:
+        """The chunk with what the first records say in the place of what the last ones say."""
+        changed = [at for at, row in enumerate(chunk.rows.tolist()) if row in self.first_of]
+        if not changed:
+            return chunk
+        columns = dict(chunk.columns)
+        for name in set(_OF_FIRST).intersection(columns):
+            cells = columns[name].to_pylist()
+            for at in changed:
+                cells[at] = self.first_of[int(chunk.rows[at])][name]
+            columns[name] = pa.array(cells, columns[name].type)
+        return replace(chunk, columns=columns)
+
+    def earlier_in(self, chunk: RawChunk) -> Mask:
+        """Which rows of the chunk are records of a size that was changed later."""
+        return np.isin(chunk.rows, list(self.earlier))
+
+
+def find_resizes(source: TextSource, layout: Layout) -> Resizes:
+    """Look for changes of size: a file without any is not parsed for it."""
+    quiet = replace(source, progress=silent)
+    if not any(_RESIZING in block for block in quiet.blocks()):
+        return Resizes()
+    resized = {
+        run
+        for run, _, _ in _records(
+            quiet, layout, lambda chunk: pc.match_substring(chunk.columns["state"], _RESIZING)
+        )
+    }
+    starts = pa.array(sorted({run[_RUN.index("start")] for run in resized}), pa.binary())
+    records: dict[tuple[bytes, ...], list[tuple[bool, bytes, int, dict[str, bytes]]]] = defaultdict(list)
+    for run, row, cells in _records(quiet, layout, lambda chunk: pc.is_in(chunk.columns["start"], starts)):
+        if run in resized:
+            records[run].append((_RESIZING not in cells["state"], cells["submit"], row, cells))
+    first_of: dict[int, Mapping[str, bytes]] = {}
+    earlier: set[int] = set()
+    for of_run in records.values():
+        in_turn = sorted(of_run, key=lambda record: record[:3])
+        first_of[in_turn[-1][2]] = in_turn[0][3]
+        earlier.update(row for _, _, row, _ in in_turn[:-1])
+    return Resizes(first_of, frozenset(earlier))
+
+
+def _records(
+    source: TextSource, layout: Layout, chosen: Callable[[RawChunk], pa.Array]
+) -> Iterator[tuple[tuple[bytes, ...], int, dict[str, bytes]]]:
+    """The chosen rows: each with the run that it is of, its number and its cells."""
+    for chunk in layout.read(source, only=(*_RUN, "state", *_OF_FIRST)):
+        at = np.flatnonzero(as_mask(chosen(chunk)))
+        columns = {name: cells.take(pa.array(at)).to_pylist() for name, cells in chunk.columns.items()}
+        for row, *values in zip(chunk.rows[at].tolist(), *columns.values(), strict=True):
+            cells = dict(zip(columns, values, strict=True))
+            yield tuple(cells.get(name, b"") for name in _RUN), row, cells

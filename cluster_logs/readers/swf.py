@@ -21,13 +21,17 @@ from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.node_states import MAX_NODES
-from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader, ReadOptions, StatedSize
+from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader, ReadOptions, StatedSize, TextSource
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.row_checker import RowChecker
-from cluster_logs.readers.text_source import TextSource
-from cluster_logs.readers.time_zones import NOT_A_TIME, load_zone
-from cluster_logs.readers.values import FloatArray, as_mask, instants_of_seconds
+from cluster_logs.readers.row_checker import (
+    NOT_A_TIME,
+    FloatArray,
+    RowChecker,
+    as_mask,
+    instants_of_seconds,
+    load_zone,
+)
 from foundation.errors import BadInputError
 
 COLUMNS = (

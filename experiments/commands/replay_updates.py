@@ -137,7 +137,7 @@ def _within(
 ) -> Any:
     from zoneinfo import ZoneInfo
 
-    from cluster_logs.readers.registry import load_reader
+    from cluster_logs.readers.base import load_reader
     from pipeline.replay.log_file import within
 
     zone = time_zone or (load_reader(source_format).time_zone if source_format else "UTC")

@@ -10,9 +10,8 @@ from cluster_logs.inference_load import MEAN_USAGE, MOST_USAGE, LoadReading
 from cluster_logs.inference_series import InferenceSeries, read_inference_series, usual_bin_s
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import read_node_series
-from cluster_logs.readers.base import ReadOptions, read_chunks
+from cluster_logs.readers.base import ReadOptions, load_reader, read_chunks
 from cluster_logs.readers.nodes_file import every_row
-from cluster_logs.readers.registry import load_reader
 from foundation.errors import BadInputError
 from lucid_models.series_windows import Floats
 from pipeline.training.windows import only_cluster

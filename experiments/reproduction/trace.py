@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
+from cluster_logs.readers.base import load_reader
 from cluster_logs.readers.nodes_file import read_nodes_file
-from cluster_logs.readers.registry import load_reader
 from cluster_logs.synthetic.generator import synthesize
 from experiments.reproduction.published import find_trace
 from foundation.errors import BadInputError

@@ -24,10 +24,10 @@ from cluster_logs.log_statistics.observed_log import (
     running_in,
 )
 from cluster_logs.node_series import read_node_sequence, read_node_series
+from cluster_logs.readers.base import load_reader
 from cluster_logs.readers.gpu_sequence import is_gpu_sequence, read_gpu_sequence
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
-from cluster_logs.readers.registry import load_reader
-from cluster_logs.readers.time_zones import load_zone
+from cluster_logs.readers.row_checker import load_zone
 from cluster_logs.reading_again import unchanged
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent

@@ -20,10 +20,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import nodes_of_each
-from cluster_logs.readers.base import ReadOptions, StatedSize
-from cluster_logs.readers.registry import load_reader
-from cluster_logs.readers.sacct import EVERY_CLUSTER
-from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.base import EVERY_CLUSTER, ReadOptions, StatedSize, TextSource, load_reader
 from foundation.errors import BadInputError, NotFoundError
 
 SIZE_COLUMNS = ("virtual_cluster", "gpus", "nodes", "start_time", "end_time", "duration_s")

@@ -159,8 +159,8 @@ def remarks_on_kept_jobs(notes: Mapping[str, int], unknown_values: Mapping[str, 
 
 def _remarks_on_separators(report: "IngestReport", input_uri: str) -> list[str]:
     """How the rows of accounting are saved that hold the separator: sacct quotes no names and comments."""
+    from cluster_logs.readers.base import TextSource
     from cluster_logs.readers.sacct_layout import layout_of
-    from cluster_logs.readers.text_source import TextSource
 
     split = report.reasons.get(WRONG_COLUMN_COUNT, 0)
     if report.source_format != "sacct" or not split:

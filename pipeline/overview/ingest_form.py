@@ -8,9 +8,10 @@ from pathlib import Path
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.lake import Lake
+from cluster_logs.readers.base import load_reader
 from cluster_logs.readers.jobs_csv import NAMED_COLUMNS
 from cluster_logs.readers.nodes_file import read_nodes_file
-from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS, load_reader
+from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS
 from cluster_logs.slurm_words import EXPORT_COMMAND
 from foundation.errors import BadInputError, LucidError
 from foundation.input_roots import local_path

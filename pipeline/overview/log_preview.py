@@ -18,11 +18,16 @@ from cluster_logs.bad_rows import BadRowLimit
 from cluster_logs.duplicates import KEPT, judge_duplicates
 from cluster_logs.ingest_account import count_duplicates, count_rows, file_name
 from cluster_logs.quarantine import MAX_BAD_SHARE, REASONS, SKIP_RULES, Accounting
-from cluster_logs.readers.base import Reader, ReadOptions, StatedSize, read_chunks
-from cluster_logs.readers.guessing import good_shares
-from cluster_logs.readers.registry import load_reader
-from cluster_logs.readers.sacct import EVERY_CLUSTER
-from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.base import (
+    EVERY_CLUSTER,
+    Reader,
+    ReadOptions,
+    StatedSize,
+    TextSource,
+    good_shares,
+    load_reader,
+    read_chunks,
+)
 from foundation.errors import BadInputError, LucidError, TooManyBadRowsError
 from foundation.input_files import open_input, shown
 from pipeline.ingest.cluster_size import (

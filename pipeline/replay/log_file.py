@@ -11,7 +11,7 @@ import pyarrow as pa
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.log_span import busy_days, submission_span
-from cluster_logs.readers.registry import load_reader
+from cluster_logs.readers.base import load_reader
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.warm_up import WarmJobs, check_warm_up_days, warm_jobs, warm_up_start

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from cluster_logs.readers.registry import load_reader
+from cluster_logs.readers.base import load_reader
 from foundation.errors import BadInputError
 from foundation.input_roots import admitted
 from foundation.progress import Progress, silent

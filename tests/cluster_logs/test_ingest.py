@@ -11,8 +11,8 @@ from cluster_logs import bad_rows, spool
 from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log, read_jobs_file, read_throughput_file
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
+from cluster_logs.readers.base import TextSource
 from cluster_logs.readers.nodes_file import read_nodes_file
-from cluster_logs.readers.text_source import TextSource
 from foundation.errors import BadInputError, BadRow, LucidError, TooManyBadRowsError
 from tests.evidence import Evidence
 from tests.reference import ROOT

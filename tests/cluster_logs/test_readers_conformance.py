@@ -19,8 +19,8 @@ from cluster_logs.job_table import (
 from cluster_logs.lake import Lake
 from cluster_logs.node_states import NODE_STATES_SCHEMA
 from cluster_logs.quarantine import REASONS, SKIP_RULES
-from cluster_logs.readers.registry import FORMATS, load_reader
-from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.base import TextSource, load_reader
+from cluster_logs.readers.registry import FORMATS
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from tests.evidence import Evidence
 

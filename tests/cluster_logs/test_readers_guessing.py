@@ -6,8 +6,8 @@ import pytest
 
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
-from cluster_logs.readers.guessing import likely_formats
-from cluster_logs.readers.registry import FORMATS, load_reader
+from cluster_logs.readers.base import likely_formats, load_reader
+from cluster_logs.readers.registry import FORMATS
 from foundation.errors import BadInputError
 
 DATA = Path(__file__).parent / "data"

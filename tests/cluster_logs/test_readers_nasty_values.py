@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.readers.base import ReadOptions, read_chunks
-from cluster_logs.readers.registry import FORMATS, load_reader
-from cluster_logs.readers.text_source import MAX_LINE_BYTES
+from cluster_logs.readers.base import MAX_LINE_BYTES, ReadOptions, load_reader, read_chunks
+from cluster_logs.readers.registry import FORMATS
 from foundation.errors import LucidError
 from tests.evidence import Evidence
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.readers.text_source import TextSource
+from cluster_logs.readers.base import TextSource
 from foundation.errors import BadInputError
 from foundation.input_files import open_located
 from foundation.input_roots import InputRoots, admitted, reading_only_from

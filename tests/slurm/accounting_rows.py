@@ -19,7 +19,7 @@ import pandas as pd
 
 from cluster_logs.ingest import read_jobs_file
 from cluster_logs.job_states import JobState
-from cluster_logs.readers.sacct import EVERY_CLUSTER
+from cluster_logs.readers.base import EVERY_CLUSTER
 from cluster_logs.slurm_words import SLURM_STATES
 from experiments.pages import publish
 from foundation.markdown import markdown_table
