@@ -172,9 +172,9 @@ def page_table(figures: Mapping[str, float], jobs: int, load: float) -> str:
     lines = [
         measured,
         "",
-        f"| whoever asks about {jobs:,} jobs | median ms of processor time | aim |",
+        f"| caller that asks about {jobs:,} jobs | median ms of processor time | aim |",
         "| --- | ---: | ---: |",
-        *(f"| {who} | {figures[name]:.2f} | {aim} |" for who, name, aim in rows),
+        *(f"| {caller} || {figures[name]:.2f} | {aim} |" for caller, name, aim in rows),
     ]
     return "\n".join(lines)
 

@@ -38,7 +38,7 @@ MEDIUM_FROM_PCT, JUMBO_FROM_PCT = 40.0, 75.0
 
 @cache
 def saturn_month() -> Scenario:
-    """A synthetic month of Saturn's size, with noisy estimates and sharing scores for those who need them."""
+    """A synthetic month of Saturn's size, noisy estimates and sharing scores included."""
     made = synthesize(SATURN, MONTH_DAYS, seed=0)
     durations = made.jobs["duration_s"].to_numpy(dtype=float)
     noise = np.random.default_rng(0).standard_normal(len(durations))

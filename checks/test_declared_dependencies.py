@@ -41,7 +41,7 @@ LAYERS = {
     "dags": "airflow",
 }
 TEST_EXTRAS = ("test", "test-all", "docs", "lint")
-# Simulators and readers that a bench runs beside ours, by a Python that has them: nobody installs them here.
+# Simulators and readers that a bench runs beside ours, by a Python that has them: not installed here.
 PEERS = {"accasim", "polars"}
 NEVER_IMPORTED = {
     # the product's

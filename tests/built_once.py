@@ -1,7 +1,7 @@
 """Files that several test processes of one run need, made by the first that asks and read by the others.
 
 They lie in the folder of the run, which pytest-xdist's processes share. Who asks meanwhile waits; what could
-not be made is made anew by the next who asks.
+not be made is made anew by the next process that asks.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ import pytest
 
 
 def built_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The folder that `make` filled. What lies in there is everybody's: nobody changes it."""
+    """The folder that `make` filled. What lies in there is shared: no test changes it."""
     shared = _folder_of_the_run(factory) / "built-once"
     shared.mkdir(exist_ok=True)
     folder, whole = shared / name, shared / f"{name}.whole"

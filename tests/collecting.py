@@ -2,7 +2,7 @@
 
 In a fresh checkout nothing is compiled: not what the tests import, not the tests themselves, whose assertions
 pytest rewrites besides. Processes that begin together would each do all of it. Where most of it lies compiled
-nobody waits.
+none waits.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @contextmanager
 def after_the_first(folder: Path) -> Iterator[None]:
-    """Go ahead alone if nobody is inside, else wait until nobody is alone inside.
+    """Go ahead alone if no process is inside, else wait until none is alone inside.
 
     The lock is the system's, so that a process that dies gives it back. It lies on the folder itself.
     """

@@ -108,7 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
+    """A loopback port on which nothing listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -560,7 +560,7 @@ def small_tables() -> SmallTables:
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """The small cluster and a release of it; who writes to its lake copies it first."""
+    """The small cluster and a release of it; a test that writes to its lake copies it first."""
     from tests.small_cluster import make_world  # models: for the tests that need them
 
     return make_world(tmp_path_factory.mktemp("lake"))

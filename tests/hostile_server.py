@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 _HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 _PIECE = b"x" * 65_536
-_MOST_PIECES = 4_096  # 256 MiB: who reads on does not fill the machine
+_MOST_PIECES = 4_096  # 256 MiB: a client that reads on does not fill the machine
 _LONGEST_S = 60.0
 
 

@@ -2,7 +2,7 @@
 
 pytest-timeout limits a test's own function (`timeout` in pyproject.toml). A server or a trained model that it
 is the first to ask for is not its fault: each fixture has a limit of its own, and so has the end of a test
-with all fixtures that end with it (`fixture_timeout`). The limit of who asks for a fixture stands still
+with all fixtures that end with it (`fixture_timeout`). The limit of the test that asks stands still
 meanwhile.
 """
 

@@ -11,7 +11,7 @@ import pytest
 
 VARIABLE = "LUCID_REFERENCE_DATA"
 NAMED = os.environ.get(VARIABLE)
-# Where nothing is named, whoever reads it without the marker fails on a path that says so.
+# Where nothing is named, a test that reads it without the marker fails on a path that says so.
 ROOT = Path(NAMED or f"/{VARIABLE} is not set")
 
 

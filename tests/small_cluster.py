@@ -78,7 +78,7 @@ def make_jobs(jobs: int = 1_800, days: float = 18.0, seed: int = 4) -> pd.DataFr
 
 @cache
 def simulated_profiles() -> ProfileSet:
-    """The profiles of the simulated GPU, measured once; nobody may change them."""
+    """The profiles of the simulated GPU, measured once; no test may change them."""
     return measure_simulated_profiles(0)
 
 

@@ -1,6 +1,6 @@
 """The cluster's own past: days of its users' jobs, run on a real Slurm and accounted for by sacct.
 
-The past has idle hours, which nobody wants to wait out, and its jobs never compete here: there are more GPUs
+The past has idle hours, too long to wait for, and its jobs never compete here: there are more GPUs
 than they ask for. So its busy stretches (`stream.Session`) are run one after another, and the idle time is
 put back into the accounting: every time of a stretch is moved by one amount, to its own day and hour. Run
 times, and everything that happened within a stretch, stay as Slurm measured them.

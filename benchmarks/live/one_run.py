@@ -160,7 +160,7 @@ def _wait_until_it_leads(daemon: "subprocess.Popen[bytes]", log_path: Path) -> N
 
 
 def say(text: str) -> None:
-    """Tell whoever started this process."""
+    """Tell the process that started this one."""
     print(text, flush=True)
 
 

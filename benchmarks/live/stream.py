@@ -182,7 +182,7 @@ def _sweep(family: Family, rng: np.random.Generator, span_s: float) -> list[Stre
     count = min(int(rng.geometric(1.0 - goes_on)), longest)
     start_s = float(rng.random() * span_s)
     setting = int(rng.integers(1, 100))
-    if rng.random() >= _RECURRING:  # something that nobody did before
+    if rng.random() >= _RECURRING:  # a program new to the log
         family = replace(
             family, model=f"try{rng.choice(_MODELS)}", knob="{0}_{1}", score=float(rng.standard_normal())
         )

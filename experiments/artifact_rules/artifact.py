@@ -52,7 +52,7 @@ class ArtifactRules(Rules):
         """Return the published tables, if labels count and the first has them."""
         if not self.labelled_scores or not has_labels(singles):
             return None
-        # What is measured, and the label; beliefs are nobody's yet.
+        # What is measured, and the label; no beliefs are there yet.
         profiles = [asdict(profile) for profile in read_labelled_profiles(singles).values()]
         return pd.DataFrame(profiles).drop(columns="believed"), read_published_pairs(pairs)
 

@@ -34,7 +34,7 @@ def _quota_walk(*policies: str) -> Fault:
     return Fault(
         "quota_walk",
         "Preemptive policies hand out the number of GPUs by priority, whether or not gangs then fit, and "
-        "preempt whoever gets none.",
+        "preempt the jobs that get none.",
         {policy: {"selection": "quota"} for policy in policies},
     )
 
@@ -89,7 +89,7 @@ LUCID_SIMULATOR = Artifact(
         ),
         Fault(
             "packs_unmeasured",
-            "Lucid packs jobs that are too large for the profiler by figures that nobody measured.",
+            "Lucid packs jobs that are too large for the profiler by figures that were not measured.",
             {"lucid": {"packs_unmeasured": True}},
         ),
         Fault(

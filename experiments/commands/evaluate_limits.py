@@ -1,4 +1,4 @@
-"""`lucid evaluate limits`: what advice on time limits would have saved, and whom it would have killed."""
+"""`lucid evaluate limits`: what advice on time limits would have saved, and the jobs it would have killed."""
 
 from pathlib import Path
 from typing import Annotated

@@ -6,8 +6,8 @@ The duration model learns the weeks before; each job of the window is believed t
 said at its submission (P50 and P90, calibrated by what was known then), and ordered by its estimate. The
 window is simulated under the live policy with the true run times. Every six hours the cluster is read as an
 adapter would read it, and played forward (`completion_forecast.py`). What the forecast said is then compared
-with what came, twice: as the window went on, with the jobs that nobody could know of yet, and as it would
-have gone on if nobody had submitted any more, which is what a forecast assumes.
+with what came, twice: as the window went on, with the jobs that were not known yet, and as it would
+have gone on without further submissions, which is what a forecast assumes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ class Answer:
     p50_s: tuple[float, float]
     p90_s: tuple[float, float]
     came_s: tuple[float, float]  # as the window went on
-    alone_s: tuple[float, float]  # if nobody had come later
+    alone_s: tuple[float, float]  # without later submissions
 
 
 def philly_window(data: Path, start: datetime) -> ForecastWindow:
@@ -203,7 +203,7 @@ def _hours(seconds: float | np.floating[Any]) -> str:
 
 HEAD = (
     "| from | forecast of | forecasts | median time to it "
-    "| nobody comes: within P50 | within P90 | median beyond P50 "
+    "| no later jobs: within P50 | within P90 | median beyond P50 "
     "| others come: within P50 | within P90 | median beyond P50 |"
 )
 

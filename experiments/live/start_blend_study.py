@@ -214,7 +214,7 @@ def tables(data: Path) -> Mapping[str, str]:
         for name, window, jobs in windows(data)
         for order in ORDERS
     ]
-    return {"who says when a job starts": markdown_frame(pd.DataFrame(rows).round(3))}
+    return {"source of the predicted start": markdown_frame(pd.DataFrame(rows).round(3))}
 
 
 if __name__ == "__main__":

@@ -62,9 +62,9 @@ def _add_raw_boxes(test: DurationRivalTest, progress: Progress) -> None:
     """What the papers do: ids as numbers and seconds as they are; Helios mixes its trees with P_R."""
     known = rival_estimates.known_from_s(test.train)
     ended = known <= epoch_seconds(test.test, "submit_time").min()
-    taught = test.train[ended]
-    columns = authors_recipes.raw_columns(taught, test.test)
-    target = taught["duration_s"].to_numpy(dtype=np.float64)
+    seen = test.train[ended]
+    columns = authors_recipes.raw_columns(seen, test.test)
+    target = seen["duration_s"].to_numpy(dtype=np.float64)
     progress(0, None, "duration: Lucid's own recipe")
     recipe, fit_s = cpu_timed(lambda: authors_recipes.fit_duration(columns, target))
     said, took_ms = predict_timed(partial(recipe.predict, columns.test))

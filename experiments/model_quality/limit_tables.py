@@ -1,4 +1,4 @@
-"""The table of a page on time limits: what advice saves and whom it kills, by rule, all measured."""
+"""The table of a page on time limits: what advice saves and which jobs it kills, by rule, all measured."""
 
 from collections.abc import Mapping, Sequence
 

@@ -100,7 +100,7 @@ def utilisation_tables(quality: UtilisationQuality) -> dict[str, str]:
 
 
 def utilisation_standing(quality: UtilisationQuality) -> list[str]:
-    """Return a line a target: how our model stands, with whoever is ahead."""
+    """Return a line a target: how our model stands, with the rival that is ahead, if one is."""
     return [_stands(quality.measured, target) for target in TARGETS]
 
 

@@ -58,12 +58,12 @@ class ClarityIdea:
 
 IDEAS = (
     ClarityIdea("Clarity as it is"),
-    ClarityIdea("nobody shares (no pair fits the memory)", {"gpu_memory_mib": 0.0}),
+    ClarityIdea("no job shares (no pair fits the memory)", {"gpu_memory_mib": 0.0}),
     ClarityIdea("no sharing while GPUs are idle", {"price_idle": 0.0}),
     ClarityIdea("sharing on idle GPUs at five times the price", {"price_idle": 0.1}),
     ClarityIdea("a shortage is forgotten after a day", {"calm_s": 86_400.0}),
     ClarityIdea("any pair shares when GPUs are short", {"price_short": 2.0}),
-    ClarityIdea("the partner with which least is lost, whoever else needs it", {"sought_after": 0.0}),
+    ClarityIdea("the partner with which least is lost, even if another job needs it", {"sought_after": 0.0}),
     ClarityIdea("sharing is never put off", {"patience": 0.0}),
     ClarityIdea("what was measured of a program is not used for its later runs", {"templates": False}),
     ClarityIdea("speeds of pairs are not learned", {"learns_speeds": False}),

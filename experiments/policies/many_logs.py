@@ -1,4 +1,4 @@
-"""Policies on many logs: what each gains on average, and what that costs whoever waits longest.
+"""Policies on many logs: what each gains on average, and what that costs the jobs that wait longest.
 
 Every log is replayed with what `lucid simulate` would take of it: its own estimates, or each user's last run
 times (Tsafrir) where it states none. The two weeks of Philly are the reference slices (noisy estimates, job

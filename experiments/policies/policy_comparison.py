@@ -92,10 +92,10 @@ VARIANTS = (
     PolicyVariant("horus", "as it is"),
     PolicyVariant("horus", "one queue", {"queues": 1}),
     PolicyVariant("horus", "the first job of a queue holds up the others", {"buffer": 1}),
-    PolicyVariant("horus", "nodes kept for whoever was overtaken 100 times", {"patience": 100}),
+    PolicyVariant("horus", "nodes kept for a job overtaken 100 times", {"patience": 100}),
     PolicyVariant("horus", "cost of memory only", {"slowdown_weight": 0.0}),
-    PolicyVariant("horus", "predictions off by 30 %; who runs out of memory fails", knowing=_predicted),
-    PolicyVariant("horus", "nothing predicted: nobody shares", knowing=_unknown_profiles),
+    PolicyVariant("horus", "predictions off by 30 %; a job out of memory fails", knowing=_predicted),
+    PolicyVariant("horus", "nothing predicted: no job shares", knowing=_unknown_profiles),
 )
 
 

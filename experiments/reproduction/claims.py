@@ -33,7 +33,7 @@ class Evidence:
     study: Study
     outcomes: Mapping[ReproductionRun, Outcome]
     latency: pd.DataFrame  # the tidy table of Figure 10 (a), or an empty one
-    policy: str = LUCID  # whom the claims are about
+    policy: str = LUCID  # the policy that the claims are about
 
     def figure(self, run: ReproductionRun, name: str) -> float | None:
         """A summary figure of a run."""
@@ -102,7 +102,7 @@ def _verdict(claim: published.PublishedClaim, ours: float | None) -> str:
 
 
 def standing(evidence: Evidence, policy: str = LUCID) -> list[str]:
-    """Say in a sentence a measure whom a policy is ahead of on this trace, whom behind, and by how much."""
+    """Say in a sentence a measure which policies this one is ahead of and behind here, and by how much."""
     study = evidence.study
     if policy not in study.policies:
         return []

@@ -40,7 +40,7 @@ def estimate_sections(study: Study, outcomes: Mapping[ReproductionRun, Outcome])
     for kind in _kinds(study):
         quality = duration_metrics(truth[ran], study.materials.estimates[kind][ran], gpus[ran])
         line = {
-            "estimates": WORDS.get(kind, "the true run times (nobody can have them)"),
+            "estimates": WORDS.get(kind, "the true run times (unknowable in practice)"),
             "Kendall's tau of GPU time": number(quality["kendall_tau"], 3),
         }
         for policy in _policies(study):

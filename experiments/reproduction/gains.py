@@ -111,7 +111,7 @@ def debugging(by_policy: Mapping[str, Outcome]) -> Section:
             (
                 "A job counts as queued when it waited at all, before its profiling too. Tiresias decides "
                 "once a minute, so nearly every job waits for its next round: the stricter column counts "
-                "who waited for longer than that. The paper: Lucid has 4.1 to 24.8 times fewer short jobs "
+                "that waited for longer than that. The paper: Lucid has 4.1 to 24.8 times fewer short jobs "
                 "queue than Tiresias."
             ),
         ),

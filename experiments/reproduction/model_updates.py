@@ -41,12 +41,12 @@ def intervals_of(study: Study) -> list[str]:
 def left_out(study: Study) -> dict[str, str]:
     """Say of each interval that is not compared on this trace why not."""
     span_s = _span_s(study)
-    taught = len(study.trace.jobs) * min(1.0, TRAINING_DAYS * DAY_S / max(span_s, 1.0))
+    trained_on = len(study.trace.jobs) * min(1.0, TRAINING_DAYS * DAY_S / max(span_s, 1.0))
     reasons = {}
     for name, every_s in INTERVALS.items():
         if name != "never" and every_s >= span_s:
             reasons[name] = f"the window of {span_s / DAY_S:.0f} days holds no second update"
-        elif taught * span_s / every_s > MOST_JOBS_TAUGHT:
+        elif trained_on * span_s / every_s > MOST_JOBS_TAUGHT:
             reasons[name] = f"its fits would learn from over {MOST_JOBS_TAUGHT:,} jobs"
     return reasons
 

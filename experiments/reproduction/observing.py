@@ -1,4 +1,4 @@
-"""What a simulation's result does not say: how busy GPUs were, how long queues, who waited to be profiled.
+"""What a simulation's result does not say: how busy GPUs were, how long queues, waits for profiling.
 
 Lucid samples the active GPUs every minute (section 4.3); here the same figures are integrals over time, which
 is what sampling ever finer converges to.

@@ -115,7 +115,7 @@ def synthesize_trace(
     inside = made.jobs["submit_time"] >= begins
     remarks = [
         (
-            "The trace is synthetic: nobody measured these rows. They imitate statistics that were "
+            "The trace is synthetic: these rows were not measured. They imitate statistics that were "
             "published for the cluster (`lucid synthesize`), not its log."
         ),
         f"The {history_days} days before the window are what models learn from.",

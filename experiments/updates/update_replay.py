@@ -70,7 +70,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Simulated:
-    """The jobs to replay, the cluster, and who shares GPUs; `rows` of the log for each job."""
+    """The jobs to replay, the cluster, and which jobs share GPUs; `rows` of the log for each job."""
 
     workload: Workload
     cluster: ClusterSpec

@@ -14,7 +14,7 @@ from profiler_jobs.workers.host_speed import probe_core
 
 # A core is quick when it runs at this share of the quickest that was seen.
 QUICK = 0.9
-CORES_MIN = 3  # for two workers, and for whoever watches them
+CORES_MIN = 3  # for two workers, and for the process that watches them
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 _PROBES = 3  # of which the quickest counts: an interrupt slows one of them
 
@@ -74,7 +74,7 @@ def bind_process(process_id: int, cores: Sequence[int]) -> None:
     try:
         threads = [int(entry.name) for entry in Path(f"/proc/{process_id}/task").iterdir()]
     except FileNotFoundError:
-        return  # it ended: whoever waits for it will say so
+        return  # it ended: the process that waits for it will say so
     for thread in threads:
         with suppress(ProcessLookupError):  # it ended
             os.sched_setaffinity(thread, cores)

@@ -43,7 +43,7 @@ def chromium(program: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def empty_installation(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One in which nobody has done anything yet, until a test asks for the filled one."""
+    """One in which nothing has been done yet, until a test asks for the filled one."""
     installation = Installation(tmp_path_factory.mktemp("installation"))
     try:
         installation.start()

@@ -35,7 +35,7 @@ START_LIMIT_S = 540.0
 
 @dataclass
 class Installation:
-    """One state folder, and the processes on it; or one that somebody else has started."""
+    """One state folder, and the processes on it; or one that another process has started."""
 
     folder: Path
     port: int = field(default_factory=free_port)
@@ -71,7 +71,7 @@ class Installation:
         }
 
     def start(self, *, scheduler: bool = False) -> None:
-        """Make the database, and serve it: nobody has done anything yet.
+        """Make the database, and serve it: nothing has been done yet.
 
         Raises RuntimeError with the logs' ends.
         """
@@ -108,7 +108,7 @@ class Installation:
         for process in self.processes:
             try:
                 process.wait(timeout=5)
-            except subprocess.TimeoutExpired:  # who waits for a person's answer waits on
+            except subprocess.TimeoutExpired:  # a run that waits for a person's answer waits on
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(timeout=20)
         self.processes.clear()

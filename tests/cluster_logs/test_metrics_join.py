@@ -63,7 +63,7 @@ def naive_join(
     """The definition: one sample after another, one second resolution, all times whole seconds."""
     fates: dict[str, int] = defaultdict(int)
     seen: dict[tuple[str, int], dict[str, Any]] = {}
-    # Which second of which GPU is held by whom, and since when without a break.
+    # Which second of which GPU is held by which job, and since when without a break.
     horizon = 400
     holders: dict[tuple[str, int], set[str]] = defaultdict(set)
     for job, gpu, start, end in allocations:

@@ -183,7 +183,7 @@ def test_the_wait_of_a_job_of_swf_that_never_ran_ends_when_it_left(tmp_path: Pat
     assert jobs["start_time"].isna().all()
     waited = (jobs["end_time"] - jobs["submit_time"]).dt.total_seconds()
     assert waited[0] == 40.0
-    assert waited.isna().tolist() == [False, True], "nobody told when the other one left"
+    assert waited.isna().tolist() == [False, True], "the log does not say when the other one left"
 
 
 def test_a_job_of_swf_whose_wait_is_unknown_keeps_its_run_time_of_none(tmp_path: Path) -> None:

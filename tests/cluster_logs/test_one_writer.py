@@ -168,9 +168,7 @@ def test_who_comes_while_another_writes_is_told_so_and_writes_nothing(tmp_path: 
         )
     assert any("waiting for the writer of cluster venus" in what for what in waited)
     assert {path: path.read_bytes() for path in (tmp_path / "lake").rglob("*.parquet")} == before
-    assert (
-        len(Lake(lake_uri).read_jobs("venus")) == DAYS * ROWS_A_DAY
-    )  # who does not change is not in the way
+    assert len(Lake(lake_uri).read_jobs("venus")) == DAYS * ROWS_A_DAY  # a reader is not in the way
     assert ingest(log, f"{lake_uri}-of-its-own", wait_s=0) == DAYS * ROWS_A_DAY
     lock.release()
     assert ingest(log, lake_uri, wait_s=0) == DAYS * ROWS_A_DAY

@@ -172,7 +172,7 @@ TEXT_FORMATS = sorted(set(EXPECTED) - {"lake"})
 
 @pytest.fixture(scope="module")
 def parquet_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The one format that nobody writes by hand."""
+    """The one format that is not written by hand."""
     submit = pd.to_datetime(["2020-04-01", "2020-04-01", "2020-04-03", None], utc=True)
     rows = pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Marks in accounting: what the live scheduler sealed is believed, and nothing else is, whoever wrote it."""
+"""Marks in accounting: what the live scheduler sealed is believed, and nothing else is."""
 
 import json
 from pathlib import Path

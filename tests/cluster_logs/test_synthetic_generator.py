@@ -54,7 +54,7 @@ def test_times_are_consistent(venus: SyntheticCluster) -> None:
     assert jobs["submit_time"].is_monotonic_increasing
     assert jobs["submit_time"].max() < jobs["submit_time"].min().normalize() + pd.Timedelta(days=20)
     assert jobs["job_id"].is_unique
-    # First in, first out: within a virtual cluster nobody overtakes.
+    # First in, first out: within a virtual cluster no job overtakes.
     assert all(group.is_monotonic_increasing for _, group in jobs.groupby("virtual_cluster")["start_time"])
 
 

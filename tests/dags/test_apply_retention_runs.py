@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("metadata_database")
 
 @pytest.fixture
 def old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A sweep that nobody has looked at for years, in an installation that has nothing else."""
+    """A sweep that was not looked at for years, in an installation that has nothing else."""
     monkeypatch.setenv("LUCID_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))

@@ -158,7 +158,7 @@ def test_a_role_does_its_acts_over_rest_and_nothing_else(airflow: FabAirflow, ro
     allowed = {}
     for act in Act:
         for dag_id in dags_of(act):
-            if act is Act.APPROVE:  # no such run: whoever may answer is told so
+            if act is Act.APPROVE:  # no such run: an account that may answer is told so
                 path = f"/dags/{dag_id}/dagRuns/none/taskInstances/ask/-1/hitlDetails"
                 answer = person.patch(path, json={"chosen_options": ["Approve"], "params_input": {}})
             else:

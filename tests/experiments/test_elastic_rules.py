@@ -75,7 +75,7 @@ def test_capacity_work_and_time(rule, world):
                 assert job.gpus == int(job.gpus)
                 assert job.gpus == 0 or job.gpus >= job.min_gpus
         rates = {job.index: job.rate for job in active}
-        # Nobody idles GPUs that somebody could use.
+        # No GPU idles that a job could use.
         left = pool.gpus - sum(job.gpus for job in active)
         if not pool.whole or all(job.min_gpus <= 1 for job in active):
             assert left < 1e-2 or all(job.gpus == pytest.approx(job.demand, abs=1e-2) for job in active)

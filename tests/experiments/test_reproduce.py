@@ -191,7 +191,7 @@ def test_claims_are_judged_by_the_papers_bound(evaluation):
     assert row["reached"] == (row["ours"] >= 1.1)
     clarity = evaluation.outcomes[evaluation.study.run("clarity")].summary["mean_jct_s"]
     assert row["clarity"] == pytest.approx(jct["tiresias"] / clarity)
-    assert pd.isna(table.loc["without_binder", "clarity"])  # an ablation of Lucid is nobody else's
+    assert pd.isna(table.loc["without_binder", "clarity"])  # an ablation is of Lucid alone
 
 
 def test_the_report_as_files(evaluation, tmp_path):

@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             uploads[query["uploadId"]][int(query["partNumber"])] = body
             self._answer(200, headers={"ETag": tag_of(body)})
         elif self.command == "POST":
-            parts = uploads[query["uploadId"]]  # kept: who heard no answer asks again
+            parts = uploads[query["uploadId"]]  # kept: a client that heard no answer asks again
             made = self.store.put(name, b"".join(parts[number] for number in sorted(parts)))
             tag = f"<ETag>{escape(made)}</ETag>"
             answer = f"<CompleteMultipartUploadResult>{tag}</CompleteMultipartUploadResult>"

@@ -11,7 +11,7 @@ _PIECE = 65_536
 
 @dataclass
 class Network:
-    """Passes on what comes to `port`; `mode` is open, refused (nobody listens) or silent (packets vanish)."""
+    """Passes on what comes to `port`; `mode` is open, refused (none listens) or silent (packets vanish)."""
 
     port: int
     target: int

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def in_namespace(mounts: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
-    """Run a program where a shell has mounted things first, which nobody else sees."""
+    """Run a program where a shell has mounted things first, which no other process sees."""
     shell = ["unshare", "--mount", "--map-root-user", "sh", "-ec", f'{mounts}; "$@"', "sh", *map(str, words)]
     return subprocess.run(shell, capture_output=True, text=True, check=False, timeout=300)
 

@@ -66,5 +66,5 @@ def test_what_an_older_version_left_open_is_closed(tmp_path: Path) -> None:
     assert open_to_others(folder) == []
     other = tmp_path / "shared"
     other.mkdir(mode=0o755)
-    private_folder(other, tighten=False)  # a folder that is somebody's stays as it is
+    private_folder(other, tighten=False)  # a folder of another user stays as it is
     assert stat.S_IMODE(other.stat().st_mode) == 0o755

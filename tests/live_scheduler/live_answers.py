@@ -1,4 +1,4 @@
-"""A daemon over a cluster that tests push, with its services: what those who ask it are tested against."""
+"""A daemon over a cluster that tests push, with its services: what its clients are tested against."""
 
 from pathlib import Path
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""Two releases on a real MLflow server, judged and signed with keys of these tests, and who forges them.
+"""Two releases on a real MLflow server, judged and signed with keys of these tests, and forgeries of them.
 
 What a test changes in the registry the next one finds as it was: `SignedReleases.restore`.
 """

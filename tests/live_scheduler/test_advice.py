@@ -264,7 +264,7 @@ def process():
 
 
 def gone(pid):
-    """Wait until a process has ended, whoever was its parent."""
+    """Wait until a process has ended, whatever its parent."""
     for _ in range(600):
         if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
             return True

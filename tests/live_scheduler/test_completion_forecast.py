@@ -113,7 +113,7 @@ def test_who_is_not_going_to_start_is_not_played_and_says_so():
     assert "nothing is believed" in whys[7]
     assert all(found.of(str(number)).start_p50_s is None for number in (1, 2, 3, 4, 5, 7))
     assert times(found, 6) == (0, 50)
-    assert set(found.jobs) == {job.job_id for job in state.jobs}  # nobody is dropped
+    assert set(found.jobs) == {job.job_id for job in state.jobs}  # none is dropped
     with pytest.raises(NotFoundError, match="too new"):
         found.of("99")
 

@@ -26,7 +26,7 @@ USERS = [f"u{number}" for number in range(6)]
 
 
 class SmallCluster:
-    """One partition of one node: jobs start by priority, and nobody passes one that waits."""
+    """One partition of one node: jobs start by priority, and none passes one that waits."""
 
     name = "small"
     priorities = PriorityRange(1_000, 1_000_000)
@@ -268,7 +268,7 @@ def test_what_ended_while_no_daemon_ran_is_learnt_at_the_next_start(cluster, rel
 def test_jobs_that_no_reading_showed_are_learnt_from_accounting_and_counted_once(cluster, releases, tmp_path):
     daemon = daemon_of(cluster, releases, tmp_path)
     daemon.pass_once()
-    learn(cluster)  # nobody looks
+    learn(cluster)  # no client looks
     for _ in range(3):
         cluster.step(400.0)
         daemon.pass_once()

@@ -91,7 +91,7 @@ def test_tasks_of_an_array_are_believed_to_be_like_the_array(tmp_path: Path) -> 
     log.passed(view(112.0, [job("7", tasks=2, name="sweep"), task, job("9", name="x", start_time_s=111.0)]))
     seen = estimates_at_submission(path)
     assert seen["8", 100.0].estimated_duration_s == seen["7", 100.0].estimated_duration_s
-    assert ("9", 100.0) not in seen, "nobody had ranked it"
+    assert ("9", 100.0) not in seen, "it had no rank yet"
     found = start_agreement(path)
     assert (found.started, found.agreed) == (1, 1)
 

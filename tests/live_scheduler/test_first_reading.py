@@ -1,4 +1,4 @@
-"""A daemon that starts beside a standing queue: who is measured first is as if it had been there."""
+"""A daemon that starts beside a standing queue: what is measured first is as if it had been there."""
 
 import numpy as np
 

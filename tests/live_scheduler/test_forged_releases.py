@@ -1,5 +1,5 @@
 """Every way to have a scheduler follow what was not published is refused with its own sentence, and the
-release before stays: on a real MLflow server, by someone who may write whatever there is.
+release before stays: on a real MLflow server, by an account that may write whatever there is.
 """
 
 import json
@@ -134,7 +134,7 @@ def test_a_consistent_forgery(signed: SignedReleases, follower: Follower, eviden
     assert f"was signed for version {signed.first}" in said
     evidence("security", "manifest, verdict, digests, tags and run are forged consistently", said)
     evidence("faults", "34", said)
-    # And by whoever can rewrite what was published in its place.
+    # And by an account that can rewrite what was published in its place.
     whole = signed.stored(signed.first, MANIFEST_FILE).read_bytes()
     changed = whole.replace(b'"gss": 2', b'"gss": 1')
     assert changed != whole

@@ -137,7 +137,7 @@ def test_a_journal_becomes_jobs_with_what_was_believed() -> None:
     events = [
         event(100, JobEventKind.SUBMITTED, "a"),
         event(110, JobEventKind.STARTED, "a"),
-        event(115, JobEventKind.REQUEUED, "a"),  # that run taught nothing
+        event(115, JobEventKind.REQUEUED, "a"),  # that run says nothing
         event(120, JobEventKind.STARTED, "a"),
         event(150, JobEventKind.ENDED, "a", 30.0),
         event(150, JobEventKind.STARTED, "runs on"),

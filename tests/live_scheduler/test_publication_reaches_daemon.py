@@ -75,7 +75,7 @@ def test_publications_and_a_rollback_are_followed_and_what_was_learnt_is_kept(
             publish_release(tracking_uri=shop.uri, cluster="small", version=second)
             follows_at_its_next_look(daemon, client, second)
             state = daemon.online.scorer.state  # type: ignore[union-attr]
-            assert {"1", "2", "3"} <= set(state.flights), "the new release knows who was submitted before it"
+            assert {"1", "2", "3"} <= set(state.flights), "the new release knows what was submitted before it"
             assert daemon.view.decision.by_id.keys() == {"2", "3"}  # type: ignore[union-attr]
             rollback_release(tracking_uri=shop.uri, cluster="small")
             follows_at_its_next_look(daemon, client, first)

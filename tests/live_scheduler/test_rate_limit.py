@@ -67,7 +67,7 @@ def test_a_burst_is_ordered_over_several_passes_and_blocks_nobody(
         chosen, _ = limit.choose(changes, places)
         cluster.apply(chosen)
         clock.now_s += 1.0
-        # Whoever has its place already is in front of nobody that was to be served before it.
+        # A job that has its place already is in front of none that was to be served before it.
         assert len(cluster.order()) == jobs
         assert all(job.priority and not job.held for job in cluster.jobs.values())
         if computed:  # Slurm's own numbers lie below ours there, so what is placed goes first

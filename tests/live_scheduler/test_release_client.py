@@ -187,7 +187,7 @@ def test_refuses_newer_formats(shop: Any, tmp_path: Path, evidence: Evidence) ->
 def test_follows_only_what_the_gate_approved_whoever_moves_the_alias(
     shop: Any, tmp_path: Path, evidence: Evidence
 ) -> None:
-    """Somebody who may write to MLflow makes versions, tags and aliases by hand."""
+    """An account that may write to MLflow makes versions, tags and aliases by hand."""
     registry = Registry(shop.uri)
     first, second = shop.approved(1), shop.approved(2)
     other = shop.approved(2, cluster="large")

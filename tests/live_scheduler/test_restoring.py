@@ -1,4 +1,4 @@
-"""The way back: after whatever was done, the queue is as if nobody had been there."""
+"""The way back: after whatever was done, the queue is as if the daemon had never been there."""
 
 import json
 from collections.abc import Callable
@@ -134,7 +134,7 @@ def test_whoever_is_numbered_anew_is_followed_by_all_younger_ones(tmp_path: Path
     changes = [SetPriority(before, 30_000), SetPriority(after, 20_000)]
     touched.note(changes, cluster.read(), PRIORITIES)
     cluster.apply([*changes, SetPriority(lost, 40_000)])
-    touched.adopt([lost])  # nobody knows what it had before
+    touched.adopt([lost])  # what it had before is unknown
     assert restore(cluster, touched).returned == (before, lost, after)
     assert cluster.order() == [before, lost, after]
 

@@ -1,4 +1,4 @@
-"""Who opens connections and says nothing keeps nobody from being answered; with real sockets."""
+"""Clients that open connections and say nothing do not keep others from being answered; with real sockets."""
 
 import socket
 import threading

@@ -35,5 +35,5 @@ def test_beliefs_are_the_pairwise_models_predictions(measured) -> None:
         assert sum(speeds) / 2 == pytest.approx(mean[0], abs=1e-12)
         assert min(speeds) == pytest.approx(low[0], abs=1e-12)
     assert sum(believed.speeds.speeds(light, light)) > sum(believed.speeds.speeds(heavy, heavy))
-    # A job that nobody measured is like the missing values of training, and never fails.
+    # A job without measurements is like the missing values of training, and never fails.
     assert 0 < min(believed.speeds.speeds(None, heavy)) <= 1

@@ -1,4 +1,4 @@
-"""Shared partitions beside a Slurm in memory that starts whoever may start wherever it fits."""
+"""Shared partitions beside a Slurm in memory that starts every job that may start wherever it fits."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -72,7 +72,7 @@ class ShardsOnly:
 
 
 def some_decision(cluster: ClusterState, dice: random.Random) -> Decision:
-    """Whoever waits, in any order; some start, alone or beside somebody who runs alone."""
+    """Waiting jobs, in any order; some start, alone or beside a job that runs alone."""
     eligible = [job for job in cluster.jobs if job.eligible]
     dice.shuffle(eligible)
     running = [job.job_id for job in cluster.jobs if not job.waiting]
@@ -131,7 +131,7 @@ def play(dice: random.Random) -> None:
         for name in NODES:
             there = [job.job_id for job in cluster.on(name)]
             assert len(there) <= 1 or frozenset(there) in chosen
-    # The daemon is gone: whoever finds a shard starts, after what is left of the last begin time.
+    # The daemon is gone: a job that finds a shard starts, after what is left of the last begin time.
     cluster.now_s += max(shared.wait_s, NEW_JOBS_WAIT_S) + 1
     cluster.schedule()
     for job in cluster.jobs.values():

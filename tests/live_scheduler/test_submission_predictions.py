@@ -108,7 +108,7 @@ stream = st.lists(
 @settings(max_examples=15, deadline=None)
 @given(rows=stream, new=st.integers(0, 9))
 def test_it_is_the_end_that_the_simulator_plays_under_the_live_policy(policy, rows, new):
-    """With sure estimates and nobody to come: the end of a naive run without those who come later."""
+    """With sure estimates and no jobs to come: the end of a naive run without later jobs."""
     setting = replace(CONTROL, policy=policy)
     rows = sorted(rows, key=lambda row: -row[1])
     queue = [waits(number, gpus, ago) for number, (gpus, ago, _) in enumerate(rows)]
@@ -200,7 +200,7 @@ def test_a_disk_that_is_full_makes_no_prediction(tmp_path, monkeypatch):
 
 
 class Predictor:
-    """Every new job ends `after_s` from now; remembers who was asked about."""
+    """Every new job ends `after_s` from now; remembers which jobs were asked about."""
 
     def __init__(self, folder, after_s=100.0):
         self.daemon = SimpleNamespace(state_dir=folder, view=view(), lock=threading.RLock())

@@ -50,7 +50,7 @@ def test_people_read_sentences_and_tables(lucid: Any, live: Live) -> None:
     queue = lucid("live", "queue")
     for part in ("vc1", "train_u2", "it waits for Dependency", "7 (5 tasks)"):
         assert part in queue.out
-    assert " note " not in queue.out, "there is nothing to note: nobody starts, nobody is overdue"
+    assert " note " not in queue.out, "there is nothing to note: no job starts, none is overdue"
     some = lucid("live", "queue", "--first", "1")
     assert "the first 1 of 4 jobs" in some.out
     assert "train_u2" not in some.out

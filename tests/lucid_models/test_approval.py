@@ -70,7 +70,7 @@ def test_nothing_else_approves_it(document: bytes, word: str | None, said: str) 
 @pytest.mark.evidence(table="security", rows=("a verdict says a key twice: readers may differ",))
 def test_a_verdict_that_says_a_key_twice_approves_nothing(evidence: Evidence) -> None:
     document = judged().replace(b"{", b'{"approved": false,', 1)
-    assert json.loads(document)["approved"] is True  # who reads leniently
+    assert json.loads(document)["approved"] is True  # a lenient parser
     with pytest.raises(ReleaseRefusedError, match="the key 'approved' stands twice") as refused:
         check_approval(RELEASE, tags_of(document, APPROVED), document)
     evidence("security", "a verdict says a key twice: readers may differ", str(refused.value))

@@ -186,7 +186,7 @@ def test_bags_never_split_a_block_of_time(blocks: np.ndarray, bags: int) -> None
     assert ((split == -1).sum(axis=1) == 1).all()
 
 
-# The same result whoever trains --------------------------------------------------------------------------
+# The same result on any machine --------------------------------------------------------------------------
 
 
 def test_the_number_of_cores_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The duration model beside its rivals: who takes part, what they may know, groups of jobs."""
+"""The duration model beside its rivals: which take part, what they may know, groups of jobs."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What is known of a job at its submission: by whom it is believed, and that nothing of the future is."""
+"""What is known of a job at its submission: which sources are believed, and that nothing of the future is."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""What few rows taught of missing values is shrunk by their number, whatever is boosted."""
+"""What was learned of missing values from few rows is shrunk by their number, whatever is boosted."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Training on what nobody tidied up: holes of years, hours of data, constants, wrong dates. A model, or a
+"""Training on untidy logs: holes of years, hours of data, constants, wrong dates. A model, or a
 sentence.
 """
 

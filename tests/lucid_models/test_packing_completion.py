@@ -1,4 +1,4 @@
-"""Labels from few pairs: what nobody measured counts as the pairwise model expects it."""
+"""Labels from few pairs: what was not measured counts as the pairwise model expects it."""
 
 import numpy as np
 import pandas as pd

@@ -120,7 +120,7 @@ def test_from_named_jobs_to_the_users_mean_to_the_size() -> None:
             (4_000, "ann", "bert_lr3", 1, 1.0),  # decayed: 0.7 x 100 + 0.3 x 200
             (6_000, "ann", "vit", 1, 1.0),  # ann at 1 GPU: (100 + 200 + 1) / 3
             (6_500, "eve", "vit", 1, 1.0),  # everybody at 1 GPU: five have ended
-            (6_600, "eve", "gnn", 8, 1.0),  # nobody at 8: everybody
+            (6_600, "eve", "gnn", 8, 1.0),  # none at 8: all
         ]
     )
     found = rolling_estimates_s(jobs)

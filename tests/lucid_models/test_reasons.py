@@ -228,7 +228,7 @@ def test_the_reason_of_an_estimate_rests_on_the_moment_it_is_made(duration_model
 
 
 def test_a_queue_is_told_what_each_of_its_jobs_is_told_alone(duration_model, jobs) -> None:
-    """To the last bit, and in the same words, whoever asks with it."""
+    """To the last bit, and in the same words, on every way of asking."""
     queue = job_mappings(jobs.iloc[700:780])
     scorer = duration_model.scorer
     for at_s in (None, queue[-1]["submit_time_s"] + 3_600.0):

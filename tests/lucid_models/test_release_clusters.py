@@ -118,7 +118,7 @@ def test_the_only_cluster_is_found_and_several_are_listed(local_shop: Any) -> No
 
 def test_a_follower_finds_the_only_cluster_also_when_the_server_is_away(shop: Any, tmp_path: Path) -> None:
     publish_release(tracking_uri=shop.uri, cluster="small", version=shop.approved(1))
-    shop.approved(1, cluster="large")  # only a challenger: nobody follows it yet
+    shop.approved(1, cluster="large")  # only a challenger: no scheduler follows it yet
     assert followed_cluster(shop.uri, "champion", [tmp_path]) == "small"
     client = ReleaseClient(shop.uri, "champion", tmp_path, cluster="small")
     assert isinstance(client.poll(), LiveRelease)

@@ -270,7 +270,7 @@ def test_publish_killed_anywhere_ends_right_when_run_again(
                 died = False
             except KilledError:
                 died = True
-        # Its writes: who decides, note the move, champion, previous, forget the move and an earlier rollback.
+        # Writes: the decision, note the move, champion, previous, forget the move and an earlier rollback.
         assert died == (writes < 6)
         between = aliases(local_shop.uri)
         assert between["champion"] == (first if writes < 3 else second)

@@ -11,7 +11,7 @@ START = pd.Timestamp("2020-04-01", tz="UTC")
 
 
 def log(rows: list[tuple[float, str | None, str | None, int, float]]) -> pd.DataFrame:
-    """Submission (s), user, name, GPUs, run time (s); nobody waits."""
+    """Submission (s), user, name, GPUs, run time (s); none waits."""
     submit, user, name, gpus, duration = zip(*rows, strict=True)
     return pd.DataFrame(
         {

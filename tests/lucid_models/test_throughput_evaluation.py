@@ -1,4 +1,4 @@
-"""The throughput model beside its rivals: who takes part, what they may read, what is refused."""
+"""The throughput model beside its rivals: which take part, what they may read, what is refused."""
 
 import numpy as np
 import pandas as pd

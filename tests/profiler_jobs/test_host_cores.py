@@ -58,7 +58,7 @@ def test_each_gpu_has_its_share_of_the_cores_and_few_are_left_to_the_kernel(monk
     shares = [set(cores_of_gpu(position, 2).choose(4)) for position in (0, 1)]
     assert shares == [{0, 2, 4, 6}, {1, 3, 5, 7}]
     assert cores_of_gpu(0, 3) is not None
-    assert cores_of_gpu(2, 3) is None, "two cores: one a worker, and none for who watches"
+    assert cores_of_gpu(2, 3) is None, "two cores: one a worker, and none for the watching process"
 
 
 def test_hardware_threads_of_one_core_count_once(tmp_path):
@@ -68,7 +68,7 @@ def test_hardware_threads_of_one_core_count_once(tmp_path):
         (folder / "thread_siblings_list").write_text(f"{processor % 3},{processor % 3 + 3}\n")
     assert one_thread_a_core(range(6), tmp_path) == [0, 1, 2]
     assert one_thread_a_core({1, 4, 5}, tmp_path) == [1, 5]
-    assert one_thread_a_core({7, 8}, tmp_path) == [7, 8], "nobody tells"
+    assert one_thread_a_core({7, 8}, tmp_path) == [7, 8], "the topology is unknown"
 
 
 def test_where_binding_is_refused_nothing_is_bound(monkeypatch):
@@ -107,7 +107,7 @@ def test_workers_run_on_cores_of_their_own_and_say_how_quick_these_are(tmp_path,
         session = Session(device, str(tmp_path / "t.parquet"), Method(window_s=0.2, repeats=2, warmup_s=0.0))
         measure(session, job_types[:1])
     assert {frozenset({core}) for core in allowed[:2]} <= set(seen)
-    assert sorted(os.sched_getaffinity(0)) == allowed, "whoever watches is bound to none"
+    assert sorted(os.sched_getaffinity(0)) == allowed, "the watching process is bound to none"
     first, second = alone.host_probes_s
     assert first > 0
     assert second is None

@@ -100,7 +100,7 @@ def test_the_daemon_is_asked_for_the_clients_of_each_of_its_servers(
     )
     monkeypatch.setenv("PATH", environment["PATH"])
     assert mps_pipes(environment) is None
-    assert mps_clients(environment) == (), "nobody is asked where CUDA would reach no daemon"
+    assert mps_clients(environment) == (), "no daemon is asked where CUDA would reach no daemon"
     os.mkfifo(tmp_path / "pipes" / "control")
     assert mps_clients(environment) == (20, 21, 22)
 

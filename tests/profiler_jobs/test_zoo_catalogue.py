@@ -1,4 +1,4 @@
-"""The catalogue of the zoo can be read without PyTorch, and says what is missing when somebody trains."""
+"""The catalogue of the zoo can be read without PyTorch, and says what is missing when a workload trains."""
 
 import subprocess
 import sys

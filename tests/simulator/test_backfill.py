@@ -196,7 +196,7 @@ def test_a_short_job_uses_the_reserved_gpus_and_a_long_one_only_what_they_spare(
         job(1, 0, 4, 200),  # node 1
         job(2, 0, 2, 100),  # half of node 2
         job(3, 1, 3, 10),  # the head: three GPUs of node 0, from 100 s on, where one is to spare
-        job(4, 2, 2, 1_000),  # the other half of node 2 is nobody's
+        job(4, 2, 2, 1_000),  # the other half of node 2 is free
         job(5, 3, 1, 1_000),  # nothing is free
     ]
     starts = (

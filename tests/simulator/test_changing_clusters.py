@@ -64,7 +64,7 @@ def test_two_failures_of_one_node_overlap():
 def test_a_shrinking_virtual_cluster_drains_and_a_growing_one_serves():
     jobs = workload(job(0, 0, 8, 100), job(1, 0, 8, 100), job(2, 10, 8, 50), job(3, 10, 8, 50))
     shrunk = simulate(Scenario(jobs, ClusterSpec({"vc": 2}), changes=[SizeChange(5, "vc", 1)]), "fifo")
-    assert ends(shrunk) == [100, 100, 150, 200]  # nobody is killed, and one node serves what comes later
+    assert ends(shrunk) == [100, 100, 150, 200]  # no job is killed, and one node serves what comes later
     grown = simulate(Scenario(jobs, ClusterSpec({"vc": 2}), changes=[SizeChange(20, "vc", 4)]), "fifo")
     assert ends(grown) == [100, 100, 70, 70]
     assert grown.summary["utilisation_pct"] == pytest.approx(100 * 8 * 300 / (16 * 20 + 32 * 80))
@@ -89,7 +89,7 @@ def test_withdrawn_jobs_hold_their_place_until_they_leave_or_would_start_and_nev
         job(0, 0, 8, 100),
         job(1, 0, 8, 100, cancel_time_s=30.0, withdrawn=True),  # leaves before its turn
         job(2, 0, 8, 100, cancel_time_s=900.0, withdrawn=True),  # its turn comes first
-        job(3, 0, 8, 100, cancel_time_s=float("inf"), withdrawn=True),  # nobody knows when it left
+        job(3, 0, 8, 100, cancel_time_s=float("inf"), withdrawn=True),  # when it left is unknown
         job(4, 0, 8, 100),
     )
     result = simulate(Scenario(jobs, ClusterSpec({"vc": 1})), "fifo")

@@ -238,7 +238,7 @@ def test_starving_gangs_are_not_lost_among_many_small_jobs() -> None:
 def test_a_long_tail_blocks_and_is_not_measurable_on_few_jobs() -> None:
     good = waits(4_000, jobs=2_400)
     tail = good.copy()
-    tail[:4] = 80_000.0  # under a day: nobody starves
+    tail[:4] = 80_000.0  # under a day: no job starves
     verdict = decide(four(tail, good, jobs=2_400))
     assert [c.name for c in verdict.failed] == ["p999_queuing_delay"]
     few = decide(four(tail[:900], good[:900], jobs=900), rules=GateRules(margin_pct=100))

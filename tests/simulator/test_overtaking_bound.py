@@ -1,4 +1,4 @@
-"""Nobody starves: whoever has waited for too long is served as EASY serves its first job."""
+"""No job starves: one that has waited for too long is served as EASY serves its first job."""
 
 from dataclasses import replace
 

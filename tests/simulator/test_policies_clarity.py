@@ -1,4 +1,4 @@
-"""Clarity: who shares GPUs, when, and what it may know."""
+"""Clarity: which jobs share GPUs, when, and what it may know."""
 
 import pytest
 
@@ -121,7 +121,7 @@ def test_what_was_seen_of_a_pair_replaces_the_prediction():
 
 def test_whom_everybody_gets_along_with_is_left_for_those_who_get_along_with_few():
     # Easy ones lose little beside anybody, picky ones much beside another picky one. The first that waits
-    # at 1,000 s is easy: if it joins the other easy one, the picky one after it finds nobody.
+    # at 1,000 s is easy: if it joins the other easy one, the picky one after it finds no partner.
     easy, picky = (
         JobProfile(util, 10.0, 2_000.0, job_type=name) for util, name in ((20.0, "easy"), (90.0, "picky"))
     )

@@ -1,4 +1,4 @@
-"""Fair share: usage that decays, and who goes first because of it."""
+"""Fair share: usage that decays, and which jobs go first because of it."""
 
 import pytest
 from hypothesis import given, settings
@@ -132,7 +132,7 @@ def test_a_job_may_run_for_thousands_of_half_lives():
 
 
 class _Recounts(FairShare):
-    """Compares what is charged with who runs, and the order of starts with the order of usage."""
+    """Compares what is charged with what runs, and the order of starts with the order of usage."""
 
     def decide(self, snapshot):
         usable = {pool: list(pool.running) for pool in snapshot.changed}

@@ -124,5 +124,5 @@ def test_ageing_bounds_how_much_later_a_job_may_come_and_still_overtake():
         starts = result.jobs.set_index("job_id")["first_start_time_s"]
         waits[ageing_s] = starts[large.job_id] - 5
     assert waits[0.0] > 550, "for as long as small ones come"
-    # ln(10) x 40 s = 92 s; who came earlier than that goes first, one after the other.
+    # ln(10) x 40 s = 92 s; jobs that came earlier than that go first, one after the other.
     assert 92 <= waits[40.0] <= 92 + 30

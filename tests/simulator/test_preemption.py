@@ -22,7 +22,7 @@ def plain_fit(pool, rank):
     """`preempt_to_fit`, by trying: everybody is ranked and every victim is tried at each decision."""
     plan = pool.plan()
     actions = []
-    victims = sorted(pool.running, key=rank)  # stable: on ties who started last goes first
+    victims = sorted(pool.running, key=rank)  # stable: on ties the last started goes first
     for job in pool.queue:
         chosen, trial = [], plan.copy()
         found = trial.find(job.gpus)

@@ -1,4 +1,4 @@
-"""A declared site is replayed as Slurm's two schedulers would: who is first, who waits for whom, who goes."""
+"""A declared site is replayed as Slurm's two schedulers would: order, waits and preemption."""
 
 import pytest
 

@@ -102,7 +102,7 @@ def watched(workload, cluster, policy, changes=()):
 
 
 def check_overtaken(recorder, waits):
-    """Counted one by one: who came later to the same virtual cluster, and left its queue earlier."""
+    """Counted one by one: jobs that came later to the same virtual cluster, and left its queue earlier."""
     rows = list(zip(waits["virtual_cluster"], waits["submit_time_s"], strict=True))
     left = [recorder.left[index][1] for index in range(len(rows))]
     for index, (cluster, submit_s) in enumerate(rows):

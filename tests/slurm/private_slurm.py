@@ -443,7 +443,7 @@ class PrivateSlurm:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports on which nobody listens, all of them held until the last is found."""
+    """Loopback ports on which nothing listens, all of them held until the last is found."""
     found: list[int] = []
     with ExitStack() as held:
         for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):

@@ -83,7 +83,7 @@ class SleepingSlurm:
 def sleeping_slurm(
     nodes: Sequence[Node], partitions: Sequence[Partition], **settings: str
 ) -> Iterator[SleepingSlurm]:
-    """Run a cluster whose site has configured power saving and lets nobody sleep by itself."""
+    """Run a cluster whose site has configured power saving and lets no node sleep by itself."""
     folder = short_folder()
     try:
         for name in ("bin", "broken"):

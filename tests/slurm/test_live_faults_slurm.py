@@ -174,7 +174,7 @@ def test_slurmdbd_hangs(cluster: LiveCluster, killed: bool, evidence: Evidence) 
     cluster.wait(lambda: late in cluster.ranked(), "it goes on")
     assert daemon.process.poll() is None
     daemon.kill()
-    cluster.wait(lambda: not cluster.ranked(), "whoever can be given back is")
+    cluster.wait(lambda: not cluster.ranked(), "every job that can be given back is")
     cluster.free(block)
     cluster.wait_ended()
     assert cluster.starts() == dict.fromkeys([*jobs, *fresh, late], 1)
@@ -267,7 +267,7 @@ def test_what_users_and_admins_have_set_stays(cluster: LiveCluster, evidence: Ev
         reasons = cluster.queue("%i %r")
         assert reasons[held[0]] == "JobHeldUser"
         assert reasons[held[2]] == "JobHeldUser"
-        # The block ends, and whoever may start does, and nobody else.
+        # The block ends, and every job that may start does, and no other.
         cluster.free(block)
         free = [*jobs, late, special["depends on another"], special["named its node"]]
         cluster.wait_ended(free)
@@ -345,7 +345,7 @@ done
         lambda: set(cluster.priorities()) == cluster.ranked(), "all that wait are ranked", limit_s=120
     )
     assert daemon.process.poll() is None
-    # Nobody is lost, and nobody started twice.
+    # No job is lost, and none started twice.
     waiting, starts = set(cluster.priorities()), cluster.starts()
     ended = set(ids) - waiting
     assert {job: starts[job] for job in ended} == dict.fromkeys(ended, 1)

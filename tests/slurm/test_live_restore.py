@@ -65,7 +65,7 @@ def test_the_order_is_that_of_jobs_that_were_never_touched(cluster: LiveCluster)
     else:
         assert after[late] == after[twin]
         assert cluster.order() == [jobs[0], jobs[2], late, twin, jobs[1]]  # the larger first
-        # Slurm computes them again: a priority that somebody has set is not changed by this.
+        # Slurm computes them again: a priority that was set is not changed by this.
         cluster.slurm.run("scontrol", "update", f"JobId={jobs[0]},{twin}", "Nice=50")
         niced = cluster.priorities()
         assert after[jobs[0]] - niced[jobs[0]] == after[twin] - niced[twin] == 50
@@ -113,7 +113,7 @@ def test_a_lost_record_and_all(cluster: LiveCluster) -> None:
     cluster.slurm.run("scontrol", "update", f"JobId={jobs[2]}", "Priority=77")  # an admin's word
     assert not (cluster.state / TOUCHED_FILE).exists()
     result = cluster.lucid("live", "restore", f"--cluster={NAME}", "--json")
-    assert json.loads(result.stdout)["returned"] == 3  # by their numbers, which are nobody else's
+    assert json.loads(result.stdout)["returned"] == 3  # by their numbers, which no other job has
     # What runs is asked too: requeued, it would wait in front of everybody.
     assert not adapter.priorities.ours(int(cluster.queue("%i %Q")[block]))
     assert cluster.order() == jobs

@@ -1,4 +1,4 @@
-"""The private cluster itself: it accounts, has neighbours, and goes with whoever asked for it."""
+"""The private cluster itself: it accounts, has neighbours, and goes with the process that asked for it."""
 
 import os
 import signal

@@ -258,7 +258,7 @@ def test_what_is_refused_is_told_line_by_line(slurm: PrivateSlurm, adapter: Slur
     free, by_user, by_admin, gone, requeued = (submit(slurm, FULL) for _ in range(5))
     for job_id, how in ((by_user, "uhold"), (by_admin, "hold")):
         slurm.run("scontrol", how, job_id)
-    ran = submit(slurm, "--gres=gpu:1", "--partition=prof")  # elsewhere, so that nobody starts in its place
+    ran = submit(slurm, "--gres=gpu:1", "--partition=prof")  # elsewhere: none starts in its place
     until_reads(slurm, adapter, lambda state: runs(state, ran), "it runs")
     slurm.run("scancel", gone)
     slurm.run("scontrol", "requeuehold", ran)

@@ -139,7 +139,7 @@ def test_allowed_pairs_share_a_gpu_and_others_never_do(slurm: PrivateSlurm) -> N
     another = scheduler.submit("light", AT_FIRST)
     (other,) = scheduler.until_running(another)
     assert {shared, other} == {"s1", "s2"}
-    # A GPU that is idle again goes to one of those who waited, and to one only.
+    # A GPU that is idle again goes to one of those that waited, and to one only.
     on_s1 = [job_id for job_id in (first, second, light, another) if scheduler.node(job_id) == "s1"]
     slurm.run("scancel", *on_s1)
 
@@ -147,7 +147,7 @@ def test_allowed_pairs_share_a_gpu_and_others_never_do(slurm: PrivateSlurm) -> N
         scheduler.one_pass()
         return bool(scheduler.node(third) or scheduler.node(unknown))
 
-    slurm.wait_for(one_runs, "one of those who waited runs")
+    slurm.wait_for(one_runs, "one of those that waited runs")
     scheduler.settle()
     assert sorted((scheduler.node(third), scheduler.node(unknown))) == ["", "s1"]
     assert scheduler.node(whole) == "n1"

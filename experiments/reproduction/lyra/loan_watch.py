@@ -1,4 +1,4 @@
-"""What a replay's summary does not say of loans: usage by hour, who ran on loaned servers, what went back.
+"""What a replay's summary does not say of loans: usage by hour, jobs on loaned servers, what went back.
 
 Lyra, section 7.2: how much of what is asked back the servers with flexible workers alone satisfy.
 """

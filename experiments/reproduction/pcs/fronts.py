@@ -31,7 +31,7 @@ BALANCED_RATIO, PREDICTABLE_RATIO = 1.5, 3.0
 
 @dataclass(frozen=True)
 class Search:
-    """A finished search. `cpu_s` is its CPU time in all processes; None: nobody measured it."""
+    """A finished search. `cpu_s` is its CPU time in all processes; None: not measured."""
 
     front: Front
     study_uri: str

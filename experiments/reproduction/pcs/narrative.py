@@ -39,7 +39,7 @@ def _text(written: str) -> str:
 _ABOUT = _text("""
     *PCS* (OSDI '24) tells each job at its submission when it will have ended, and schedules so that
     this holds: size classes share the GPUs by weighted fair queuing, first come first served within
-    each. Schedulers that minimise completion times cannot promise any: whoever comes later may go
+    each. Schedulers that minimise completion times cannot promise any: a later job may go
     first. This page sets both against each other, with the figures that the paper published beside
     ours.
 """)

@@ -179,7 +179,7 @@ def test_a_judgement_counts_for_its_release_and_verdict_alone() -> None:
     refuse(Reason.NOT_APPROVED, lambda: judged(replace(judgement, approved=False)))
     refuse(Reason.OTHER_RELEASE, lambda: judged(verdict="e" * 64))
     refuse(Reason.OTHER_CLUSTER, lambda: judged(replace(judgement, release=identify("saturn", 3, "a" * 64))))
-    # What one role signed is no word of the other, whoever signed it.
+    # What one role signed is no word of the other, by either key.
     refuse(
         Reason.WRONG_ROLE,
         lambda: believed(seal(JUDGEMENT_TYPE, judgement.to_bytes(), [PUBLISHER])),

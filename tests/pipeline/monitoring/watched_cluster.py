@@ -78,7 +78,7 @@ def count_bins(jobs: pd.DataFrame) -> pd.DataFrame:
 def watched_cluster(seed: int, virtual_clusters: int = 2) -> WatchedCluster:
     """Make the log and learn from it: validation on the training window's tail, then the final fit.
 
-    Made once a process; nobody may change it.
+    Made once a process; no test may change it.
     """
     jobs = synthesize("helios-venus", TRAINED_DAYS + LIVE_DAYS, seed).jobs
     busiest = jobs["virtual_cluster"].value_counts().index

@@ -93,7 +93,7 @@ def test_the_longest_waits_and_why(pages_dir: Path) -> None:
     assert sum(mine["causes_s"].values()) == pytest.approx(mine["wait_s"])
     assert mine["sentences"][0].startswith(f"{longest['job_id']} (")
     assert mine["ran_gpus"] <= 8
-    # Under FIFO nobody overtakes: who waited at its submission is who was ahead.
+    # Under FIFO no job overtakes: those waiting at its submission were ahead of it.
     assert any(f"{mine['waited_jobs']:,} job" in line for line in mine["sentences"])
 
 

@@ -1,4 +1,4 @@
-"""A release pins every setting of its policy, not only those that somebody chose."""
+"""A release pins every setting of its policy, not only those that were chosen."""
 
 import json
 import re

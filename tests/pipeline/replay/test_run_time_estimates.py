@@ -102,7 +102,7 @@ def test_a_source_checks_itself():
         EstimateSource("user-history", json.loads('{"seed": 1}'))
 
 
-# One node of 8 GPUs. Behind `runs` (until 100 s) the head needs all of it; who may go before it is for
+# One node of 8 GPUs. Behind `runs` (until 100 s) the head needs all of it; which may go before it is for
 # backfilling to say. SWF columns: 1 job, 2 submit, 4 run, 5 processors, 8 asked, 9 limit, 11 status, 12 user.
 SWF = """; UnixStartTime: 0
 1 0 0 100 6 -1 -1 6 120 -1 1 1 -1 -1 -1 1 -1 -1

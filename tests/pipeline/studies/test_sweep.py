@@ -310,7 +310,7 @@ def test_a_sweep_in_an_object_store(inputs):
 
 
 def test_a_policy_that_breaks_is_a_row(inputs, tmp_path, monkeypatch):
-    """What a policy of somebody else may do."""
+    """What a policy of others may do."""
     import simulator.policies.fifo as fifo
 
     def broken(self, snapshot):
@@ -378,7 +378,7 @@ def test_a_cluster_of_the_lake(lucid, inputs, tmp_path):
     words = ("sweep", "--cluster", "tiny", "--lake", tmp_path / "lake", "--policy", "fifo", "--out", "out")
     said = lucid(*words, "--workers", 1, "--json")
     assert said.code == 0, said.err
-    assert "simulated GPU" in said.err  # nobody stored profiles
+    assert "simulated GPU" in said.err  # no profiles were stored
     alone = RunReplayer(SweepInputs(inputs.jobs, inputs.sizes)).record(SweepRun("fifo"))
     assert said.json["rows"][0]["mean_jct_s"] == alone["figures"]["mean_jct_s"]
     both = lucid(*words, "--gpus", 8)

@@ -303,7 +303,7 @@ def test_equal_trials_change_as_little_as_possible(lake: str, tmp_path: Path) ->
     best = best_trial(trials_of(study))
     assert best is not None
     changed = [name for name, value in best.values.items() if value != study.space.current[name]]
-    assert "borrowed_nodes_max" not in changed  # two nodes' cluster: there is nobody to borrow from
+    assert "borrowed_nodes_max" not in changed  # a cluster of two nodes: there is none to borrow from
 
 
 def test_nothing_better_changes_nothing(lake: str, tmp_path: Path) -> None:

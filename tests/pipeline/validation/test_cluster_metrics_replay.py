@@ -108,7 +108,7 @@ def test_truth_is_measured_and_belief_was_known(lake: Lake) -> None:
         assert profile.gpu_util_pct == 2.0 * i
         # j0 and j1 are the first of their kind; the others go by the one before, of the same family.
         assert profile.believed == (None if i < 2 else (2.0 * (i - 2), i - 2.0, 1_000 + 2.0 * (i - 2)))
-    # Of those that nobody measured, what was known is the best that can be said.
+    # Of those without measurements, what was known is the best that can be said.
     last = profiles["j39"]
     assert last is not None
     assert last.gpu_util_pct == 58.0
