@@ -8,13 +8,6 @@ from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from parts.lending.tests.conftest import inference_load_model as inference_load_model
-from parts.lending.tests.conftest import load_series as load_series
-from parts.node_sleep.tests.conftest import node_bins as node_bins
-from parts.node_sleep.tests.conftest import node_demand_model as node_demand_model
-from parts.waits.tests.conftest import queue_log as queue_log
-from parts.waits.tests.conftest import wait_model as wait_model
-from parts.waits.tests.conftest import waiting_queue as waiting_queue
 from tests.reference import ROOT
 
 FAST = BoostingSettings(bags=2, max_rounds=60, max_bins=32)

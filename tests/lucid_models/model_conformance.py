@@ -1,6 +1,9 @@
 """What every kind of model promises, and what its saved form is damaged with; parts use it, too."""
 
+import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,21 +11,62 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from foundation.errors import LucidError
+from lucid_models.explanation.axes import feature_words
 from lucid_models.explanation.model_card import CardFacts, build_model_card, summarise_card
 from lucid_models.explanation.plots import draw_explanations
-from lucid_models.scoring import scorer_from_document
+from lucid_models.model_format import (
+    FORMAT_VERSION,
+    CorruptModelError,
+    FormatVersionError,
+    load_model,
+    parse_model,
+    save_model,
+)
+from lucid_models.scoring import load_scorer, scorer_from_document
+
+# What a live client does not have installed, or does not wait for.
+HEAVY = ("pandas", "sklearn", "interpret", "mlflow", "pyarrow", "scipy", "lightgbm", "matplotlib", "airflow")
+LIVE_CLIENT = """
+import json, sys
+import numpy as np
+import lucid_models.duration.features, lucid_models.model_format
+from lucid_models.scoring import load_scorer
+scorer = load_scorer(sys.argv[1])
+exec(sys.argv[2])
+loaded = [name for name in sys.argv[3].split(",") if name in sys.modules]
+print(json.dumps([np.asarray(numbers).tolist(), loaded]))
+"""
+# A test of the class runs in each kind's own class, and `case` is the same for all examples.
+EACH_EXAMPLE = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+}
 
 
 @dataclass(frozen=True)
 class Case:
+    """A kind, the fixtures of a trained model and of its table, and how they are asked.
+
+    `live`: what a live client asks, statements that use `scorer` and numpy (`np`) and leave `numbers`.
+    """
+
+    kind: str
     fixture: str
     predict: Callable[[Any, Any], np.ndarray]
     score: Callable[[Any, Any], np.ndarray]
     local: Callable[[Any, Any], dict]
     table: str
     pictures: set[str]
+    live: str
+
+    def asked(self, scorer: Any) -> np.ndarray:
+        names = {"scorer": scorer, "np": np}
+        exec(self.live, names)
+        return np.asarray(names["numbers"], dtype=float)
 
 
 class ModelConformance:
@@ -47,6 +91,66 @@ class ModelConformance:
         assert np.isfinite(predicted).all()
         assert (predicted >= 0).all()
 
+    def test_a_saved_model_says_its_version_and_comes_back_whole(self, case, tmp_path: Path) -> None:
+        _, model, _ = case
+        document, path = model.to_data(), tmp_path / "model.json"
+        digest = save_model(document, path)
+        assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+        loaded = load_model(path, kind=model.kind)
+        assert loaded["format_version"] == FORMAT_VERSION
+        assert loaded == json.loads(json.dumps(document))
+        assert save_model(load_scorer(path).to_data(), tmp_path / "again.json") == digest
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["again.json", "model.json"]
+
+    @pytest.mark.slow
+    @settings(max_examples=30, **EACH_EXAMPLE)
+    @given(data=st.data())
+    def test_a_changed_value_is_refused_or_still_gives_finite_predictions(self, case, data) -> None:
+        one, model, _ = case
+        document = model.to_data()
+        places = [path for path in leaves(document) if path and "training" not in path]
+        changed = changed_at(document, data.draw(st.sampled_from(places)), data.draw(RUBBISH))
+        try:
+            scorer = scorer_from_document(parse_model(json.dumps(changed).encode()))
+        except (FormatVersionError, CorruptModelError):
+            return
+        predictions = one.asked(scorer)
+        assert np.isfinite(predictions).all()
+        assert (predictions >= 0).all()
+
+    @settings(max_examples=20, **EACH_EXAMPLE)
+    @given(cut=st.floats(0, 1), noise=st.binary(min_size=1, max_size=8), keep_tail=st.booleans())
+    def test_damaged_bytes_are_refused_or_still_give_finite_predictions(
+        self, case, cut: float, noise: bytes, keep_tail: bool
+    ) -> None:
+        one, model, _ = case
+        payload = json.dumps(model.to_data()).encode()
+        position = int(cut * len(payload))
+        damaged = payload[:position] + noise + (payload[position + len(noise) :] if keep_tail else b"")
+        try:
+            scorer = scorer_from_document(parse_model(damaged))
+        except LucidError as error:
+            assert isinstance(error, FormatVersionError | CorruptModelError)  # noqa: PT017
+            return
+        assert np.isfinite(one.asked(scorer)).all()
+
+    def test_a_live_client_needs_numpy_only(self, case, tmp_path: Path) -> None:
+        one, model, _ = case
+        save_model(model.to_data(), tmp_path / "model.json")
+        done = subprocess.run(
+            [sys.executable, "-c", LIVE_CLIENT, str(tmp_path / "model.json"), one.live, ",".join(HEAVY)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        numbers, loaded = json.loads(done.stdout)
+        assert loaded == []
+        np.testing.assert_array_equal(
+            np.array(numbers, dtype=float), one.asked(scorer_from_document(model.to_data()))
+        )
+
     @pytest.mark.slow
     def test_explanations_are_data_and_can_be_drawn(self, case, tmp_path: Path) -> None:
         one, model, data = case
@@ -55,7 +159,7 @@ class ModelConformance:
         assert max(explained["importances"].values()) > 0
         assert {"model", "unit", "importances"} <= set(explained)
         assert {"model", "unit", "prediction"} <= set(local)
-        assert explained["model"] == local["model"] == model.kind
+        assert explained["model"] == local["model"] == model.kind == one.kind
         for shape in explained.get("shapes", {}).values():
             assert (
                 len(shape["scores"]) == len(shape["spread"]) == len(shape["rows"]) == len(shape["cuts"]) + 1
@@ -104,6 +208,12 @@ class ModelConformance:
         ):
             assert text in summary
         assert "<" not in summary
+
+    def test_no_name_of_a_feature_reaches_a_picture(self, case) -> None:
+        _, model, _ = case
+        for term in model.explain_global()["importances"]:
+            assert not {"_", ":"} & set(feature_words(term)), term
+            assert "log" not in feature_words(term).split()
 
 
 def leaves(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
