@@ -113,7 +113,7 @@ sbom: install-test-all  ## What the images and the development environment consi
 	$(BIN)/python docker/sbom.py --out sbom
 
 golden: install  ## Write the golden results anew; look at the diff before you commit it
-	$(BIN)/python tests/golden/bless.py
+	$(BIN)/python -m tests.golden.bless
 
 reproduction: install  ## Write docs/reproduction anew: the papers' evaluations on each trace (minutes)
 	$(BIN)/python -m experiments.reproduction.documents

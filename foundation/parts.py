@@ -156,7 +156,7 @@ KNOWN: Mapping[str, KnownPart] = {
             "lucid inference",
             *("option --inference", "option --inference-servers", "option --scenario", "option --loaning"),
             *("option --loaned-workers", "option --scaling", "option --reclaim", "option --job-share"),
-            "option --most-short-pct",
+            *("option --most-short-pct", "option --inference-load"),
         ),
         {"loaning": 5},
     ),
@@ -167,11 +167,18 @@ KNOWN: Mapping[str, KnownPart] = {
             *("companion node_sleep", "model node_demand", "setting node_sleep", "lucid train nodes"),
             *("gate rule wake_ups_per_day_limit", "gate rule nodes_short_limit_pct"),
             "gate rule added_queuing_limit_s",
-            *("lucid nodes", "option --node-sleep"),
+            *("lucid nodes", "option --node-sleep", "option --node-demand"),
         ),
         {"node_sleep": 4},
     ),
-    "waits": KnownPart("parts/waits", ("model waits", "lucid live waits", "lucid train waits"), {"waits": 6}),
+    "waits": KnownPart(
+        "parts/waits",
+        (
+            *("model waits", "lucid live waits", "lucid train waits"),
+            *("option --waits", "option --wait-model"),
+        ),
+        {"waits": 6},
+    ),
 }
 
 

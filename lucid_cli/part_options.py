@@ -6,10 +6,16 @@ it must offer besides is here, a base class for each command that takes such opt
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature, signature
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import typer
+
+from foundation.errors import BadInputError
 from foundation.parts import at_place, installed_parts
 from lucid_cli.option_groups import with_options
+from lucid_cli.setting_pairs import named_values
+
+ModelVersionOption = Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")]
 
 
 class PartOptions:
@@ -62,6 +68,37 @@ class SweepOptions(PartOptions):
     def changes(self, spec: Any) -> dict[str, Any]:
         """Return fields of a `SweepSpec` that the options say, in place of those of `spec`."""
         return {}
+
+
+class ReleaseOptions(PartOptions):
+    """Options of `lucid release build`: of a field of the manifest, its settings and its model's version.
+
+    `field` names the option of the settings, too (`--FIELD`); `kind` is the model's; `example`: of a setting.
+    """
+
+    field: ClassVar[str]
+    kind: ClassVar[str]
+    example: ClassVar[str]
+
+    def version(self) -> int | None:
+        """Return the version of the model; None: the newest, or none."""
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, Any] | None:
+        """Return the settings that were chosen; None: the release goes without.
+
+        Raises BadInputError for a version of a model that the release does not ask.
+        """
+        option = f"--{self.field.replace('_', '-')}"
+        pairs: list[str] | None = getattr(self, self.field)
+        if pairs:
+            return named_values(pairs, option, self.example)
+        if self.version() is not None:
+            raise BadInputError(
+                f"A model of {self.kind} is of no use to a release that does not ask it.",
+                remedy=f"Add {option} {self.example}.",
+            )
+        return None
 
 
 def groups_of(command: str) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foundation.errors import BadInputError, NotFoundError
+from foundation.errors import NotFoundError
 from lucid_cli import release_validation
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
@@ -28,13 +28,13 @@ from lucid_cli.output import (
     show,
     to_jsonable,
 )
+from lucid_cli.part_options import ModelVersionOption, ReleaseOptions, with_part_options
 from lucid_cli.setting_pairs import named_values
 from lucid_models.releases.manifest import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from lucid_models.releases.store import ReleaseInfo
 
-ModelVersionOption = Annotated[int | None, typer.Option(min=1, help="Model version; default: the newest.")]
 ReasonOption = Annotated[str, typer.Option(help="Why; kept with the release that goes live.")]
 
 app = typer.Typer(
@@ -87,7 +87,9 @@ def _row(release: dict[str, Any]) -> dict[str, Any]:
 
 @app.command()
 @with_options(ReleasedCluster)
+@with_part_options("release build")
 def build(
+    of_parts: tuple[ReleaseOptions, ...],
     released: ReleasedCluster,
     lake: LakeOption = None,
     hold_out_days: HoldOutOption = 14,
@@ -97,31 +99,6 @@ def build(
     duration: ModelVersionOption = None,
     setting: PolicySettingOption = None,
     policy: Annotated[str, typer.Option(help="What the release runs.")] = DEFAULT_POLICY,
-    node_demand: ModelVersionOption = None,
-    node_sleep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Nodes may sleep: a setting of their control, such as control=forecast; may be repeated.",
-        ),
-    ] = None,
-    inference_load: ModelVersionOption = None,
-    loaning: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Inference may lend servers: a setting of loans, such as headroom=0.02; may be repeated.",
-        ),
-    ] = None,
-    wait_model: ModelVersionOption = None,
-    waits: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="A wait model answers when jobs start: a setting of answers, such as least_jobs=30; may be "
-            "repeated.",
-        ),
-    ] = None,
     allow_simulated_profiles: Annotated[
         bool,
         typer.Option(
@@ -134,7 +111,6 @@ def build(
 ) -> None:
     """Pin model versions, digests, a policy and its settings in a new release: the challenger."""
     from lucid_models.releases.lifecycle import build_release
-    from lucid_models.releases.optional_parts import optional_part
     from pipeline.release.order_only import decide_sharing
     from pipeline.release.part_settings import part_of_release
     from pipeline.release.release_settings import allowing_simulated, pinned_settings
@@ -145,25 +121,10 @@ def build(
         "packing": packing,
         "throughput": throughput,
         "duration": duration,
-        "node_demand": node_demand,
-        "inference_load": inference_load,
-        "waits": wait_model,
+        **{each.kind: each.version() for each in of_parts},
     }
     versions = {model: version for model, version in pinned.items() if version is not None}
-    parts: dict[str, dict[str, Any]] = {}
-    for field, model, pairs, example in (
-        ("node_sleep", node_demand, node_sleep, "control=forecast"),
-        ("loaning", inference_load, loaning, "usage=forecast"),
-        ("waits", wait_model, waits, "least_jobs=30"),
-    ):
-        option = f"--{field.replace('_', '-')}"
-        if pairs:
-            parts[field] = named_values(pairs, option, example)
-        elif model is not None:
-            raise BadInputError(
-                f"A model of {optional_part(field).kind} is of no use to a release that does not ask it.",
-                remedy=f"Add {option} {example}.",
-            )
+    parts = {each.field: chosen for each in of_parts if (chosen := each.settings()) is not None}
     lake_uri = lake_or_default(lake)
     tracking, cluster = released.find()
     pinned_parts: dict[str, dict[str, Any]] = {}

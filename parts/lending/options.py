@@ -9,7 +9,7 @@ import typer
 
 from foundation.errors import BadInputError
 from lucid_cli.options import file_option, text_of
-from lucid_cli.part_options import PlanOptions, ReplayOptions
+from lucid_cli.part_options import ModelVersionOption, PlanOptions, ReleaseOptions, ReplayOptions
 
 Switch = Literal["on", "off"]
 WORKER_FORMAT, WORKER_RULES = "lyra-csv", "lyra"
@@ -175,6 +175,28 @@ class LoansInPlan(LentServers, PlanOptions):
 
         wanted = None if self.loaning is None else self.loaning == "on"
         return {"loaning": AskedLoans(wanted, self.most_short_pct)}
+
+
+@dataclass(frozen=True)
+class LoansInRelease(ReleaseOptions):
+    """A release under which inference lends servers."""
+
+    field: ClassVar[str] = "loaning"
+    kind: ClassVar[str] = "inference_load"
+    example: ClassVar[str] = "usage=forecast"
+
+    inference_load: ModelVersionOption = None
+    loaning: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Inference may lend servers: a setting of loans, such as headroom=0.02; may be repeated.",
+        ),
+    ] = None
+
+    def version(self) -> int | None:
+        """Return the version of the inference load model."""
+        return self.inference_load
 
 
 def _shares(pairs: Sequence[str]) -> dict[str, float]:

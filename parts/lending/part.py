@@ -50,6 +50,7 @@ PART = Part(
     options={
         "simulate": "parts.lending.options:LoansInReplay",
         "plan": "parts.lending.options:LoansInPlan",
+        "release build": "parts.lending.options:LoansInRelease",
     },
     planned="parts.lending.steps.planned_loans:PLANNED",
 )

@@ -1,11 +1,17 @@
-"""Options of nodes that sleep, in replays, plans and sweeps."""
+"""Options of nodes that sleep, in replays, plans, sweeps and releases."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import typer
 
-from lucid_cli.part_options import PlanOptions, ReplayOptions, SweepOptions
+from lucid_cli.part_options import (
+    ModelVersionOption,
+    PlanOptions,
+    ReleaseOptions,
+    ReplayOptions,
+    SweepOptions,
+)
 from lucid_cli.setting_pairs import named_values, value_lists
 
 EXAMPLE = "buffer_nodes=1,5,10"
@@ -93,3 +99,25 @@ class SleepInSweep(SweepOptions):
             return {}
         of_file = spec.companions.get("node_sleep", {})
         return {"node_sleep": {**of_file, **value_lists(self.node_sleep, "--node-sleep", EXAMPLE)}}
+
+
+@dataclass(frozen=True)
+class SleepInRelease(ReleaseOptions):
+    """A release whose nodes may sleep."""
+
+    field: ClassVar[str] = "node_sleep"
+    kind: ClassVar[str] = "node_demand"
+    example: ClassVar[str] = "control=forecast"
+
+    node_demand: ModelVersionOption = None
+    node_sleep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Nodes may sleep: a setting of their control, such as control=forecast; may be repeated.",
+        ),
+    ] = None
+
+    def version(self) -> int | None:
+        """Return the version of the node demand model."""
+        return self.node_demand

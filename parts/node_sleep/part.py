@@ -31,6 +31,7 @@ PART = Part(
         "simulate": "parts.node_sleep.options:SleepInReplay",
         "plan": "parts.node_sleep.options:SleepInPlan",
         "sweep": "parts.node_sleep.options:SleepInSweep",
+        "release build": "parts.node_sleep.options:SleepInRelease",
     },
     planned="parts.node_sleep.steps.planned_sleep:PLANNED",
 )

@@ -23,6 +23,7 @@ PART = Part(
             "Say how long pending jobs go on waiting, by the wait model that the cluster's queue taught.",
         ),
     ),
+    options={"release build": "parts.waits.options:WaitsInRelease"},
     manifest={"waits": "parts.waits.model.kind:RELEASED"},
     model_steps={"waits": "parts.waits.model.steps:STEPS"},
 )

@@ -1,40 +1,42 @@
 """Writes the golden results anew: `make golden`. Look at the diff before you commit it.
 
-Each registered policy replays a small synthetic workload, of elastic jobs if it resizes jobs, of jobs in
-workers beside an inference service if it is for these; every job's first start, end and number of preemptions
-are kept, so a change of any decision shows. Results of a part's policies lie in its tests/golden.
+Each registered policy replays a small synthetic workload, of elastic jobs if it resizes jobs; every job's
+first start, end and number of preemptions are kept, so a change of any decision shows. Results of a part's
+policies and rules lie in its tests/golden. A part whose policies need a workload of their own, or that has
+cases beside its policies, has a module tests/golden_cases.py (`CasesOfPart`).
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
-from math import sin
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
-from foundation.parts import installed_parts
-from parts.lending.replay.inference_service import InferenceService
-from parts.lending.workers.worker_policy import WorkerPolicy
-from parts.node_sleep.replay.node_sleep import NodeSleep
-from parts.node_sleep.replay.power_history import PowerTotals, power_figures
-from parts.node_sleep.replay.settings import SleepSettings
-from simulator.cluster import ClusterSpec
+from foundation.parts import Part, installed_parts
 from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
 from simulator.elastic_jobs import as_elastic
-from simulator.policies.registry import elastic_policy_names, policy_class, policy_names
+from simulator.policies.registry import elastic_policy_names, policy_names
 from simulator.replay import simulate
 from simulator.result import SimulationResult
 from simulator.rule_sets import load_rules, rule_set_names
 from simulator.rules import Rules
 from simulator.scenario import Scenario
 from simulator.speed_up_table import speed_ups_for
-from simulator.workers import Workers
-from simulator.workload import Workload
 
 FOLDER = Path(__file__).parent
 PARTS = FOLDER.parents[1] / "parts"
-SLEEPING = FOLDER / "simulate_qssf_node_sleep.json"
 SHAPE, SEED, JOBS = "loaded", 7, 150
+
+
+class CasesOfPart(Protocol):
+    """What a part's tests/golden_cases.py may hold."""
+
+    def scenario(self, policy: str, rules: Rules) -> Scenario | None:
+        """Return what a policy replays under these rules; None: the workload of all."""
+
+    # What is kept of cases beside the policies, by the stems of their files.
+    CASES: Mapping[str, Callable[[], dict[str, object]]]
 
 
 def cases() -> list[tuple[str, str]]:
@@ -60,19 +62,41 @@ def _rule_sets() -> Iterator[Rules]:
 
 def path_of(policy: str, rules: str) -> Path:
     """Where a case's golden result lies."""
-    folder = FOLDER
-    if policy not in load_rules(rules).policies:
-        for part in installed_parts():
-            of_part = PARTS / part.name / "tests" / "golden"
-            if policy in part.policies and of_part.is_dir():
-                folder = of_part
+    folders = [
+        folder_of(part)
+        for part in installed_parts()
+        if rules in part.rules or (policy in part.policies and policy not in load_rules(rules).policies)
+    ]
+    folder = next(filter(Path.is_dir, folders), FOLDER)
     return folder / f"simulate_{policy}{'' if rules == 'default' else '_' + rules}.json"
+
+
+def folder_of(part: Part) -> Path:
+    """Where a part's golden results lie."""
+    return PARTS / part.name / "tests" / "golden"
+
+
+def cases_of_parts() -> Iterator[tuple[Part, CasesOfPart]]:
+    """Each part that has cases of its own."""
+    for part in installed_parts():
+        if (PARTS / part.name / "tests" / "golden_cases.py").exists():
+            yield part, import_module(f"parts.{part.name}.tests.golden_cases")
+
+
+def beside_policies() -> dict[Path, Callable[[], dict[str, object]]]:
+    """The cases of parts that are no policy's, by their files."""
+    return {
+        folder_of(part) / f"{stem}.json": kept
+        for part, cases in cases_of_parts()
+        for stem, kept in getattr(cases, "CASES", {}).items()
+    }
 
 
 def replay(policy: str, rules: str) -> SimulationResult:
     """Run a case."""
-    if issubclass(policy_class(policy, load_rules(rules)), WorkerPolicy):
-        return simulate(sample_in_workers(rules), policy)
+    for _, cases in cases_of_parts():
+        if hasattr(cases, "scenario") and (scenario := cases.scenario(policy, load_rules(rules))):
+            return simulate(scenario, policy)
     workload, cluster = sample_workload(SHAPE, SEED, JOBS)
     if policy in elastic_policy_names():
         curves = speed_ups_for(64)
@@ -87,35 +111,9 @@ def replay(policy: str, rules: str) -> SimulationResult:
     )
 
 
-def sample_in_workers(rules: str = "default") -> Scenario:
-    """Return jobs in workers of every kind, on seven servers, beside nine of inference whose load changes."""
-    workload, _ = sample_workload(SHAPE, SEED, JOBS)
-    jobs = []
-    for i, job in enumerate(workload.jobs):
-        gpus_each, least = (job.gpus, 1) if job.gpus <= 4 else (4, job.gpus // 4)
-        workers = Workers(
-            gpus_each,
-            least,
-            least * (2 if i % 3 == 0 else 1),
-            loanable=i % 4 == 0,
-            heterogeneous=i % 7 == 0,
-            checkpoints=i % 5 == 0,
-        )
-        jobs.append(replace(job, virtual_cluster="training", gpus=workers.gpus, workers=workers))
-    times_s = [300.0 * bin_ for bin_ in range(48)]
-    usage = [0.5 + 0.4 * sin(time_s / 2000) for time_s in times_s]
-    return Scenario(
-        Workload(tuple(jobs), {}),
-        ClusterSpec({"training": 7}),
-        rules=load_rules(rules),
-        companions=(InferenceService(9, times_s, usage, loaned_workers_per_worker=2, repeats=True),),
-    )
-
-
 def golden(policy: str, rules: str) -> dict[str, object]:
     """Return what is kept of a case."""
-    result = replay(policy, rules)
-    kept = (
+    figures = (
         "mean_jct_s",
         "mean_queuing_delay_s",
         "makespan_s",
@@ -123,25 +121,14 @@ def golden(policy: str, rules: str) -> dict[str, object]:
         "colocated_jobs",
         "profiled_jobs",
     )
-    return {
-        "workload": f"{SHAPE}, seed {SEED}, {JOBS} jobs",
-        "summary": {key: round(result.summary[key], 6) for key in kept},
-        "jobs": {
-            row.job_id: [round(row.first_start_time_s, 6), round(row.end_time_s, 6), row.preemptions]
-            for row in result.jobs.itertuples()
-        },
-    }
+    return kept_of(replay(policy, rules), SHAPE, figures)
 
 
-def sleeping() -> dict[str, object]:
-    """Return what is kept of a case in which nodes sleep behind a buffer, and some boots fail."""
-    workload, cluster = sample_workload("quiet", SEED, JOBS)
-    sleep = NodeSleep(SleepSettings(buffer_nodes=2, keep_bins=1), boot_failure_share=0.1, seed=SEED)
-    result = simulate(Scenario(workload, cluster, companions=(sleep,)), "qssf")
-    kept = ("mean_queuing_delay_s", *power_figures(PowerTotals(), 0.0))
+def kept_of(result: SimulationResult, shape: str, figures: Iterable[str]) -> dict[str, object]:
+    """Return these figures of a replay of `sample_workload(shape, SEED, JOBS)`, and when its jobs ran."""
     return {
-        "workload": f"quiet, seed {SEED}, {JOBS} jobs",
-        "summary": {key: round(result.summary[key], 6) for key in kept},
+        "workload": f"{shape}, seed {SEED}, {JOBS} jobs",
+        "summary": {key: round(result.summary[key], 6) for key in figures},
         "jobs": {
             row.job_id: [round(row.first_start_time_s, 6), round(row.end_time_s, 6), row.preemptions]
             for row in result.jobs.itertuples()
@@ -158,7 +145,8 @@ def dumped(document: dict[str, object]) -> str:
 def main() -> None:
     """Write all golden results; say which changed."""
     results = {path_of(policy, rules): golden(policy, rules) for policy, rules in cases()}
-    for path, document in {**results, SLEEPING: sleeping()}.items():
+    results |= {path: kept() for path, kept in beside_policies().items()}
+    for path, document in results.items():
         text = dumped(document)
         before = path.read_text(encoding="utf-8") if path.exists() else None
         path.write_text(text, encoding="utf-8")

@@ -18,10 +18,15 @@ sys.path = [each for each in sys.path if "__editable__" not in each]
 # Of each layer what knows of parts.
 TESTS = (
     "tests/foundation",
+    "tests/lucid_models",
     "tests/simulator/test_policies_conformance.py",
+    "tests/simulator/test_policies_golden.py",
     "tests/simulator/test_companions.py",
+    "tests/simulator/test_workers.py",
     "tests/live_scheduler/test_adapters.py",
     "tests/live_scheduler/test_capability.py",
+    "tests/pipeline/overview/test_release_contents.py",
+    "tests/pipeline/release/test_release_settings.py",
     "tests/pipeline/validation/test_release_validation.py",
     "tests/lucid_cli/test_part_options.py",
     "tests/dags/test_dag_policies.py",
@@ -68,5 +73,5 @@ def test_a_replay_runs_and_what_is_lacking_is_named(core: Path) -> None:
 
 @pytest.mark.slow
 def test_tests_of_the_core_pass(core: Path) -> None:
-    done = python(core, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *TESTS)
+    done = python(core, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow", *TESTS)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

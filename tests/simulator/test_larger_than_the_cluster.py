@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parts.lending.replay.inference_service import InferenceService
 from simulator.cluster import ClusterSpec
 from simulator.cluster_changes import SizeChange
 from simulator.conformance import AuditedSimulation
@@ -16,7 +15,6 @@ from simulator.replay import simulate
 from simulator.scenario import Scenario
 from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
 from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workers import Workers
 from simulator.workload import Workload
 
 HALF_AS_FAST = SpeedUp((0.0, 1.0, 1.5, 2.0, 2.5))
@@ -97,17 +95,3 @@ def test_a_cluster_that_grows_later_gives_all_that_it_will_have() -> None:
     shrinks = (SizeChange(50.0, "vc", 1),)
     (capped,) = Workload((late,), {}).capped(ClusterSpec({"vc": 2}, 4), shrinks).jobs
     assert capped.gpus == 4
-
-
-@pytest.mark.parametrize(
-    ("gpus_each", "least", "starts"),
-    [(8, 2, True), (9, 1, False), (5, 2, True), (5, 3, False), (4, 4, True), (4, 5, False)],
-)
-def test_a_worker_needs_one_node_for_itself(gpus_each: int, least: int, starts: bool) -> None:
-    workers = Workers(gpus_each, least, least)
-    job = Job("j", "vc", "u", workers.gpus, 0.0, 50.0, 50.0, workers=workers)
-    service = InferenceService(4, (0.0,), (0.5,))
-    scenario = Scenario(Workload((job,), {}), ClusterSpec({"vc": 2}), companions=(service,))
-    result = simulate(scenario, "lyra")
-    assert (result.summary["jobs"] == 1) == starts
-    assert result.summary["skipped"] == ({} if starts else {BIGGER_THAN_VIRTUAL_CLUSTER: 1})

@@ -2,7 +2,10 @@
 
 import pytest
 
-from parts.node_sleep.replay.gate_limits import SleepEvidence, sleeping_nodes
+from foundation import parts
+from foundation.errors import BadInputError, NotFoundError
+from parts.node_sleep.replay.gate_limits import SleepEvidence, SleepGateRules, sleeping_nodes
+from pipeline.release.release_settings import gate_settings
 from simulator.gate.rules import GateRules
 
 RULES = GateRules()
@@ -35,3 +38,17 @@ def test_what_could_not_be_measured_neither_passes_nor_blocks() -> None:
     judged = sleeping_nodes(SleepEvidence(unmeasured="the lake has no counts of nodes."), RULES)
     assert [one.passed for one in judged] == [None, None, None]
     assert all("no counts of nodes" in one.sentence for one in judged)
+
+
+def test_its_limits_are_rules_of_the_gate(monkeypatch: pytest.MonkeyPatch):
+    chosen = gate_settings({"wake_ups_per_day_limit": 7, "margin_pct": 3}).rules
+    assert (SleepGateRules.of(chosen).wake_ups_per_day_limit, chosen.margin_pct) == (7.0, 3)
+    assert chosen.to_data()["wake_ups_per_day_limit"] == 7.0
+    assert GateRules.from_data(chosen.to_data()) == chosen
+    with pytest.raises(BadInputError, match="wake_ups_per_day_limit is -1"):
+        gate_settings({"wake_ups_per_day_limit": -1})
+    monkeypatch.setattr(parts, "installed_parts", lambda: ())
+    assert "wake_ups_per_day_limit" not in GateRules().to_data()
+    for read in (gate_settings, GateRules.from_data):
+        with pytest.raises(NotFoundError, match="belongs to the part 'node_sleep'"):
+            read({"wake_ups_per_day_limit": 7})

@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
+from foundation import parts
 from foundation.jsonable import to_jsonable
+from foundation.parts import Part
 from lucid_models.releases.store import ReleaseInfo
-from parts.waits.steps.release_settings import says_when_jobs_start
 from pipeline.overview.release_contents import (
     release_differences,
     release_parts,
     setting_in_words,
 )
+from pipeline.release.part_settings import PartOfRelease
 from simulator.policies.registry import policy_class
 
 RELEASE = ReleaseInfo(
@@ -26,13 +28,24 @@ RELEASE = ReleaseInfo(
     policy="lucid",
     settings={"profiling_limit_s": 60, "orchestrator": {"window_days": 2, "shares": [1, 2]}},
     choice=None,
-    parts={"node_sleep": {"control": "forecast", "buffer_nodes": 2}},
+    parts={"toys": {"control": "forecast", "buffer_nodes": 2}},
     training={"until": "2020-04-30", "datasets": {}},
     provenance={},
     verdict=None,
     run_id="",
     manifest_sha256="",
 )
+
+
+TOYS = PartOfRelease("toys", "Toys on the nodes", "toys", pinned=dict)
+GAMES = PartOfRelease("games", "Games", "games", pinned=dict)
+
+
+@pytest.fixture(autouse=True)
+def only_toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = [Part(name, "", release_settings=f"{__name__}:{name.upper()}") for name in ("toys", "games")]
+    monkeypatch.setattr(parts, "installed_parts", lambda: brought)
+    monkeypatch.setattr(parts, "at_place", lambda place: globals()[place.rpartition(":")[2]])
 
 
 def rows_of(release: ReleaseInfo) -> dict[str, dict[str, Any]]:
@@ -46,7 +59,7 @@ def test_parts_that_are_there_are_shown_with_their_settings_in_words() -> None:
             "orchestrator: window (days)": 2,
             "orchestrator: shares": [1, 2],
         },
-        "Sleeping nodes": {"control": "forecast", "buffer nodes": 2},
+        "Toys on the nodes": {"control": "forecast", "buffer nodes": 2},
     }
     assert rows_of(replace(RELEASE, settings={}, parts={})) == {}
 
@@ -69,23 +82,15 @@ def test_defaults_that_a_release_pins_are_not_told_as_its_own() -> None:
     }
 
 
-def test_who_says_when_a_job_starts_is_told_with_and_without_a_wait_model() -> None:
-    assert "carries no wait model" in says_when_jobs_start(RELEASE)
-    models = {**RELEASE.models, "waits": {"name": "lucid-waits", "version": 4, "digest": "ab"}}
-    assert "wait model (version 4) or" in says_when_jobs_start(
-        replace(RELEASE, models=models, parts={"waits": {"least_jobs": 30}})
-    )
-
-
 def test_a_difference_names_what_one_of_the_two_has_not() -> None:
-    other = replace(RELEASE, settings={"profiling_limit_s": 100}, parts={"loaning": {"headroom": 0.02}})
+    other = replace(RELEASE, settings={"profiling_limit_s": 100}, parts={"games": {"headroom": 0.02}})
     assert [(each.what, each.before, each.now) for each in release_differences(RELEASE, other)] == [
         ("profiling limit (s)", 100, 60),
         ("orchestrator: window (days)", None, 2),
         ("orchestrator: shares", None, [1, 2]),
-        ("sleeping nodes: control", None, "forecast"),
-        ("sleeping nodes: buffer nodes", None, 2),
-        ("servers on loan: headroom", 0.02, None),
+        ("toys: control", None, "forecast"),
+        ("toys: buffer nodes", None, 2),
+        ("games: headroom", 0.02, None),
     ]
     assert release_differences(RELEASE, RELEASE) == []
 

@@ -5,14 +5,8 @@ import re
 
 import pytest
 
-from foundation import parts
-from foundation.errors import BadInputError, NotFoundError, UnknownNameError
-from parts.lending.replay.released_loans import ReleasedLoans
-from parts.lending.replay.settings import LoanSettings
-from parts.lending.steps.release_settings import check_inference_load, pinned_loaning
-from parts.node_sleep.replay.gate_limits import SleepGateRules
+from foundation.errors import BadInputError, UnknownNameError
 from pipeline.release.release_settings import gate_settings, pinned_settings
-from simulator.gate.rules import GateRules
 from simulator.policies.lucid import LucidSettings
 from simulator.policies.registry import load_policy
 
@@ -28,19 +22,6 @@ def test_what_is_no_setting_of_the_policy_is_kept_apart():
     assert pinned_settings({"allow_simulated_profiles": True})["allow_simulated_profiles"] is True
 
 
-def test_lyra_goes_by_estimates_and_says_nothing_of_loans():
-    pinned = pinned_settings({"value_exponent": 1.5}, "lyra")
-    assert (pinned["sizes"], pinned["value_exponent"], pinned["epoch_s"]) == ("estimated", 1.5, 60.0)
-    assert not {"loaning", *vars(LoanSettings())} & set(pinned)
-    assert not load_policy("lyra", pinned).oracle
-    assert pinned_settings(pinned, "lyra") == pinned
-    for chosen in ({"headroom": 0.05}, {"loaning": False}):
-        with pytest.raises(BadInputError, match=f"{next(iter(chosen))!r} of the policy 'lyra'.*--loaning"):
-            pinned_settings(chosen, "lyra")
-    with pytest.raises(BadInputError, match="true run times"):
-        pinned_settings({"sizes": "true"}, "lyra")
-
-
 @pytest.mark.evidence(table="faults", rows=("21",))
 def test_an_unknown_setting_and_a_bad_value_are_refused(evidence):
     with pytest.raises(UnknownNameError, match="sharing"):
@@ -48,36 +29,6 @@ def test_an_unknown_setting_and_a_bad_value_are_refused(evidence):
     with pytest.raises(BadInputError, match="some"):
         pinned_settings({"sharing": "some"})
     evidence("faults", "21", "None is built: an unknown setting or a bad value is refused by name.")
-
-
-def test_all_settings_of_servers_on_loan_are_pinned_and_read_back():
-    pinned = pinned_loaning({"headroom": 0.05, "lend": "demand", "usage": "present"})
-    assert set(pinned) == {*vars(LoanSettings()), "usage", "quantile"}
-    assert ReleasedLoans.from_data(pinned) == ReleasedLoans(
-        LoanSettings(headroom=0.05, lend="demand"), usage="present"
-    )
-    assert pinned_loaning({})["usage"] == "forecast"
-
-
-@pytest.mark.parametrize(
-    ("chosen", "named"),
-    [
-        ({"headrooms": 0.05}, "headroom"),
-        ({"headroom": -0.05}, "headroom is -0.05"),
-        ({"usage": "guess"}, "forecast"),
-        ({"quantile": 1}, "quantile is 1"),
-        ({"quantile": True}, "quantile is True"),
-        ({"lend": "all"}, "demand"),
-    ],
-)
-def test_a_setting_of_servers_on_loan_that_cannot_be_used_is_refused(chosen: dict[str, object], named: str):
-    with pytest.raises(BadInputError, match=re.escape(named)):
-        pinned_loaning(chosen)
-
-
-def test_nothing_is_lent_where_no_inference_load_is_known(tmp_path):
-    with pytest.raises(NotFoundError, match=r"no inference load of cluster 'venus'.*--loaning"):
-        check_inference_load(str(tmp_path), "venus")
 
 
 def test_the_gates_rules_by_name():
@@ -152,17 +103,3 @@ def test_a_whole_number_is_pinned_as_its_setting_is_declared(policy: str, settin
 
 def test_a_share_is_pinned_as_a_float_too() -> None:
     assert json.dumps(pinned_settings({"shares": {"ann": 2}}, "fair_share")["shares"]) == '{"ann": 2.0}'
-
-
-def test_parts_add_rules_to_the_gates(monkeypatch: pytest.MonkeyPatch):
-    chosen = gate_settings({"wake_ups_per_day_limit": 7, "margin_pct": 3}).rules
-    assert (SleepGateRules.of(chosen).wake_ups_per_day_limit, chosen.margin_pct) == (7.0, 3)
-    assert chosen.to_data()["wake_ups_per_day_limit"] == 7.0
-    assert GateRules.from_data(chosen.to_data()) == chosen
-    with pytest.raises(BadInputError, match="wake_ups_per_day_limit is -1"):
-        gate_settings({"wake_ups_per_day_limit": -1})
-    monkeypatch.setattr(parts, "installed_parts", lambda: ())
-    assert "wake_ups_per_day_limit" not in GateRules().to_data()
-    for read in (gate_settings, GateRules.from_data):
-        with pytest.raises(NotFoundError, match="belongs to the part 'node_sleep'"):
-            read({"wake_ups_per_day_limit": 7})

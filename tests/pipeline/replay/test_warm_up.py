@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parts.node_sleep.replay.node_sleep import NodeSleep
-from parts.node_sleep.replay.settings import SleepSettings
 from pipeline.replay.cluster_events import ClusterEvents
 from pipeline.replay.log_file import read_lake_jobs
 from pipeline.replay.warm_up import WARM_UP_DAYS, there_at, warm_jobs, warm_up_start
@@ -118,26 +116,6 @@ def test_the_counted_jobs_fare_as_in_a_replay_that_counts_all(
     if len(rest):
         assert counted.summary["mean_jct_s"] == pytest.approx(rest["jct_s"].mean())
         assert counted.summary["makespan_s"] == rest["end_time_s"].max() - rest["submit_time_s"].min()
-
-
-def test_nodes_that_sleep_are_counted_from_the_end_of_the_warm_up() -> None:
-    """One of two nodes is busy for a day of warm-up and asleep for the day that counts."""
-    day_s = 86_400.0
-    jobs = (
-        Job("warm", "vc", "u", 8, 0.0, day_s),
-        Job("first", "vc", "u", 4, day_s, 1.0),
-        Job("last", "vc", "u", 4, 2 * day_s, 1.0),
-    )
-    sleep = NodeSleep(SleepSettings(control="buffer", buffer_nodes=0, boot_s=0.0))
-    scenario = Scenario(Workload(jobs, {}), ClusterSpec({"vc": 2}, 4), companions=(sleep,))
-    whole = simulate(scenario, "fifo")
-    counted = simulate(replace(scenario, counted_from_s=day_s), "fifo")
-    assert whole.kept[NodeSleep.key] is not None
-    assert counted.kept[NodeSleep.key] is not None
-    assert counted.kept[NodeSleep.key].at_s[0] == day_s
-    asleep_node_s = whole.summary["nodes_asleep_mean"] * 2 * day_s
-    assert counted.summary["nodes_asleep_mean"] == pytest.approx(asleep_node_s / day_s)
-    assert counted.summary["wake_ups"] <= whole.summary["wake_ups"]
 
 
 def a_log(path: Path, *, since_h: int) -> Path:
