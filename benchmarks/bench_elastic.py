@@ -27,7 +27,7 @@ from parts.elastic.engine import ElasticSimulation, play_forward
 from parts.elastic.pareto.samples import SampleSpec, draw_sample, evaluate
 from parts.elastic.pareto.size_classes import InfeasibleError, SearchBounds, WfqParameters
 from parts.elastic.rules.wfq import WeightedFairQueuing
-from simulator.workload import Workload
+from simulator.workload.workload import Workload
 
 POOL = Pool(64)
 RULES: dict[str, Callable[[], AllocationRule]] = {

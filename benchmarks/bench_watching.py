@@ -12,15 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cluster_logs.ingest import read_jobs_file
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy
 from simulator.recorder import Recorder
 from simulator.recorders.timeline import TimelineRecorder, open_timeline
 from simulator.recorders.usage import UsageRecorder
 from simulator.recorders.waiting import WaitRecorder
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 POLICIES = ("fifo", "sjf", "srtf", "tiresias", "lucid")
 ROUNDS = 3

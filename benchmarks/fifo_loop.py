@@ -1,7 +1,7 @@
 """A yardstick: FIFO on one virtual cluster in plain Python, without policies, checks or results.
 
 It is what an event loop costs at least on the machine at hand; the simulator is measured beside it. Placement
-as in `simulator.placement`: up to a node's GPUs the fullest node that fits, else wholly idle nodes first.
+as in `simulator.cluster.placement`: up to a node's GPUs the fullest node that fits, else idle nodes first.
 """
 
 from collections.abc import Sequence

@@ -21,11 +21,11 @@ from cluster_logs.ingest import read_jobs_file
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.synthetic.generator import synthesize
 from pipeline.validation.replay_inputs import with_profiles
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 SATURN, MONTH_DAYS = "helios-saturn", 30
 # The synthetic log has 3,915 jobs a day; so many days hold a million.

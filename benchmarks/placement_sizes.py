@@ -12,11 +12,11 @@ from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from simulator.cluster import ClusterSpec
-from simulator.job import Job, JobProfile
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 POLICIES = ("fifo", "sjf", "easy", "srtf", "tiresias", "lucid", "clarity")
 GPUS = (64, 1_024, 9_216, 65_536)

@@ -10,12 +10,12 @@ from simulator_speed import reference_slice
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from simulator.cluster import ClusterSpec
-from simulator.job import Job, JobProfile
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 IDLE_NODES = 400  # so that hardly any job waits, whether its week takes one week or ten
 STRETCH = 10

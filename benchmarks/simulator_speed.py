@@ -15,7 +15,7 @@ from experiments.policies.agreement import load_slice, replayed
 from simulator.conformance import sample_workload
 from simulator.policies.registry import policy_names
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 
 # Jobs per CPU second of the Lucid artifact's simulator on the same week, as published with the reference
 # schedules (reference/README.md): on 48 nodes, and of its Lucid on 64.

@@ -8,7 +8,7 @@ from checks.tree import modules, nodes
 from experiments.artifact_rules.artifact import ArtifactRules
 from experiments.artifact_rules.lucid_ways import ArtifactSettings
 from simulator.policies.registry import policy_names
-from simulator.rules import Rules
+from simulator.scenario.rules import Rules
 
 # What `--rules` of other simulators need; `packs_unmeasured` and `selection` are choices of our own policies.
 ARTIFACT_WORDS = frozenset(

@@ -53,8 +53,8 @@ class Part:
     - `name`: its folder's, below parts/; `title`: what it is, and the paper that it follows.
     - `policies`, `rules`: scheduling policies and rule sets of the simulator, by name.
     - `companions`: what acts beside a policy and is made of settings alone, by name: places of functions of
-      the settings and a seed (`simulator.companions`).
-    - `policy_loader`: what it makes of any policy with settings of its own (`simulator.policies.loading`).
+      the settings and a seed (`simulator.scenario.companion`).
+    - `policy_loader`: what it makes of any policy with settings of its own (`simulator.replay`).
     - `adapters`: kinds of clusters of the live scheduler, by name.
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
     - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.

@@ -202,7 +202,7 @@ def simulate(
     from pipeline.replay.warm_up import warm_up_days_of
     from simulator.prediction import PREDICT_BY
     from simulator.recorders.waiting_text import in_words_by_cause
-    from simulator.rule_sets import load_rules
+    from simulator.scenario.rules import load_rules
 
     if [nodes, gpus, training_servers, cluster].count(None) != 3:
         raise BadInputError(

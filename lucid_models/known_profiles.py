@@ -7,9 +7,9 @@ order in which they are believed:
 2. what an earlier job of the same template was measured to need: the newest figures that were known by then;
 3. what was predicted for it from its computation graph.
 
-Jobs of one template run the same program (as `simulator.job_family` has it): of the same job type, of one
-user under the same name, or of one user under names that differ in numbers only. The narrowest template that
-has figures decides.
+Jobs of one template run the same program (as `simulator.workload.job_family` has it): of the same job
+type, of one user under the same name, or of one user under names that differ in numbers only. The narrowest
+template that has figures decides.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from foundation.errors import LucidError
+from simulator.cluster.placement import NOWHERE, Placement
 from simulator.job_view import JobView
-from simulator.placement import NOWHERE, Placement
 from simulator.snapshot import NodePool
 
 

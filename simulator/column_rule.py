@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
 
 Floats = NDArray[np.float64]
 

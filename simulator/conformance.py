@@ -21,23 +21,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import ClusterChange, NodeFailure, SizeChange
-from simulator.engine import Simulation
-from simulator.event_kinds import EventKind
-from simulator.job import Job, JobProfile
+from simulator.cluster.changes import ClusterChange, NodeFailure, SizeChange
+from simulator.cluster.placement import NOWHERE, lies_within
+from simulator.cluster.shared_nodes import NodeShape, share_nodes
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView, RunState
-from simulator.placement import NOWHERE, lies_within
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
-from simulator.result import SimulationResult
-from simulator.rules import DEFAULT, Rules
-from simulator.scenario import Scenario
-from simulator.shared_nodes import NodeShape, share_nodes
+from simulator.results.result import SimulationResult
+from simulator.scenario.agenda import EventKind
+from simulator.scenario.rules import DEFAULT, Rules
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import ASLEEP, BOOTING, LENT, VACANT, NodePool
-from simulator.speed_up import Elasticity, SpeedUp
 from simulator.work_audit import TOLERANCE_S, ConformanceError, WorkAudit
-from simulator.workload import Workload
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.workload import Workload
 
 MOMENTS_IN_BETWEEN = 200
 ROUNDING_S = 1e-3

@@ -15,17 +15,13 @@ from typing import Any, Literal, Protocol
 from foundation.checked_settings import CheckedSettings
 from foundation.errors import BadInputError
 from simulator.actions import Action, Start
-from simulator.cluster import ClusterSpec
+from simulator.cluster.placement import FreeGpus, nodes_in
+from simulator.cluster.spec import ClusterSpec
 from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus, nodes_in
-from simulator.profiling_prepass import ProfilingPrepass
-from simulator.rules import Rules
 from simulator.running_order import RunningKey
-from simulator.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload import Workload
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
 
 Sizes = Literal["true", "estimated"]  # run times that a policy goes by
 
@@ -186,12 +182,6 @@ class Policy(ABC):
         settings = getattr(self, "settings", None)
         return {} if settings is None else asdict(settings)
 
-    def profiling_prepass(
-        self, workload: Workload, cluster: ClusterSpec, rules: Rules
-    ) -> ProfilingPrepass | None:
-        """Play profiling before the simulation proper, as some simulators do; None: there is none."""
-        return None
-
     def running_key(self, job: JobView, now_s: float) -> RunningKey:
         """Rank a job that runs, lower first, by something that stands still meanwhile (`RunningKey`).
 
@@ -211,26 +201,7 @@ def refuse_missing_estimates(jobs: Sequence[JobView], policy: str) -> None:
         raise BadInputError(
             f"{policy} needs estimated durations, and {len(without)} jobs have none "
             f"(the first: {without[0]!r}).",
-            remedy="Give estimates, for instance simulator.user_history_estimates.user_history_estimates.",
-        )
-
-
-def refuse_unequal_nodes(scenario: Scenario, policy: Policy, name: str) -> None:
-    """Raise BadInputError for nodes that differ in size or are shared, where the policy knows neither."""
-    cluster = scenario.cluster
-    if cluster.has_equal_nodes:
-        return
-    if not policy.unequal_nodes:
-        raise BadInputError(
-            f"{name} knows equal nodes only, of one virtual cluster each; these differ or are shared.",
-            remedy="Use another policy (EASY, fair share, Clarity, Lucid, those that serve in order or "
-            "preempt), or treat all alike: virtual_cluster,nodes and --gpus-per-node.",
-        )
-    for companion in scenario.companions:
-        raise BadInputError(
-            f"{companion.noun} need equal nodes, of one virtual cluster each; these differ in size or are "
-            "shared.",
-            remedy="Leave them out, or treat all alike: virtual_cluster,nodes and --gpus-per-node.",
+            remedy="Give estimates, for instance those of simulator.workload.user_history_estimates.",
         )
 
 

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.engine import Simulation
-from simulator.initial_state import InitialState
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView, RunState, outlasting
 from simulator.mechanisms.backfill import SHORTEST_BELIEF_S
 from simulator.policy import Policy
-from simulator.prediction_metrics import prediction_summary
-from simulator.result import SimulationResult
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.results.prediction_metrics import prediction_summary
+from simulator.results.result import SimulationResult
+from simulator.scenario.initial_state import InitialState
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 NO_JOBS = Workload((), {})
 PredictBy = Literal["estimates", "truth"]

@@ -5,16 +5,33 @@ aside. Policies read; only the engine (or a live scheduler) writes. To try out p
 `NodePool.plan()`, a copy.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from simulator.colocation import BelievedPairs
-from simulator.forecast import Throughput, ThroughputForecast
+from simulator.cluster.placement import FreeGpus
 from simulator.job_queue import JobQueue
 from simulator.job_view import JobView
-from simulator.lender import Lender
-from simulator.placement import FreeGpus
 from simulator.running_order import RunningOrder
+from simulator.workload.colocation import BelievedPairs
+from simulator.workload.forecast import Throughput, ThroughputForecast
+
+
+class Lender(ABC):
+    """Servers in a pool of their own, which may be lent to the cluster's virtual clusters.
+
+    `name` is the pool's, `servers` how many there are. On loan, `loaned_workers_per_worker` workers do the
+    work of one, and a job on both kinds of servers runs at `mixed_speed` (above 0, up to 1).
+    """
+
+    name: str
+    servers: int
+    loaned_workers_per_worker: int
+    mixed_speed: float
+
+    @abstractmethod
+    def servers_needed(self, now_s: float) -> int:
+        """Return how many of them are taken to be needed where they belong."""
 
 
 class NodePool:

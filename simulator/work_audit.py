@@ -3,7 +3,7 @@
 from math import inf
 
 from foundation.errors import LucidError
-from simulator.engine import Simulation
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView, RunState
 
 TOLERANCE_S = 1e-6

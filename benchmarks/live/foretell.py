@@ -13,10 +13,10 @@ from benchmarks.live.measures import Floats, Times
 from benchmarks.live.publication import SETTINGS
 from benchmarks.live.site import LONGEST_RUN_MIN
 from benchmarks.live.stream import GPUS_PER_NODE, StreamJob, VirtualCluster
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 _ORIGIN = pd.Timestamp("2026-01-01", tz="UTC")
 AGEING_S = float(SETTINGS["ageing_s"])

@@ -19,11 +19,11 @@ from time import process_time
 from typing import Any
 
 from experiments.policies.agreement import load_slice
-from simulator.cluster import ClusterSpec
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 KEPT = ("job_id", "gpus", "submit_time_s", "duration_s", "first_start_time_s")
 LONG_S = 5.0  # spent on a replay, after which it is not repeated

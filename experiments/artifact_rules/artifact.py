@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.artifact_rules.free_profiling import FreeProfiling
+from experiments.artifact_rules.lucid_ways import ArtifactLucid
 from experiments.artifact_rules.pair_speed_rules import PairsInOrder, RuledSpeeds
 from experiments.artifact_rules.published_packing import (
     has_labels,
@@ -15,18 +17,22 @@ from experiments.artifact_rules.published_packing import (
     read_published_pairs,
 )
 from foundation.errors import UnknownNameError
-from simulator.colocation import ColocationModel
+from parts.lending.replay.loaning_policy import LoaningPolicy
 from simulator.job_view import JobView
-from simulator.rule_sets import WITHOUT
-from simulator.rules import Rules
-from simulator.workload import Workload
+from simulator.policy import Policy
+from simulator.replay import ByEngine, RulesAroundEngine
+from simulator.results.result import SimulationResult
+from simulator.scenario.rules import WITHOUT
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import ColocationModel
+from simulator.workload.workload import Workload
 
 ALL = "all"
 STEP_TOLERANCE = 1e-6  # of a step: what rounding leaves over is not work
 
 
 @dataclass(frozen=True)
-class ArtifactRules(Rules):
+class ArtifactRules(RulesAroundEngine):
     """The rules of an authors' simulator.
 
     - `ends_on_s`: the ends of runs fall on multiples of it, upwards; None: where they are.
@@ -75,6 +81,15 @@ class ArtifactRules(Rules):
     def speeds_up_alone(self, job: JobView) -> bool:
         """The job that joined a pair may stay as slow as it was."""
         return self.restores_partner or not job.joined
+
+    def replay_around(self, scenario: Scenario, policy: Policy, by_engine: ByEngine) -> SimulationResult:
+        """Play the profiler to its end first, for a policy whose profiling takes no time."""
+        inner = policy.inner if isinstance(policy, LoaningPolicy) else policy
+        if not (isinstance(inner, ArtifactLucid) and inner.ways.free_profiling):
+            return by_engine(scenario)
+        prepass = FreeProfiling(scenario.workload, scenario.cluster, inner.ways, self)
+        scenario = replace(scenario, workload=prepass.workload, cluster=prepass.cluster)
+        return prepass.joined(by_engine(scenario, prepass.mark))
 
 
 @dataclass(frozen=True)

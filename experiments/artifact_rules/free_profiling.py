@@ -15,18 +15,18 @@ import numpy as np
 import pandas as pd
 
 from simulator.actions import Action
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView
-from simulator.metrics import schedule_summary
 from simulator.policy import Policy, start_from_front
-from simulator.result import ScheduleColumns, SimulationResult, job_rows
-from simulator.rules import Rules
-from simulator.scenario import Scenario
+from simulator.results.metrics import schedule_summary
+from simulator.results.result import ScheduleColumns, SimulationResult, job_rows
+from simulator.scenario.rules import Rules
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import Snapshot
 from simulator.stages.profiler import PROFILER, ProfilerSettings
-from simulator.workload import Workload
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
+from simulator.workload.workload import Workload
 
 
 class _FewestGpusFirst(Policy):

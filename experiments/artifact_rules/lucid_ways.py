@@ -5,14 +5,11 @@ from dataclasses import dataclass
 
 from experiments.artifact_rules.binder import AffineJobpairBinder, pack_after_idle
 from experiments.artifact_rules.first_fit_packing import FirstPartnerBinder, pack_before_idle
-from experiments.artifact_rules.free_profiling import FreeProfiling
 from foundation.errors import BadInputError
 from simulator.actions import Action
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.lucid import Lucid, LucidSettings
-from simulator.rules import Rules
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -59,12 +56,6 @@ class ArtifactLucid(Lucid):
     def prepare(self, cluster: ClusterSpec, largest_job: Mapping[str, int]) -> ClusterSpec:
         """Set the profiler's nodes aside, unless it was played first."""
         return cluster if self.ways.free_profiling else super().prepare(cluster, largest_job)
-
-    def profiling_prepass(
-        self, workload: Workload, cluster: ClusterSpec, rules: Rules
-    ) -> FreeProfiling | None:
-        """Play the profiler first, if its time is not to count."""
-        return FreeProfiling(workload, cluster, self.ways, rules) if self.ways.free_profiling else None
 
     def serve(self, pool: NodePool, capacity: int | None, snapshot: Snapshot) -> Sequence[Action]:
         """Start and pack jobs of a virtual cluster, in the artifact's way if it is so set."""

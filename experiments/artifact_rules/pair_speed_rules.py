@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.job import JobProfile
+from simulator.workload.colocation import ColocationModel, MeasuredPairs
+from simulator.workload.job import JobProfile
 
 if TYPE_CHECKING:
     import pandas as pd

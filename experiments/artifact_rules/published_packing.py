@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from foundation.errors import BadInputError, NotFoundError
-from simulator.job import JobProfile
+from simulator.workload.job import JobProfile
 
 TYPE_COLUMNS = ("model", "dataset", "batchsize", "amp")
 

@@ -114,7 +114,7 @@ def _log(
     from cluster_logs.ingest import read_jobs_file
     from cluster_logs.readers.nodes_file import read_nodes_file
     from cluster_logs.synthetic.generator import synthesize
-    from simulator.cluster import ClusterSpec
+    from simulator.cluster.spec import ClusterSpec
 
     if synthetic is not None:
         made = synthesize(synthetic, days, seed, progress=progress)

@@ -29,12 +29,12 @@ from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.run_times import ALIKE, RunTime
 from live_scheduler.live_settings import LiveSettings, Mode
 from lucid_models.duration.model import WorkloadEstimateModel
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.initial_state import InitialState
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.initial_state import InitialState
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 

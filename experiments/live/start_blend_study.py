@@ -35,10 +35,10 @@ from parts.waits.model.job_queue import MOMENT_EVERY_S, moments_before, queue_lo
 from parts.waits.model.model import WaitModel
 from parts.waits.model.queue_moment import queue_at
 from parts.waits.model.wait_table import WaitTable
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 

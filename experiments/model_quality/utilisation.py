@@ -21,7 +21,7 @@ from parts.horus.evaluation import CHOSEN, OURS, TARGETS, evaluate_utilisation
 from parts.horus.formulas import level_of_cost
 from parts.horus.model import UtilisationSettings
 from profiler_jobs.profile_table import read_solo_profiles
-from simulator.job import JobProfile
+from simulator.workload.job import JobProfile
 
 SINGLES = "data/packing/single_jobs_rtx3090.csv"
 LEVELS = (1.0, 3.0, 6.0)

@@ -17,14 +17,14 @@ from experiments.artifact_rules.published_packing import read_labelled_profiles,
 from foundation.csv_files import as_text
 from foundation.errors import BadInputError, NotFoundError
 from pipeline.replay.log_scenario import PAIRS_FILE, SINGLES_FILE
-from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
-from simulator.colocation import ColocationModel
-from simulator.job import JobProfile
+from simulator.cluster.spec import DEFAULT_GPUS_PER_NODE, ClusterSpec
 from simulator.replay import simulate
-from simulator.result import SimulationResult
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.results.result import SimulationResult
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import ColocationModel
+from simulator.workload.job import JobProfile
+from simulator.workload.workload import Workload
 
 TOLERANCE_S = 2.0
 SCHEDULE_COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "queue")

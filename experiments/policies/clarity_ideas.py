@@ -17,11 +17,11 @@ from experiments.pages import run_study
 from experiments.policies.philly_slices import PhillySlices, SliceSpec
 from foundation.markdown import markdown_table
 from pipeline.replay.log_scenario import PAIRS_FILE
-from simulator.colocation import ColocationModel, MeasuredPairs
 from simulator.policies.clarity import Clarity, ClaritySettings
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import ColocationModel, MeasuredPairs
+from simulator.workload.workload import Workload
 
 # The settings were chosen on the reference slice and these,
 TUNED_ON = (

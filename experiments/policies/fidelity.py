@@ -28,8 +28,8 @@ from experiments.policies.agreement import (
 from foundation.csv_files import write_csv
 from foundation.errors import LucidError
 from foundation.markdown import markdown_table
-from simulator.rule_sets import WITHOUT
-from simulator.scenario import Scenario
+from simulator.scenario.rules import WITHOUT
+from simulator.scenario.scenario import Scenario
 
 LISTED_DIFFERENCES = 20
 

@@ -16,10 +16,10 @@ from experiments.policies.agreement import load_slice
 from experiments.policies.policy_comparison import SLICES
 from foundation.markdown import markdown_table
 from pipeline.replay.log_scenario import PAIRS_FILE
-from simulator.colocation import MeasuredPairs
-from simulator.naive_forecast import naive_forecast
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import MeasuredPairs
+from simulator.workload.forecast import naive_forecast
 
 # Figure 11 b compares orders of profiling at this T_prof, without time-aware scaling.
 LONG_PROFILING: Mapping[str, Any] = {

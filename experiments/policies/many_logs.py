@@ -27,13 +27,13 @@ from lucid_cli.setting_pairs import named_values
 from pipeline.replay.cluster_events import ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import PAIRS_FILE, LogToReplay, read_scenario
-from simulator.cluster import ClusterSpec
-from simulator.colocation import MeasuredPairs
-from simulator.naive_forecast import naive_forecast
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.user_history_estimates import user_history_estimates
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import MeasuredPairs
+from simulator.workload.forecast import naive_forecast
+from simulator.workload.user_history_estimates import user_history_estimates
+from simulator.workload.workload import Workload
 
 POLICIES = (
     "easy",

@@ -24,18 +24,18 @@ from lucid_models.evaluation.baselines import UTILISATION_SUM_PCT
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, feature_matrix
 from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
-from simulator.cluster import ClusterSpec
-from simulator.colocation import (
+from simulator.cluster.spec import ClusterSpec
+from simulator.replay import simulate
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import (
     SLOWDOWN_PER_PCT,
     BelievedPairs,
     ColocationModel,
     MeasuredPairs,
     SummedUtilisation,
 )
-from simulator.job import JobProfile
-from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.workload.job import JobProfile
+from simulator.workload.workload import Workload
 
 REFERENCE_NODES = (40, 48, 64)
 # Cut for the study of Clarity's ideas, where they chose nothing either.

@@ -19,13 +19,13 @@ from cluster_logs.ingest import read_jobs_file
 from experiments.pages import publish, study_parser
 from foundation.errors import BadInputError, LucidError, NotFoundError
 from foundation.markdown import markdown_table
-from simulator.cluster import ClusterSpec
-from simulator.prediction_metrics import prediction_error_pct, unfairness
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
-from simulator.speed_up_table import read_speed_ups
-from simulator.workload import Workload
+from simulator.results.prediction_metrics import prediction_error_pct, unfairness
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.speed_up_table import read_speed_ups
+from simulator.workload.workload import Workload
 
 GPUS = 64
 TRACE = "0e4a51"

@@ -14,9 +14,9 @@ from cluster_logs.ingest import read_jobs_file
 from experiments.artifact_rules.published_packing import read_labelled_profiles
 from experiments.policies.agreement import load_slice
 from pipeline.replay.log_scenario import SINGLES_FILE
-from simulator.cluster import ClusterSpec
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.cluster.spec import ClusterSpec
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 VIRTUAL_CLUSTER = "philly"
 REFERENCE_NODES = 48

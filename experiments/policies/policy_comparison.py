@@ -21,13 +21,13 @@ from experiments.policies.agreement import load_slice
 from experiments.reproduction.study import rigid_policy_names
 from foundation.markdown import markdown_table
 from pipeline.replay.log_scenario import PAIRS_FILE
-from simulator.cluster import ClusterSpec
-from simulator.colocation import MeasuredPairs
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.registry import BUILT_IN
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.user_history_estimates import user_history_estimates
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import MeasuredPairs
+from simulator.workload.user_history_estimates import user_history_estimates
+from simulator.workload.workload import Workload
 
 SLICES: Mapping[str, tuple[str, int | str]] = {
     "week1vc48": ("week1vc48_jobs.csv.gz", 48),

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from cluster_logs.site.site_file import read_site, site_data
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 STREAMS = Path(__file__).parents[2] / "docs" / "measurements" / "site_streams"
 NODES, GPUS_PER_NODE, PARTITION = 6, 8, "main"

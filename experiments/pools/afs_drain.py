@@ -10,7 +10,7 @@ from math import inf
 
 from parts.elastic.active_job import ActiveJob, to_microsecond
 from parts.elastic.rules.afs_tournament import Player, contest
-from simulator.speed_up import SpeedUp
+from simulator.workload.speed_up import SpeedUp
 
 
 def start_and_contest(players: list[Player], gpus: int) -> None:

@@ -7,11 +7,11 @@ from experiments.pools.replay import replay_in_pools
 from foundation.errors import BadInputError
 from foundation.progress import Progress
 from parts.elastic.elastic_policy import ElasticPolicy
-from simulator.own_engine import RulesWithEngine
 from simulator.policies.registry import elastic_policy_names
 from simulator.policy import Policy
-from simulator.result import SimulationResult
-from simulator.scenario import Scenario
+from simulator.replay import RulesWithEngine
+from simulator.results.result import SimulationResult
+from simulator.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True)

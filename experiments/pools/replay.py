@@ -12,10 +12,10 @@ from parts.elastic.allocation import Pool
 from parts.elastic.elastic_policy import ElasticPolicy
 from parts.elastic.engine import ElasticSimulation
 from simulator.job_view import RunState
-from simulator.metrics import Floats, schedule_summary
-from simulator.prediction_metrics import prediction_summary
-from simulator.result import SimulationResult
-from simulator.scenario import Scenario
+from simulator.results.metrics import Floats, schedule_summary
+from simulator.results.prediction_metrics import prediction_summary
+from simulator.results.result import SimulationResult
+from simulator.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,7 @@ def replay_in_pools(
 
 
 def _table(ended: Sequence[ActiveJob], *, predict: bool) -> "pd.DataFrame":
-    """Make the table of jobs (`simulator.result.job_rows`), with what was predicted and what is fair."""
+    """Make the table of jobs (`job_rows`), with what was predicted and what is fair."""
     import pandas as pd
 
     count = len(ended)

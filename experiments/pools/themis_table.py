@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parts.elastic.active_job import ActiveJob
-from simulator.speed_up import SpeedUp
+from simulator.workload.speed_up import SpeedUp
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -22,11 +22,11 @@ from experiments.policies.philly_slices import PhillySlices
 from parts.horus.model import UtilisationModel, join_graphs
 from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
-from simulator.colocation import ColocationModel, MeasuredPairs
-from simulator.job import Job, JobProfile
 from simulator.replay import simulate
-from simulator.result import SimulationResult
-from simulator.scenario import Scenario
+from simulator.results.result import SimulationResult
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import ColocationModel, MeasuredPairs
+from simulator.workload.job import Job, JobProfile
 
 NODES = (40, 48, 64)
 DRAWS = 3

@@ -18,8 +18,8 @@ from foundation.progress import Progress, silent
 from lucid_models.duration.model import MIN_JOBS, WorkloadEstimateModel
 from lucid_models.evaluation.rival_estimates import known_from_s
 from lucid_models.qssf.rolling import rolling_estimates_s
-from simulator.user_history_estimates import user_history_estimates
-from simulator.workload import Workload
+from simulator.workload.user_history_estimates import user_history_estimates
+from simulator.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 

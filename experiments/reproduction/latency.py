@@ -22,14 +22,14 @@ from foundation.markdown import NO_VALUE, number
 from lucid_models.duration.model import job_mappings
 from lucid_models.duration.queue_scorer import QueueScorer
 from simulator.actions import Action
-from simulator.cluster import ClusterSpec
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.registry import policy_class
 from simulator.policy import Policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import Snapshot
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 QUEUE_LENGTHS = (64, 256, 1_024, 2_048, 4_096)
 NODES = 16

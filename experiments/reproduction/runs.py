@@ -12,14 +12,14 @@ from experiments.reproduction.observing import Activity, ActivityRecorder
 from foundation.errors import LucidError
 from foundation.progress import Progress, silent
 from foundation.worker_processes import over_processes
-from simulator.cluster import ClusterSpec
-from simulator.colocation import ColocationModel
-from simulator.job import Job, JobProfile
-from simulator.metrics import SHORT_JOB_S
-from simulator.naive_forecast import naive_forecast
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.results.metrics import SHORT_JOB_S
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import ColocationModel
+from simulator.workload.forecast import naive_forecast
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 TRACE = "trace"  # the name of the trace's own workload and cluster

@@ -13,8 +13,8 @@ from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
 from pipeline.replay.job_types import profiles_by_type
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
-from simulator.job import JobProfile
-from simulator.job_family import job_templates
+from simulator.workload.job import JobProfile
+from simulator.workload.job_family import job_templates
 
 Profiles = tuple[JobProfile | None, ...]
 

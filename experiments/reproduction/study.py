@@ -23,9 +23,9 @@ from foundation.progress import Progress, silent
 from lucid_models.packing.model import PackingSettings
 from parts.elastic.elastic_policy import ElasticPolicy
 from parts.lending.workers.worker_policy import WorkerPolicy
-from simulator.colocation import MeasuredPairs
 from simulator.policies.registry import policy_class, policy_names
-from simulator.workload import Workload
+from simulator.workload.colocation import MeasuredPairs
+from simulator.workload.workload import Workload
 
 LUCID, CLARITY = "lucid", "clarity"  # the paper's policy, and our own
 BASE = "log"  # the profiles of the end-to-end evaluation

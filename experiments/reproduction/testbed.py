@@ -16,9 +16,9 @@ from experiments.reproduction.runs import TRACE, Outcome, ReproductionRun
 from experiments.reproduction.sections import HOUR_S, Section, name_of, not_measured
 from experiments.reproduction.study import BASE, Study, figure_of
 from foundation.markdown import number
-from simulator.cluster import ClusterSpec
-from simulator.job import Job
-from simulator.workload import Workload
+from simulator.cluster.spec import ClusterSpec
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 STATIC, CONTINUOUS = "static", "continuous"
 TESTBED = ClusterSpec({"testbed": 4}, 8)

@@ -16,8 +16,8 @@ from experiments.reproduction.published import find_trace
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.log_file import within
-from simulator.cluster import ClusterSpec
-from simulator.workload import Workload
+from simulator.cluster.spec import ClusterSpec
+from simulator.workload.workload import Workload
 
 HISTORY_DAYS = 30  # of a synthetic log, before the window: what models learn from
 _LIKE_OF_SYNTHETIC = {"helios-venus": "venus", "helios-saturn": "saturn", "philly": "philly"}

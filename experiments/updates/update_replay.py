@@ -40,13 +40,13 @@ from lucid_models.throughput.model import (
     ThroughputSettings,
     binned_series,
 )
-from simulator.cluster import ClusterSpec
-from simulator.colocation import ColocationModel
+from simulator.cluster.spec import ClusterSpec
 from simulator.gate.bootstrap import block_numbers, paired_mean_change
-from simulator.job import JobProfile
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import ColocationModel
+from simulator.workload.job import JobProfile
+from simulator.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 FROZEN, LIVE = "frozen", "live"

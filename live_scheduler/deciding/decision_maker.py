@@ -22,10 +22,10 @@ from live_scheduler.deciding.live_pools import LivePools, ProfileSource, with_pr
 from live_scheduler.deciding.waiting_jobs import WaitingJobColumns
 from live_scheduler.live_settings import LiveSettings
 from simulator.actions import Action, Colocate, Preempt, Start
-from simulator.colocation import BelievedPairs
 from simulator.job_view import JobView
 from simulator.policy import Policy
 from simulator.snapshot import Snapshot
+from simulator.workload.colocation import BelievedPairs
 
 
 class Estimator(Protocol):

@@ -18,7 +18,7 @@ from cluster_logs.metrics.job_metrics import PROFILE
 from live_scheduler.cluster_state import LiveJob
 from lucid_models.known_profiles import LatestProfiles
 from lucid_models.scoring import PackingScorer
-from simulator.job import JobProfile
+from simulator.workload.job import JobProfile
 
 logger = logging.getLogger("lucid.live")
 

@@ -10,14 +10,14 @@ from math import inf
 
 from live_scheduler.adapter import Profiling
 from live_scheduler.cluster_state import ClusterState, Kept, LiveJob, LiveNode
-from simulator.cluster import ClusterSpec
-from simulator.job import Job, JobProfile
-from simulator.job_family import job_templates
+from simulator.cluster.placement import FreeGpus, Placement
+from simulator.cluster.spec import ClusterSpec
 from simulator.job_view import JobView, RunState
-from simulator.placement import FreeGpus, Placement
 from simulator.policy import Policy
 from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.profiler import PROFILER
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.job_family import job_templates
 
 # What is known of what a job needs, at its submission; None: nothing.
 ProfileSource = Callable[[LiveJob], JobProfile | None]

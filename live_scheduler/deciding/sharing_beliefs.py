@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lucid_models.packing.pairwise import PairwiseScorer
-from simulator.colocation import BelievedPairs
-from simulator.job import JobProfile
+from simulator.workload.colocation import BelievedPairs
+from simulator.workload.job import JobProfile
 
 
 class PairModel(Protocol):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.forecast.run_times import ALIKE, RunTime
 from live_scheduler.live_settings import LiveSettings, Mode
-from simulator.colocation import BelievedPairs
-from simulator.job import JobProfile
+from simulator.workload.colocation import BelievedPairs
+from simulator.workload.job import JobProfile
 
 SAMPLES = 64
 

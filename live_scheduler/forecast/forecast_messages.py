@@ -19,8 +19,8 @@ from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.live_settings import LiveSettings
 from lucid_models.model_format import Fields
 from lucid_models.packing.pairwise import PairwiseScorer
-from simulator.colocation import BelievedPairs
-from simulator.job import JobProfile
+from simulator.workload.colocation import BelievedPairs
+from simulator.workload.job import JobProfile
 
 Answer = CompletionForecast | dict[str, Prediction] | str
 

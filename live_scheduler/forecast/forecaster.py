@@ -18,7 +18,7 @@ from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.release import LiveRelease
-from simulator.job import JobProfile
+from simulator.workload.job import JobProfile
 
 logger = logging.getLogger("lucid.live")
 

@@ -18,13 +18,13 @@ from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.present_state import present_state
 from live_scheduler.forecast.run_times import RunTime, kin_of, ranks_of
-from simulator.engine import Simulation
-from simulator.initial_state import InitialState
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.initial_state import InitialState
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 Times = tuple[Floats, Floats]  # the start and the end in each play (s from now); NaN: never

@@ -13,14 +13,14 @@ from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.live_pools import LivePools, ProfileSource
 from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.live_settings import LiveSettings
-from simulator.cluster import ClusterSpec
-from simulator.initial_state import InitialState, PoolNodes
-from simulator.job import Job
+from simulator.cluster.placement import FreeGpus, Placement
+from simulator.cluster.spec import ClusterSpec
 from simulator.job_view import JobView, RunState
-from simulator.placement import FreeGpus, Placement
 from simulator.policy import Policy
+from simulator.scenario.initial_state import InitialState, PoolNodes
 from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
+from simulator.workload.job import Job
 
 # An array may have any number of tasks; so many of each are played, and fewer where there are many arrays.
 MOST_TASKS = 256

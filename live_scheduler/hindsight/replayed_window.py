@@ -24,15 +24,15 @@ from foundation.errors import BadInputError
 from live_scheduler.hindsight.cluster_sizes import count_nodes
 from live_scheduler.hindsight.decision_log import FirstSight
 from live_scheduler.memory.journal import JobEvent, JobEventKind
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.gate.bootstrap import paired_mean_change
-from simulator.job import Job
 from simulator.job_view import JobView
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from simulator.replay import play
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 from math import inf
 
-from simulator.job import Job
-from simulator.speed_up import Elasticity, SpeedUp
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
 
 
 def to_microsecond(time_s: float) -> float:

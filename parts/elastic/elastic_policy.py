@@ -16,10 +16,10 @@ from parts.elastic.active_job import ActiveJob, ActiveJobCount
 from parts.elastic.allocation import AllocationRule, Pool
 from parts.elastic.placing import Placing
 from simulator.actions import Action, Start
-from simulator.job import Job
 from simulator.job_view import JobView, outlasting
 from simulator.policy import Policy, RunCosts, Sizes, start_from_front
 from simulator.snapshot import NodePool, Snapshot
+from simulator.workload.job import Job
 
 LEAST_WORK_S = 1e-6  # a job without work is still a job to rules that divide by it
 

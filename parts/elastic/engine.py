@@ -15,8 +15,8 @@ from foundation.progress import Progress, silent
 from parts.elastic.active_job import ActiveJob, ActiveJobCount, to_microsecond
 from parts.elastic.allocation import AllocationRule, Allocator, PlainAllocator, Pool
 from simulator.actions import PolicyError
-from simulator.job import Job
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 PROGRESS_EVERY = 250  # completed jobs
 STALE_ENDS = 256  # ends that no longer hold are swept out when they are more than this and than half

@@ -1,16 +1,16 @@
 """Turns numbers of GPUs into actions: which job starts, grows, shrinks or stops, and on which nodes.
 
-Gangs are placed as everywhere (`simulator.placement`): on as few nodes as possible. An elastic job may be
-scattered over more nodes where nothing better is free, since it can do without a few of its GPUs at any time;
-a rigid one waits for a place. What runs is moved as little as possible: it gives up GPUs where it holds
-fewest, and grows where it is.
+Gangs are placed as everywhere (`simulator.cluster.placement`): on as few nodes as possible. An elastic job
+may be scattered over more nodes where nothing better is free, since it can do without a few of its GPUs at
+any time; a rigid one waits for a place. What runs is moved as little as possible: it gives up GPUs where it
+holds fewest, and grows where it is.
 """
 
 from collections.abc import Mapping
 
 from simulator.actions import Action, Preempt, Resize, Start
+from simulator.cluster.placement import NOWHERE, FreeGpus, Placement, shrunk, without
 from simulator.job_view import JobView
-from simulator.placement import NOWHERE, FreeGpus, Placement, shrunk, without
 from simulator.snapshot import NodePool
 
 

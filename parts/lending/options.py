@@ -229,7 +229,7 @@ def with_loan_settings(
     policy has.
     """
     from parts.lending.replay.policy_beside_inference import LOANING, setting_names
-    from simulator.rule_sets import load_rules
+    from simulator.scenario.rules import load_rules
 
     rule_set = load_rules(rules)
     changed = {name: dict(values) for name, values in settings.items()}

@@ -11,7 +11,7 @@ from foundation.html_pages import dashed
 from pipeline.monitoring.data import DAY_S
 from pipeline.monitoring.rules import Finding, MonitorSettings, Urgency
 from simulator.gate.bootstrap import Interval, paired_mean_change
-from simulator.gate.forecast_coverage import forecast_coverage
+from simulator.gate.limits import forecast_coverage
 from simulator.gate.rules import GateRules
 
 Floats = NDArray[np.float64]

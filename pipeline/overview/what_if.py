@@ -19,7 +19,7 @@ from pipeline.what_if.curves import (
 )
 from pipeline.what_if.figures import completed_gpu_jobs
 from pipeline.what_if.kept import list_kept, read_kept, read_table
-from simulator.recorders.wait_causes import CAUSE_COLUMNS, CAUSE_NAMES
+from simulator.recorders.wait_clocks import CAUSE_COLUMNS, CAUSE_NAMES
 from simulator.recorders.waiting_text import explain_wait
 
 CURVES = ("waiting_jobs", "gpus_in_use")

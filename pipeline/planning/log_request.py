@@ -27,9 +27,9 @@ from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.warm_up import warm_up_days_of
 from pipeline.training.windows import read_time
-from simulator.job_columns import ARRIVAL
 from simulator.policies.registry import policy_class
-from simulator.rule_sets import load_rules
+from simulator.scenario.rules import load_rules
+from simulator.workload.job_columns import ARRIVAL
 
 _MODE = 0o644
 

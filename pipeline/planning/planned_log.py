@@ -13,11 +13,11 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
-from simulator.cluster import ClusterSpec
-from simulator.cluster_sizes import last_of_each
-from simulator.job import Job
-from simulator.scenario import Scenario
-from simulator.shared_nodes import SharedNodes
+from simulator.cluster.shared_nodes import SharedNodes
+from simulator.cluster.spec import ClusterSpec
+from simulator.scenario.scenario import Scenario
+from simulator.workload.cluster_sizes import last_of_each
+from simulator.workload.job import Job
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipeline.planning.planned_run import PlannedRun
     from pipeline.planning.questions import PlanAnswer, Questions
     from pipeline.replay.log_companion import LogCompanion
-    from simulator.scenario import Scenario
+    from simulator.scenario.scenario import Scenario
 
 
 class AskedOfLog(NamedTuple):

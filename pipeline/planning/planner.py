@@ -34,8 +34,8 @@ from pipeline.studies.store import digest
 from pipeline.studies.wait_target import Resampling, WaitTarget
 from pipeline.training.windows import read_time
 from simulator.energy import EnergySettings
-from simulator.policies.loading import load_with_parts
-from simulator.rule_sets import load_rules
+from simulator.replay import load_with_parts
+from simulator.scenario.rules import load_rules
 from simulator.wait_fidelity.grade import WaitGrade, not_graded
 
 DEFAULT_POLICY = "fifo"

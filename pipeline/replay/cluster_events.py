@@ -14,11 +14,11 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from foundation.errors import BadInputError
-from simulator.cluster import DEFAULT_GPUS_PER_NODE, ClusterSpec
-from simulator.cluster_changes import ClusterChange, NodeFailure
-from simulator.cluster_sizes import changing_cluster
-from simulator.node_failures import DEFAULT_REPAIR_HOURS, longest_run_s, random_failures
-from simulator.workload import Workload
+from simulator.cluster.changes import ClusterChange, NodeFailure
+from simulator.cluster.spec import DEFAULT_GPUS_PER_NODE, ClusterSpec
+from simulator.workload.cluster_sizes import changing_cluster
+from simulator.workload.node_failures import DEFAULT_REPAIR_HOURS, longest_run_s, random_failures
+from simulator.workload.workload import Workload
 
 EVERYONE = "all"  # the one virtual cluster of `--gpus N`, and of sizes that name no other
 FAILURE_COLUMNS = ("virtual_cluster", "node", "at", "down_s")
@@ -31,7 +31,7 @@ class ClusterEvents:
     - `lake_uri`, `lake_cluster`: take the sizes, day by day, from a lake.
     - `cpu_cores_per_node`: cores of each node set aside for CPU jobs; 0: CPU jobs are not replayed.
     - `failures_path`: failures of nodes, as `read_failures` reads them.
-    - `failure_mtbf_hours`, `failure_repair_hours`: failures at random (`simulator.node_failures`).
+    - `failure_mtbf_hours`, `failure_repair_hours`: failures at random (`simulator.workload.node_failures`).
     """
 
     lake_uri: str = ""

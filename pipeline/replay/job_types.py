@@ -4,7 +4,7 @@ from typing import Literal
 
 import pandas as pd
 
-from simulator.job import JobProfile
+from simulator.workload.job import JobProfile
 
 JobTypes = Literal["drawn", "log"]
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from simulator.companion import Companion
-from simulator.workload import Workload
+from simulator.scenario.companion import Companion
+from simulator.workload.workload import Workload
 
 
 class BesideLog(NamedTuple):

@@ -15,7 +15,7 @@ from cluster_logs.readers.base import load_reader
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.replay.warm_up import WarmJobs, check_warm_up_days, warm_jobs, warm_up_start
-from simulator.job_columns import READ_COLUMNS, READ_IF_KNOWN
+from simulator.workload.job_columns import READ_COLUMNS, READ_IF_KNOWN
 
 TICK = timedelta(microseconds=1)  # a job table's resolution: `end` is included
 

@@ -19,16 +19,15 @@ from pipeline.replay.log_companion import LogCompanion
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.run_time_estimates import EstimateSource
 from pipeline.replay.warm_up import WarmJobs
-from simulator.colocation import BelievedPairs, ColocationModel, MeasuredPairs
-from simulator.companion import Companion
-from simulator.elastic_jobs import as_elastic
-from simulator.job import JobProfile
-from simulator.job_columns import strings_or_none
-from simulator.naive_forecast import naive_forecast
-from simulator.rules import DEFAULT, Rules
-from simulator.scenario import Scenario
-from simulator.speed_up_table import read_speed_ups, speed_ups_for
-from simulator.workload import Workload
+from simulator.scenario.companion import Companion
+from simulator.scenario.rules import DEFAULT, Rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import BelievedPairs, ColocationModel, MeasuredPairs
+from simulator.workload.forecast import naive_forecast
+from simulator.workload.job import JobProfile
+from simulator.workload.job_columns import strings_or_none
+from simulator.workload.speed_up_table import read_speed_ups, speed_ups_for
+from simulator.workload.workload import Workload, as_elastic
 
 # The measurements of job types in the reference data, alone and in pairs.
 SINGLES_FILE = "single_jobs_rtx3090.csv"

@@ -14,16 +14,15 @@ import pandas as pd
 
 from foundation.csv_files import write_csv
 from foundation.errors import BadInputError
-from simulator.cluster_changes import ClusterChange
-from simulator.companion import OverTime
-from simulator.recorder import Recorder
-from simulator.recorders.recorder_group import together
+from simulator.cluster.changes import ClusterChange
+from simulator.recorder import Recorder, together
 from simulator.recorders.timeline import DEFAULT_MAX_SLICES, TimelineRecorder, TimelineWindow, open_timeline
 from simulator.recorders.usage import Usage, UsageRecorder
 from simulator.recorders.waiting import WaitRecorder, mean_waits
 from simulator.recorders.waiting_text import explain_wait, rows_of_job
-from simulator.result import SimulationResult
-from simulator.workload import Workload
+from simulator.results.result import SimulationResult
+from simulator.scenario.companion import OverTime
+from simulator.workload.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import pandas as pd
 
 from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
-from simulator.time_limits import with_limits_for_all, without_limits
-from simulator.user_history_estimates import user_history_estimates
-from simulator.workload import Workload
+from simulator.workload.time_limits import with_limits_for_all, without_limits
+from simulator.workload.user_history_estimates import user_history_estimates
+from simulator.workload.workload import Workload
 
 LIMIT, LOGGED, MODEL, TRUTH = "limit", "log", "model", "truth"
 USER_HISTORY, QSSF, QSSF_ARTIFACT = "user-history", "qssf", "qssf-artifact"

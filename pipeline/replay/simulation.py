@@ -10,11 +10,11 @@ import numpy as np
 from foundation.progress import Progress, Work, silent
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from pipeline.replay.recordings import RunWatch, Watching
+from pipeline.replay.report import write_results
 from simulator.policies.registry import policy_class
 from simulator.prediction import PredictBy
 from simulator.replay import run_times_to_predict_by, simulate
-from simulator.report import write_results
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ def simulate_log(
         remarks += watch.remarks
     write_results(results, out_dir)
     if watching.plot:
-        from simulator.figures import draw_figures  # loading matplotlib takes longer than most simulations
+        from pipeline.replay.figures import (
+            draw_figures,  # loading matplotlib takes longer than most simulations
+        )
 
         usage = {name: watch.usage for name, watch in watches.items() if watch.usage is not None}
         waits = {name: watch.mean_waits_s for name, watch in watches.items() if watch.mean_waits_s}

@@ -15,12 +15,12 @@ from pipeline.replay.cluster_events import EVERYONE, ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.wait_grade import grade_of_replay
 from pipeline.replay.warm_up import WARM_UP_DAYS
-from simulator.cluster_sizes import changing_cluster, with_room_for
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.site_order import site_order
 from simulator.wait_fidelity.grade import WaitGrade, not_graded
-from simulator.workload import Workload
+from simulator.workload.cluster_sizes import changing_cluster, with_room_for
+from simulator.workload.workload import Workload
 
 
 def grade_cluster(

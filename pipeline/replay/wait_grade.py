@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from simulator.result import SimulationResult
-from simulator.scenario import Scenario
+from simulator.results.result import SimulationResult
+from simulator.scenario.scenario import Scenario
 from simulator.site_order import SiteOrder
 from simulator.wait_fidelity.explain import ReplayedSite
 from simulator.wait_fidelity.grade import WaitGrade, grade_waits

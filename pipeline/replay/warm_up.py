@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from cluster_logs.busy_days import BusyDays
 from foundation.errors import BadInputError
-from simulator.job_columns import ARRIVAL
-from simulator.rules import DEFAULT, Rules
+from simulator.scenario.rules import DEFAULT, Rules
+from simulator.workload.job_columns import ARRIVAL
 
 WARM_UP_DAYS = 2.0
 MOST_WARM_UP_DAYS = 365.0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, check_names
 from simulator.gate.bootstrap import block_numbers, paired_mean_change, paired_quantile_change
-from simulator.metrics import mean, percentile
+from simulator.results.metrics import mean, percentile
 
 Floats = NDArray[np.float64]
 

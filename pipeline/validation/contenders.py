@@ -19,17 +19,17 @@ from lucid_models.releases.lifecycle import ReleaseModels
 from lucid_models.releases.manifest import ReleaseManifest
 from lucid_models.releases.store import ALLOW_SIMULATED
 from pipeline.validation.replay_inputs import ReplayInputs, with_profiles
-from simulator.colocation import BelievedPairs
-from simulator.forecast import ThroughputForecast
 from simulator.gate.rules import SITE_ORDER
-from simulator.job import JobProfile
 from simulator.policy import Policy
 from simulator.prediction import PredictBy
 from simulator.recorder import Recorder
 from simulator.replay import simulate
-from simulator.result import SimulationResult
-from simulator.scenario import Scenario
-from simulator.user_history_estimates import user_history_estimates
+from simulator.results.result import SimulationResult
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import BelievedPairs
+from simulator.workload.forecast import ThroughputForecast
+from simulator.workload.job import JobProfile
+from simulator.workload.user_history_estimates import user_history_estimates
 
 Floats = NDArray[np.float64]
 

@@ -18,10 +18,10 @@ from pipeline.validation.contenders import (
 )
 from pipeline.validation.forecast_beliefs import SeriesForecast, believed_throughput, forecast_series
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.forecast import ThroughputForecast
 from simulator.gate.metrics import EstimateCheck, check_estimates
 from simulator.gate.rules import GateRules
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
+from simulator.workload.forecast import ThroughputForecast
 
 PREDICTIONS = "duration_predictions"  # a suite of cluster_logs.expectations
 

@@ -16,7 +16,7 @@ from foundation.errors import BadInputError, NotFoundError
 from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import binned_series
 from lucid_models.throughput.scorer import SERIES
-from simulator.forecast import ThroughputForecast
+from simulator.workload.forecast import ThroughputForecast
 
 Floats = NDArray[np.float64]
 HOUR_S = 3_600.0

@@ -12,7 +12,7 @@ from pipeline.validation.contest import Candidates, Contest
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 
 @dataclass(frozen=True)

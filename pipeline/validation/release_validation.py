@@ -42,7 +42,7 @@ from simulator.gate.metrics import MeasuredWindow
 from simulator.gate.report import write_report
 from simulator.gate.rules import SITE_ORDER, GateRules
 from simulator.gate.verdict import Constraint, Verdict
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 from simulator.wait_fidelity.grade import WaitGrade
 
 

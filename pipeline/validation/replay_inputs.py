@@ -15,14 +15,14 @@ from pipeline.replay.job_types import JobTypes, profiles_by_type
 from pipeline.replay.warm_up import time_text, warm_jobs
 from pipeline.validation.held_out_data import HeldOutData, HeldOutWindow
 from profiler_jobs.profile_table import ProfileSet
-from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
-from simulator.colocation import MeasuredPairs
-from simulator.job import JobProfile
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.site_order import SiteOrder, site_order
-from simulator.time_limits import with_limits_for_all
-from simulator.workload import Workload
-from simulator.workload_columns import objects_or_none
+from simulator.workload.cluster_sizes import changing_cluster, mean_gpus, with_room_for
+from simulator.workload.colocation import MeasuredPairs
+from simulator.workload.columns import objects_or_none
+from simulator.workload.job import JobProfile
+from simulator.workload.time_limits import with_limits_for_all
+from simulator.workload.workload import Workload
 
 
 @dataclass(frozen=True)

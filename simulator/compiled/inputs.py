@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import ClusterChange, SizeChange
+from simulator.cluster.changes import ClusterChange, SizeChange
+from simulator.cluster.placement import Remainder
+from simulator.cluster.spec import ClusterSpec
 from simulator.column_rule import ColumnRule, GapRule, PreemptionRule, gpus_or_cores
 from simulator.compiled.arrays import COUNTS, ROW_FIELDS, TYPES
-from simulator.node_inventory import cpu_pool
-from simulator.placement import Remainder
-from simulator.workload_columns import WorkloadColumns
+from simulator.engine.node_inventory import cpu_pool
+from simulator.workload.columns import WorkloadColumns
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -44,7 +44,7 @@ class PoolShape:
 
 
 def pool_shapes(cluster: ClusterSpec, changes: Sequence[SizeChange]) -> list[PoolShape]:
-    """Return the pools of a cluster of equal nodes, in the order of `simulator.node_inventory.make_pools`."""
+    """Return the pools of a cluster of equal nodes, in the order of `make_pools`."""
     most = dict(cluster.virtual_clusters)
     for change in changes:
         most[change.virtual_cluster] = max(most[change.virtual_cluster], change.nodes)
@@ -66,7 +66,7 @@ def arrays_of(
     rule: ColumnRule,
     remainder: Remainder,
 ) -> Arrays | None:
-    """Return the arrays of a replay; None where only `simulator.engine` can do it."""
+    """Return the arrays of a replay; None where only `simulator.engine.simulation` can do it."""
     sizes = [change for change in changes if isinstance(change, SizeChange)]
     if len(sizes) < len(changes) or any(
         change.virtual_cluster not in cluster.virtual_clusters for change in sizes

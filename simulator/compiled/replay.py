@@ -1,4 +1,4 @@
-"""Replays a scenario by machine code, where that can be; where not, `simulator.engine` does."""
+"""Replays a scenario by machine code, where that can be; where not, `simulator.engine.simulation` does."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from foundation.progress import Progress
-from simulator.cluster_changes import SizeChange
+from simulator.cluster.changes import SizeChange
 from simulator.compiled import inputs, machine_code
-from simulator.node_inventory import NodeInventory, make_pools
+from simulator.engine.node_inventory import NodeInventory, make_pools
 from simulator.policy import Policy
-from simulator.result import ScheduleColumns, SimulationResult, schedule_of
-from simulator.rules import Rules
-from simulator.scenario import Scenario
-from simulator.workload import Workload
-from simulator.workload_columns import WorkloadColumns
+from simulator.results.result import ScheduleColumns, SimulationResult, schedule_of
+from simulator.scenario.rules import Rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.columns import WorkloadColumns
+from simulator.workload.workload import Workload
 
 MOMENTS_AT_ONCE = 100_000  # then progress is told, and whoever wants to interrupt it can
 OVER = 1  # as in `loops.events`
@@ -43,7 +43,7 @@ def worth_it(jobs: int) -> bool:
 def replay(
     scenario: Scenario, policy: Policy, *, name: str, progress: Progress | None = None
 ) -> SimulationResult | None:
-    """Replay a scenario; None: there is something that only `simulator.engine` knows, or complains about."""
+    """Replay a scenario; None: there is something that only `Simulation` knows, or complains about."""
     if not may_be(scenario, policy):
         return None
     if progress is not None and not machine_code.is_kept():
@@ -73,7 +73,7 @@ def replay(
 
 
 def may_be(scenario: Scenario, policy: Policy) -> bool:
-    """Whether a scenario has nothing that only `simulator.engine` knows, as far as one sees at once."""
+    """Whether a scenario has nothing that only `Simulation` knows, as far as one sees at once."""
     jobs = scenario.workload.columns
     return (
         "column_rule" in vars(type(policy))

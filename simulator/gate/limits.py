@@ -1,5 +1,7 @@
 """A figure against its limit, as a constraint with its sentence; and figures as people read them."""
 
+from collections.abc import Mapping
+
 from foundation.human_times import human_duration
 from simulator.gate.verdict import Constraint
 
@@ -44,3 +46,22 @@ def number(value: object) -> str:
     """A figure for people: thousands separated, three significant digits below a hundred."""
     figure = float(value)  # type: ignore[arg-type]
     return f"{figure:,.0f}" if abs(figure) >= 100 or figure == int(figure) else f"{figure:.3g}"
+
+
+def forecast_coverage(
+    name: str, coverage: Mapping[float, float], limit_points: float, what: str, *, of: str = "bins"
+) -> Constraint:
+    """Return how many percentage points fewer bins (or what it is counted `of`) than it says the worst
+    quantile held in.
+
+    `coverage`: by quantile, the share of bins in which it was not exceeded; not empty. `what` it is of.
+    """
+    quantile = min(coverage, key=lambda each: (coverage[each] - each, each))
+    held = coverage[quantile]
+    missed = 100.0 * (quantile - held)
+    passed = missed <= limit_points
+    sentence = (
+        f"Quantile {quantile:g} of {what} held in {100 * held:.1f} % of {of}, short by: {number(missed)} "
+        f"points, {'within' if passed else 'above'} the limit of {number(limit_points)} points."
+    )
+    return Constraint(name, "points", missed, None, limit_points, passed, sentence)

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
-from simulator.metrics import bounded_slowdown
-from simulator.prediction_metrics import errors_of_jobs_pct
+from simulator.results.metrics import bounded_slowdown
+from simulator.results.prediction_metrics import errors_of_jobs_pct
 
 _NEEDED = (
     "job_id",
@@ -187,7 +187,7 @@ def quantile(values: Floats, share: float) -> float:
 
 
 def slowdown(figures: PolicyFigures, shared: SharedJobs, bound_s: float) -> Floats:
-    """Bounded slowdown per job (`simulator.metrics.bounded_slowdown`), shape (jobs,)."""
+    """Bounded slowdown per job (`simulator.results.metrics.bounded_slowdown`), shape (jobs,)."""
     return bounded_slowdown(figures.jct_s, shared.duration_s, bound_s)
 
 

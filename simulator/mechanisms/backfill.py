@@ -21,6 +21,8 @@ from math import inf
 from typing import Any
 
 from simulator.actions import Start
+from simulator.cluster.node_bits import lowest_of, nodes_of
+from simulator.cluster.placement import NOWHERE, Demand, FreeGpus, Placement
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.freed_gpus import FreedGpus
 from simulator.mechanisms.idle_times import IdleTimes
@@ -30,8 +32,6 @@ from simulator.mechanisms.waiting_jobs import (
     DemandQueue,
     WaitingJobs,
 )
-from simulator.node_bits import lowest_of, nodes_of
-from simulator.placement import NOWHERE, Demand, FreeGpus, Placement
 from simulator.snapshot import NodePool
 
 SHORTEST_BELIEF_S = 1.0  # a belief of nothing could never be doubled

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from math import inf
 
+from simulator.cluster.placement import NOWHERE, FreeGpus
 from simulator.job_view import JobView, outlasting
 from simulator.mechanisms.backfill import SHORTEST_BELIEF_S, Reservation, Run, Runs, doubled
-from simulator.placement import NOWHERE, FreeGpus
 from simulator.snapshot import NodePool
 
 

@@ -1,7 +1,7 @@
 """Free GPUs of the nodes on which jobs end or give way, without a look at the others."""
 
-from simulator.node_bits import lowest, nodes_of
-from simulator.placement import FreeGpus, Placement
+from simulator.cluster.node_bits import lowest, nodes_of
+from simulator.cluster.placement import FreeGpus, Placement
 
 
 class FreedGpus:

@@ -6,8 +6,8 @@ looks at those that come free first, not at all that runs.
 
 from bisect import bisect_left, insort
 
-from simulator.node_bits import nodes_of
-from simulator.placement import FreeGpus, Placement
+from simulator.cluster.node_bits import nodes_of
+from simulator.cluster.placement import FreeGpus, Placement
 
 
 class IdleTimes:

@@ -11,10 +11,10 @@ from functools import reduce
 from math import inf
 from operator import itemgetter, or_
 
+from simulator.cluster.node_bits import lowest, lowest_of, nodes_of
+from simulator.cluster.placement import FreeGpus, Placement
 from simulator.job_view import JobView
 from simulator.mechanisms.freed_gpus import FreedGpus
-from simulator.node_bits import lowest, lowest_of, nodes_of
-from simulator.placement import FreeGpus, Placement
 from simulator.snapshot import NodePool
 
 # A running job that has outlived its estimate is expected to run for this share of its age again.

@@ -27,10 +27,10 @@ from math import inf
 
 from foundation.checked_settings import CheckedSettings
 from simulator.actions import Start
+from simulator.cluster.placement import FreeGpus, Placement
 from simulator.job_view import JobView
 from simulator.mechanisms.backfill import Run
 from simulator.mechanisms.believed_runs import BelievedRuns
-from simulator.placement import FreeGpus, Placement
 from simulator.snapshot import NodePool
 
 # A queue's length is looked at so often (s): that takes a look at every job in it.

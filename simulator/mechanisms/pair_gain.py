@@ -8,8 +8,8 @@ is judged by one figure: job-seconds lost per GPU-second saved.
 from collections import deque
 from collections.abc import Mapping
 
-from simulator.colocation import ColocationModel, SummedUtilisation
 from simulator.job_view import JobView, RunState
+from simulator.workload.colocation import ColocationModel, SummedUtilisation
 
 # A pair is watched for this long before its speeds are taken for the pair's (Lucid's T_prof on Philly).
 WATCH_S = 80.0
@@ -19,8 +19,7 @@ class PairGain:
     """Expected loss of pairs: as seen on this cluster, else as `speeds` predicts from their profiles.
 
     What the policy saw of a pair of templates that shared GPUs for a while replaces the prediction, unless
-    `learns` is off; a measured table (`simulator.colocation.MeasuredPairs`) makes good predictions from the
-    first pair on.
+    `learns` is off; a measured table (`MeasuredPairs`) makes good predictions from the first pair on.
     """
 
     def __init__(self, speeds: ColocationModel | None = None, *, learns: bool = True) -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import inf
 
 from foundation.checked_settings import CheckedSettings
+from simulator.cluster.placement import NOWHERE, lies_within
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.node_holds import STANDS_S, expected_remaining_s
 from simulator.mechanisms.pair_gain import PairGain
-from simulator.placement import NOWHERE, lies_within
 from simulator.snapshot import NodePool
 
 # So many refusals are remembered before those of jobs that have started are forgotten.

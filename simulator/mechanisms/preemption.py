@@ -7,17 +7,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from foundation.checked_settings import CheckedSettings
 from simulator.actions import Action, Preempt, Start
+from simulator.cluster.placement import Demand, FreeGpus, Placement
+from simulator.column_rule import ColumnRule, PreemptionRule
 from simulator.job_queue import Entry, QueueWalk
 from simulator.job_view import JobView
 from simulator.mechanisms.freed_gpus import FreedGpus
-from simulator.placement import Demand, FreeGpus, Placement
-from simulator.policy import RunCosts
+from simulator.policy import Policy, RunCosts
 from simulator.running_order import RunningOrder
-from simulator.snapshot import NodePool
+from simulator.snapshot import NodePool, Snapshot
 
 # Seconds that one preemption costs a job (Lucid, section 4.1, as measured for Tiresias).
 PREEMPTION_OVERHEAD_S = 62.0
@@ -328,3 +329,49 @@ def _placement(job: JobView) -> Placement:
     if job.placement is None:
         raise ValueError(f"{job!r} has no GPUs")
     return job.placement
+
+
+class PreemptivePolicy(Policy):
+    """Ranks waiting jobs (`priority`) and running ones (`running_key`); the highest ranks hold the GPUs.
+
+    `waiting_first`: of equal ranks waiting jobs go first when GPUs are handed out by quotas.
+    """
+
+    unequal_nodes = True
+    Settings: type[PreemptionSettings] = PreemptionSettings
+    waiting_first: ClassVar[bool] = False
+
+    def __init__(self, settings: PreemptionSettings | None = None) -> None:
+        self.settings: Any = settings or self.Settings()
+        self.costs = self.settings.costs()
+
+    def column_rule_by(self, threshold_gpu_s: float | None = None) -> ColumnRule | None:
+        """Return what `column_rule` is to say, of a policy that ranks jobs as a `PreemptionRule` does."""
+        if self.settings.selection != "fit":
+            return None
+        costs = self.costs
+        return ColumnRule(
+            preemption=PreemptionRule(threshold_gpu_s, self.round_s, costs.preemption_of, costs.completion_s)
+        )
+
+    def limits(self, now_s: float) -> Callable[[Any], Any]:
+        """Return what turns a waiting job's priority into the running key of the same rank now."""
+        return _same
+
+    def decide(self, snapshot: Snapshot) -> list[Action]:
+        """Give the GPUs of each changed pool to the jobs of highest rank."""
+        now_s = snapshot.now_s
+        limit_of = self.limits(now_s)
+        actions: list[Action] = []
+        for pool in snapshot.changed:
+            if not len(pool.queue):
+                continue
+            if self.settings.selection == "fit":
+                actions += preempt_to_fit(pool, now_s, limit_of)
+            else:
+                actions += quota_walk(pool, now_s, limit_of, waiting_first=self.waiting_first)
+        return actions
+
+
+def _same(priority: Any) -> Any:
+    return priority

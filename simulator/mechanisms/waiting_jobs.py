@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
+from simulator.cluster.placement import Demand
 from simulator.job_view import JobView, RunState
-from simulator.placement import Demand
 from simulator.snapshot import NodePool
 
 ANY_LENGTH_S = sys.float_info.max  # every belief is finite

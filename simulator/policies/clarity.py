@@ -22,7 +22,6 @@ from math import inf
 from typing import Any
 
 from simulator.actions import Action, Colocate, Preempt, Start
-from simulator.colocation import ColocationModel
 from simulator.job_queue import Entry
 from simulator.job_view import JobView
 from simulator.mechanisms.node_holds import NodeHolds
@@ -32,6 +31,7 @@ from simulator.mechanisms.partner_search import MeasuredTemplates, PartnerSearch
 from simulator.mechanisms.preemption import PREEMPTION_OVERHEAD_S
 from simulator.policy import Policy, RunCosts
 from simulator.snapshot import NodePool, Snapshot
+from simulator.workload.colocation import ColocationModel
 
 
 @dataclass(frozen=True)

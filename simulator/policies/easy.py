@@ -13,7 +13,7 @@ from simulator.column_rule import ColumnRule, GapRule
 from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.mechanisms.backfilling_policy import BackfillingPolicy
 from simulator.snapshot import NodePool
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
 
 
 class Easy(BackfillingPolicy):

@@ -3,7 +3,7 @@
 from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
 from simulator.policy import InOrderPolicy
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
 
 
 class Fifo(InOrderPolicy):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulator.actions import Action, Start
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.job_view import JobView
 from simulator.mechanisms.overtaking_bound import OverdueMemory, OvertakingBound, OvertakingSettings
 from simulator.policy import Policy, RankByColumns, RunCosts

@@ -13,7 +13,7 @@ from simulator.mechanisms.overtaking_bound import (
 )
 from simulator.policy import InOrderPolicy, start_from_front
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from foundation.parts import at_place, lacking, offered
 
 if TYPE_CHECKING:
     from simulator.policy import Policy
-    from simulator.rules import Rules
+    from simulator.scenario.rules import Rules
 
 # name = file stem -> class in that file
 BUILT_IN: Mapping[str, str] = {

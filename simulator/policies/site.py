@@ -14,9 +14,9 @@ from typing import Any
 from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.site_file import site_from
 from simulator.actions import Action, Preempt, Start
-from simulator.cluster import ClusterSpec
+from simulator.cluster.placement import Placement
+from simulator.cluster.spec import ClusterSpec
 from simulator.job_view import JobView, RunState
-from simulator.placement import Placement
 from simulator.policy import Policy
 from simulator.slurm.backfill import ENDLESS_S, BackfillCycle, LimitedRun
 from simulator.slurm.cycles import Cycles

@@ -7,9 +7,9 @@ from operator import add
 
 from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
-from simulator.mechanisms.preemptive_policy import PreemptivePolicy
+from simulator.mechanisms.preemption import PreemptivePolicy
 from simulator.running_order import RunningKey
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
 
 
 class Srtf(PreemptivePolicy):

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from foundation.errors import BadInputError
 from simulator.column_rule import ColumnRule
 from simulator.job_view import JobView
-from simulator.mechanisms.preemption import PreemptionSettings
-from simulator.mechanisms.preemptive_policy import PreemptivePolicy
+from simulator.mechanisms.preemption import PreemptionSettings, PreemptivePolicy
 from simulator.running_order import RunningKey
 from simulator.snapshot import NodePool
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
 
 
 @dataclass(frozen=True)

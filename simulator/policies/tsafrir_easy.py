@@ -17,8 +17,8 @@ from simulator.mechanisms.backfill import Backfill, Beliefs
 from simulator.mechanisms.backfilling_policy import BackfillingPolicy
 from simulator.mechanisms.waiting_jobs import ShortestFirst
 from simulator.snapshot import NodePool
-from simulator.user_history import UserHistory
-from simulator.workload_columns import WorkloadColumns
+from simulator.workload.columns import WorkloadColumns
+from simulator.workload.user_history_estimates import UserHistory
 
 # What is added to a prediction that was outlived once, twice, ... (the paper's "prediction correction").
 CORRECTIONS_S = (0, 60, 300, 900, 1_800, 3_600, 7_200, 18_000, 36_000, 72_000, 180_000, 360_000)

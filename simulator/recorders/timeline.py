@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
 from foundation.errors import BadInputError
-from simulator.cluster_changes import ClusterChange, NodeFailure
-from simulator.companion import OverTime
+from simulator.cluster.changes import ClusterChange, NodeFailure
+from simulator.cluster.placement import Placement
+from simulator.engine.node_inventory import cpu_pool
 from simulator.job_view import JobView
-from simulator.node_inventory import cpu_pool
-from simulator.placement import Placement
 from simulator.recorder import Recorder, StopReason
+from simulator.scenario.companion import OverTime
 from simulator.snapshot import NodePool
 
 DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a viewer still opens

@@ -11,23 +11,24 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import pandas as pd
 
+from simulator.cluster.placement import NOWHERE, Placement, exchanged
+from simulator.engine.node_inventory import cpu_pool
 from simulator.job_view import JobView
 from simulator.mechanisms.ranked_blocks import RankedBlocks
-from simulator.node_inventory import cpu_pool
-from simulator.placement import NOWHERE, Placement, exchanged
 from simulator.recorder import Recorder, StopReason
-from simulator.recorders.wait_causes import CAUSE_COLUMNS, WaitCause
 from simulator.recorders.wait_clocks import (
+    CAUSE_COLUMNS,
     GPUS,
     ROUND,
     TURN,
     DemandClock,
     Freed,
     PoolClocks,
+    WaitCause,
     WaitRecord,
     WaitSpell,
 )
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 from simulator.snapshot import NodePool
 
 

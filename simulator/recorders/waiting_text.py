@@ -5,7 +5,7 @@ from typing import Any
 
 from foundation.errors import UnknownNameError
 from simulator.job_view import RunState
-from simulator.recorders.wait_causes import CAUSE_COLUMNS, CAUSE_NAMES, WaitCause
+from simulator.recorders.wait_clocks import CAUSE_COLUMNS, CAUSE_NAMES, WaitCause
 
 SENTENCES = {
     WaitCause.GPUS: "too few {unit} were free in its virtual cluster",

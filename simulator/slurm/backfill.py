@@ -11,7 +11,7 @@ from itertools import islice, pairwise, zip_longest
 from typing import Protocol
 
 from cluster_logs.site.rules import SchedulerRules
-from simulator.placement import NOWHERE, Placement
+from simulator.cluster.placement import NOWHERE, Placement
 from simulator.slurm.ranking import QueueStanding
 from simulator.slurm.room import NodeRoom, mask_of
 

@@ -8,7 +8,7 @@ the nodes that it takes are stopped.
 from collections.abc import Callable, Iterable, Sequence
 
 from cluster_logs.site.rules import Qos, SiteRules
-from simulator.placement import NOWHERE, Placement
+from simulator.cluster.placement import NOWHERE, Placement
 from simulator.slurm.ranking import QueueStanding
 from simulator.slurm.room import NodeRoom, mask_of
 

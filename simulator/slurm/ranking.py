@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import floor
 
 from cluster_logs.site.rules import Partition, Qos, SiteRules
+from simulator.cluster.placement import NOWHERE, Placement
 from simulator.job_view import JobView
-from simulator.placement import NOWHERE, Placement
 from simulator.slurm.fair_tree import Association, ShareTree
 
 # A requeued job is eligible again when its old credential has expired, 120 s, and a second later.

@@ -8,7 +8,7 @@ an integer.
 
 from collections.abc import Iterator
 
-from simulator.placement import FreeGpus, Placement
+from simulator.cluster.placement import FreeGpus, Placement
 
 
 class NodeRoom:

@@ -17,13 +17,11 @@ from heapq import heappop, heappush
 from math import inf
 
 from simulator.actions import Colocate, Preempt, Start
-from simulator.colocation import BelievedPairs
+from simulator.cluster.placement import Placement
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.overtaking_bound import OverdueFirst
-from simulator.placement import Placement
 from simulator.snapshot import NodePool
-from simulator.stages.indolent_settings import IndolentSettings
-from simulator.stages.pair_rule import PairRule
+from simulator.stages.indolent_settings import IndolentSettings, PairRule
 from simulator.stages.pool_memory import (
     SCORES,
     Entry,
@@ -32,6 +30,7 @@ from simulator.stages.pool_memory import (
     in_queue,
     memory_mib,
 )
+from simulator.workload.colocation import BelievedPairs
 
 ANY = 2 * SCORES  # a sharing capacity that no pair exceeds
 DEFAULT_CAPACITY = 2  # with less the strategy is apathetic

@@ -9,9 +9,9 @@ import numpy as np
 
 from foundation.checked_settings import CheckedSettings
 from simulator.actions import Start
+from simulator.cluster.placement import FreeGpus
 from simulator.job_view import JobView
 from simulator.mechanisms.overtaking_bound import OverdueFirst
-from simulator.placement import FreeGpus
 from simulator.policy import RankByColumns
 from simulator.snapshot import NodePool
 

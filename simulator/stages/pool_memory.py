@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from math import inf
 
+from simulator.cluster.placement import NOWHERE, Placement, lies_within
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.overtaking_bound import OverdueFirst
-from simulator.placement import NOWHERE, Placement, lies_within
 from simulator.snapshot import NodePool
 
 SCORES = 3  # Tiny, Medium, Jumbo

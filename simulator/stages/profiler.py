@@ -23,11 +23,11 @@ from typing import Literal
 from foundation.checked_settings import CheckedSettings
 from foundation.errors import BadInputError
 from simulator.actions import Action, Loan, Preempt, Reclaim, Start
-from simulator.cluster import ClusterSpec
-from simulator.forecast import Throughput
+from simulator.cluster.placement import FreeGpus
+from simulator.cluster.spec import ClusterSpec
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus
 from simulator.snapshot import NodePool, Snapshot
+from simulator.workload.forecast import Throughput
 
 PROFILER = "lucid-profiler"  # the partition's name
 

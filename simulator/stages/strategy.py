@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from foundation.checked_settings import CheckedSettings
-from simulator.forecast import Throughput, ThroughputForecast
 from simulator.snapshot import Snapshot
+from simulator.workload.forecast import Throughput, ThroughputForecast
 
 # Upper bound on the sum of two sharing scores (G_SS) by packing strategy (section 3.3).
 SHARING_CAPACITY: Mapping[str, int | None] = {"default": 2, "apathetic": 1, "none": None}

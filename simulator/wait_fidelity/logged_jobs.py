@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.job_columns import floats, instants_of
-from simulator.workload import Workload
+from simulator.workload.job_columns import floats, instants_of
+from simulator.workload.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from cluster_logs.node_table import counted, nodes_of_each
 from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 
 NODES = """node,gpus,gpu_type,cpus,memory_mib,partitions
 n1,8,a100,128,1024000,"gpu,long"

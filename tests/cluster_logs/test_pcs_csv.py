@@ -9,8 +9,8 @@ import pytest
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.speed_up_table import measured_speed_ups, read_speed_ups, speed_ups_for
-from simulator.workload import Workload
+from simulator.workload.speed_up_table import measured_speed_ups, read_speed_ups, speed_ups_for
+from simulator.workload.workload import Workload
 from tests.reference import ROOT
 
 LOG = Path(__file__).parent / "data" / "pcs-csv.csv"

@@ -15,15 +15,14 @@ from experiments.pages import written
 from foundation import parts
 from foundation.errors import BadInputError, LucidError, NotFoundError, UnknownNameError
 from foundation.parts import Part
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import check_policy
-from simulator.job import Job, JobProfile
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.rules import DEFAULT
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.rules import DEFAULT, load_rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 ONE_NODE = ClusterSpec({"a": 1}, 8)
 

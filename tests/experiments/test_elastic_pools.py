@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from experiments.artifact_rules.pcs_rules import PCS_ARTIFACT
 from parts.elastic.allocation import Pool
 from parts.elastic.engine import ElasticSimulation
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.replay import simulate
-from simulator.rules import DEFAULT
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.rules import DEFAULT
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 from tests.simulator.test_larger_than_the_cluster import (
     HALF_AS_FAST,
     Case,

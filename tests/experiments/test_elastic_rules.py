@@ -14,9 +14,9 @@ from parts.elastic.engine import ElasticSimulation, play_forward
 from parts.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
 from parts.elastic.tests.test_elastic_exactness import Case, PlainPool, assert_same
 from parts.elastic.tests.test_elastic_exactness import cases as exact_cases
-from simulator.job import Job
-from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.workload import Workload
 
 PCS = WeightedFairQueuing(WfqConfig((60.0, 400.0, inf), (0.6, 0.3, 0.1), 0.8, 0.3))
 RIVALS = (QuickAfsL(), QuickSrsf(), QuickThemis(lease_s=25.0), QuickElasticFifo())

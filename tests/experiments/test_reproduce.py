@@ -25,7 +25,7 @@ from experiments.reproduction.sharing import (
 from experiments.reproduction.trace import read_trace, synthesize_trace
 from foundation.progress import silent
 from lucid_models.packing.model import PackingSettings
-from simulator.job_family import job_templates
+from simulator.workload.job_family import job_templates
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ import pytest
 from experiments.pools.quick_rules import QuickSrsf
 from parts.elastic.allocation import Pool
 from parts.elastic.engine import ElasticSimulation
-from simulator.job import Job
-from simulator.speed_up import Elasticity
-from simulator.speed_up_table import read_speed_ups, speed_ups_for
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity
+from simulator.workload.speed_up_table import read_speed_ups, speed_ups_for
+from simulator.workload.workload import Workload
 from tests.reference import ROOT
 
 JOBS, GPUS = 1_500, 18

@@ -14,7 +14,7 @@ from experiments.updates.update_replay import (
     replay_updates,
 )
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from tests.fixtures import small_throughput
 from tests.pipeline.monitoring.watched_cluster import DURATION, THROUGHPUT
 

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Protocol
 
 from foundation.parts import Part, installed_parts
-from simulator.colocation import SummedUtilisation
 from simulator.conformance import sample_workload
-from simulator.elastic_jobs import as_elastic
 from simulator.policies.registry import elastic_policy_names, policy_names
 from simulator.replay import simulate
-from simulator.result import SimulationResult
-from simulator.rule_sets import load_rules, rule_set_names
-from simulator.rules import Rules
-from simulator.scenario import Scenario
-from simulator.speed_up_table import speed_ups_for
+from simulator.results.result import SimulationResult
+from simulator.scenario.rules import Rules, load_rules, rule_set_names
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import SummedUtilisation
+from simulator.workload.speed_up_table import speed_ups_for
+from simulator.workload.workload import as_elastic
 
 FOLDER = Path(__file__).parent
 PARTS = FOLDER.parents[1] / "parts"

@@ -15,8 +15,8 @@ from live_scheduler.forecast.completion_forecast import FEWEST_SAMPLES, forecast
 from live_scheduler.forecast.forecast_inputs import ForecastInputs
 from live_scheduler.forecast.run_times import ALIKE, RunTime, kin_of, ranks_of
 from live_scheduler.live_settings import LiveSettings, Mode
-from simulator.colocation import BelievedPairs, SummedUtilisation
-from simulator.job import JobProfile
+from simulator.workload.colocation import BelievedPairs, SummedUtilisation
+from simulator.workload.job import JobProfile
 
 NOW = 1_700_000_000.0
 CONTROL = LiveSettings("mini", mode=Mode.CONTROL, policy="qssf")

@@ -15,13 +15,13 @@ from live_scheduler.deciding.live_policies import live_policy, live_policy_names
 from live_scheduler.live_settings import LiveSettings
 from lucid_models.releases.manifest import Provenance, ReleaseManifest, Training
 from simulator.actions import Colocate, Start
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView, RunState
 from simulator.policies.registry import load_policy
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 from tests.policies import installed_policies
 
 EPOCH_S = 1_700_000_000.0

@@ -20,11 +20,11 @@ from live_scheduler.memory.online_state import OnlineState
 from live_scheduler.service import live_messages, schema
 from live_scheduler.service.asking import ServiceCaller, open_caller
 from live_scheduler.service.state_files import ENDPOINT_FILE, TOKEN_FILE, read_endpoint
-from simulator.job import Job
+from simulator.cluster.placement import FreeGpus
 from simulator.job_view import JobView, RunState
-from simulator.placement import FreeGpus
 from simulator.policies.registry import load_policy
 from simulator.snapshot import NodePool, Snapshot
+from simulator.workload.job import Job
 from tests.live_scheduler import toy_scheduler
 from tests.live_scheduler.live_answers import problem
 from tests.live_scheduler.live_release import AWAY, keep_release

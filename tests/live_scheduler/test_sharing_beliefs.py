@@ -4,7 +4,7 @@ import pytest
 from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
 from profiler_jobs.campaign import measure_simulated_profiles
-from simulator.job import JobProfile
+from simulator.workload.job import JobProfile
 
 
 @pytest.fixture(scope="module")

@@ -31,11 +31,11 @@ from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.service.expectation import ExpectedTimes
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 NOW = 1_700_000_000.0
 NODE = LiveNode("n1", 4, 0, True, ("vc1",))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from simulator.figures import jct_against_pred_err, pred_err_cdf
-from simulator.result import SimulationResult
+from pipeline.replay.figures import jct_against_pred_err, pred_err_cdf
+from simulator.results.result import SimulationResult
 
 
 def rows_of(path: Path) -> dict[str, dict[str, str]]:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from simulator.actions import Action, Loan, Start
-from simulator.job import Job
+from simulator.cluster.placement import Placement
 from simulator.job_view import JobView
-from simulator.placement import Placement
 from simulator.policy import Policy, RunCosts
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workers import Workers
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
 
 Step = Callable[[Snapshot, NodePool], Sequence[Action]]
 

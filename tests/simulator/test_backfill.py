@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.placement import FreeGpus
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import check_policy
-from simulator.job import Job
 from simulator.job_view import JobView
 from simulator.mechanisms.waiting_jobs import BySubmission, ShortestFirst
-from simulator.placement import FreeGpus
 from simulator.policies.easy import Easy
 from simulator.policies.fair_share import FairShare
 from simulator.policies.registry import load_policy
 from simulator.policies.tsafrir_easy import TsafrirEasy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 NODES, SIZE = 3, 4
 CLUSTER = ClusterSpec({"vc": NODES}, SIZE)

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.job import Job
+from simulator.cluster.placement import FreeGpus
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.believed_runs import BelievedRuns
-from simulator.placement import FreeGpus
 from simulator.snapshot import NodePool
+from simulator.workload.job import Job
 
 NODES, SIZE = 4, 8
 

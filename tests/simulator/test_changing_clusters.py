@@ -6,19 +6,19 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, UnknownNameError
 from simulator.actions import Colocate, Loan, Preempt, Reclaim
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
-from simulator.colocation import SummedUtilisation
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_work, sample_changes, sample_workload
-from simulator.engine import PolicyError
-from simulator.forecast import ThroughputForecast
-from simulator.job import Job, JobProfile
+from simulator.engine.simulation import PolicyError
 from simulator.policies.registry import load_policy, policy_names
 from simulator.policy import Policy, start_from_front
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import SummedUtilisation
+from simulator.workload.forecast import ThroughputForecast
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER, CPU_JOB
+from simulator.workload.workload import Workload
 
 
 def workload(*jobs: Job) -> Workload:

@@ -6,14 +6,14 @@ import pytest
 
 from cluster_logs.ingest import read_jobs_file
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
-from simulator.cluster_sizes import changing_cluster, mean_gpus, with_room_for
-from simulator.job import Job
-from simulator.node_failures import longest_run_s, random_failures
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.cluster_sizes import changing_cluster, mean_gpus, with_room_for
+from simulator.workload.job import Job
+from simulator.workload.node_failures import longest_run_s, random_failures
+from simulator.workload.workload import Workload
 from tests.reference import ROOT
 
 ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")

@@ -6,13 +6,13 @@ import pytest
 
 from foundation.errors import BadInputError
 from simulator.actions import Colocate, Start
-from simulator.cluster import ClusterSpec
-from simulator.colocation import MeasuredPairs, SummedUtilisation
-from simulator.job import Job, JobProfile
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.fifo import Fifo
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import MeasuredPairs, SummedUtilisation
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 
 def profile(job_type: str, util: float = 50, mem_util: float = 20) -> JobProfile:

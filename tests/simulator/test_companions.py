@@ -12,25 +12,31 @@ from matplotlib.figure import Figure
 from foundation import parts
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from foundation.parts import Part
-from simulator.agenda import Agenda
-from simulator.cluster import ClusterSpec
-from simulator.companion import Attached, Beginning, Companion, CompanionEvent, Floats, OverTime
-from simulator.companions import companion_names, companion_of
+from pipeline.replay.figures import draw_figures
+from pipeline.replay.report import write_results
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import sample_workload
-from simulator.engine import Simulation
-from simulator.event_kinds import EventKind
-from simulator.figures import draw_figures
-from simulator.initial_state import InitialState, PoolNodes
-from simulator.job import Job
-from simulator.policies.loading import load_with_parts
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
-from simulator.replay import simulate
-from simulator.report import write_results
-from simulator.rules import DEFAULT, Rules
-from simulator.scenario import Scenario
+from simulator.replay import load_with_parts, simulate
+from simulator.scenario.agenda import Agenda, EventKind
+from simulator.scenario.companion import (
+    Attached,
+    Beginning,
+    Companion,
+    CompanionEvent,
+    Floats,
+    OverTime,
+    companion_names,
+    companion_of,
+)
+from simulator.scenario.initial_state import InitialState, PoolNodes
+from simulator.scenario.rules import DEFAULT, Rules
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import ASLEEP, NodePool
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 CLOSED = "closed by the door"
 KEY = "door"

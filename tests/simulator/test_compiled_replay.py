@@ -1,4 +1,4 @@
-"""The compiled replay makes the schedule of `simulator.engine`, to the last bit, or leaves it to that."""
+"""The compiled replay makes the schedule of `Simulation`, to the last bit, or leaves it to that."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from simulator.actions import PolicyError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.compiled import machine_code
 from simulator.compiled.replay import worth_it
-from simulator.job import Job
 from simulator.policies.fifo import Fifo
 from simulator.recorder import Recorder
 from simulator.replay import simulate
-from simulator.rules import Rules
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.rules import Rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 pytest.importorskip("numba")
 

@@ -55,11 +55,11 @@ def test_the_policy_of_the_page_conforms_from_a_package_of_its_own(package):
 
 def test_it_does_what_it_says(package):
     script = """
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.job import Job
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 jobs = tuple(Job(f"j{i}", "vc", None, gpus, float(i), 10.0, None, i) for i, gpus in enumerate((8, 1, 4, 8)))
 result = simulate(Scenario(Workload(jobs, {}), ClusterSpec({"vc": 1})), "widest_first")
 print(result.jobs["first_start_time_s"].tolist())

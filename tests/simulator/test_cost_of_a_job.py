@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from simulator.cluster import ClusterSpec
-from simulator.job import Job, JobProfile
+from simulator.cluster.spec import ClusterSpec
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import elastic_policy_names, policy_names
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 SHORT, LONG = 150, 1_200  # jobs in the queue
 CASES = [(policy, {}) for policy in policy_names()] + [

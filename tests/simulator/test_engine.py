@@ -5,15 +5,15 @@ import weakref
 
 import pytest
 
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import sample_workload
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
+from simulator.workload.workload import Workload
 from tests.policies import installed_policies
 
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster import ClusterSpec
-from simulator.colocation import SummedUtilisation
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import audited
-from simulator.job import Job, JobProfile
 from simulator.policies.registry import load_policy, policy_names
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import SummedUtilisation
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 CLUSTER = ClusterSpec({"a": 3, "b": 11}, 4)
 

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.actions import Colocate, Preempt
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, sample_workload
-from simulator.engine import Simulation
-from simulator.job import Job, JobProfile
+from simulator.engine.simulation import Simulation
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload import Workload
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
 

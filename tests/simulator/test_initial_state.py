@@ -7,20 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.cluster import ClusterSpec
-from simulator.colocation import SummedUtilisation
+from simulator.cluster.placement import Placement
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import SHAPES, SHARED, AuditedSimulation, sample_changes, sample_workload
-from simulator.engine import Simulation
-from simulator.initial_state import InitialState, PoolNodes
-from simulator.job import Job, JobProfile
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView, RunState
-from simulator.placement import Placement
 from simulator.policies.registry import load_policy, policy_names
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
+from simulator.scenario.initial_state import InitialState, PoolNodes
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
 from simulator.stages.profiler import PROFILER
-from simulator.workload import Workload
+from simulator.workload.colocation import SummedUtilisation
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 
 def outcome(view):

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import job_queue
-from simulator.job import Job
 from simulator.job_queue import JobQueue
 from simulator.job_view import JobView
+from simulator.workload.job import Job
 
 steps = st.lists(
     st.tuples(st.booleans(), st.integers(0, 9), st.sampled_from([1, 2, 4, 8]), st.integers(0, 1_000)),

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import SizeChange
+from simulator.cluster.changes import SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation
-from simulator.job import Job
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
-from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.workload import Workload
 
 HALF_AS_FAST = SpeedUp((0.0, 1.0, 1.5, 2.0, 2.5))
 

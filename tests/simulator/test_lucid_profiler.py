@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import audited, sample_workload
-from simulator.engine import Simulation
-from simulator.forecast import ThroughputForecast
-from simulator.job import Job, JobProfile
+from simulator.engine.simulation import Simulation
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.stages.profiler import PROFILER
-from simulator.workload import Workload
+from simulator.workload.forecast import ThroughputForecast
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 ONE_NODE = {"profiling_share_max": 0.5, "profiling_nodes": 1}
 TWO = ClusterSpec({"vc": 2}, 8)

@@ -9,12 +9,12 @@ from experiments.policies.agreement import load_slice
 from experiments.policies.lucid_ideas import IDEAS, ideas_table
 from experiments.policies.policy_comparison import SLICES
 from pipeline.replay.log_scenario import PAIRS_FILE
-from simulator.cluster import ClusterSpec
-from simulator.colocation import MeasuredPairs
-from simulator.naive_forecast import naive_forecast
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import MeasuredPairs
+from simulator.workload.forecast import naive_forecast
+from simulator.workload.workload import Workload
 from tests.reference import ROOT
 
 # The order as the paper has it, in which a gang may wait for as long as smaller jobs come.

@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from simulator.forecast import ThroughputForecast
-from simulator.job import Job
+from simulator.cluster.placement import FreeGpus
 from simulator.job_view import JobView
-from simulator.naive_forecast import naive_forecast
-from simulator.placement import FreeGpus
 from simulator.snapshot import NodePool, Snapshot
 from simulator.stages.strategy import SharingStrategy, StrategySettings
-from simulator.workload import Workload
+from simulator.workload.forecast import ThroughputForecast, naive_forecast
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 
 def jobs_at(*times, gpus=2):

@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from simulator.conformance import sample_workload
-from simulator.fairness import jain_index, progress_rates
-from simulator.metrics import bounded_slowdown, by_group, schedule_summary, starved
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.results.metrics import (
+    bounded_slowdown,
+    by_group,
+    jain_index,
+    progress_rates,
+    schedule_summary,
+    starved,
+)
+from simulator.scenario.scenario import Scenario
 
 seconds = st.floats(0, 1e8)
 jobs_times = st.lists(st.tuples(seconds, seconds), min_size=1, max_size=30)  # (queuing, run time)

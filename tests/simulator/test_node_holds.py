@@ -5,12 +5,12 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.job import Job
+from simulator.cluster.node_bits import nodes_of
+from simulator.cluster.placement import free_gpus
 from simulator.job_view import JobView, RunState
 from simulator.mechanisms.node_holds import NodeHolds, choose_nodes, expected_remaining_s
-from simulator.node_bits import nodes_of
-from simulator.placement import free_gpus
 from simulator.snapshot import NodePool
+from simulator.workload.job import Job
 
 
 def job(index, gpus, estimate_s=100.0):

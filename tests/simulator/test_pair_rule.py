@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from experiments.artifact_rules.lucid_ways import ArtifactSettings
 from foundation.errors import BadInputError
 from simulator.actions import Colocate
-from simulator.cluster import ClusterSpec
-from simulator.colocation import BelievedPairs, SummedUtilisation
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, sample_workload
-from simulator.job import Job, JobProfile
 from simulator.policies.lucid import Lucid, LucidSettings
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import Snapshot
-from simulator.workload import Workload
+from simulator.workload.colocation import BelievedPairs, SummedUtilisation
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
 BY_UTILISATION = BelievedPairs(SummedUtilisation(), 0.9)

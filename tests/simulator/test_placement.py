@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.node_bits import lowest, lowest_of, nodes_of
-from simulator.placement import FreeGpus, Placement, exchanged, free_gpus, without
+from simulator.cluster.node_bits import lowest, lowest_of, nodes_of
+from simulator.cluster.placement import FreeGpus, Placement, exchanged, free_gpus, without
 
 
 class EveryNode:

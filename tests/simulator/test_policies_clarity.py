@@ -6,14 +6,14 @@ from experiments.artifact_rules.published_packing import read_published_pairs
 from experiments.policies.philly_slices import PhillySlices, SliceSpec
 from foundation.errors import BadInputError
 from pipeline.replay.log_scenario import PAIRS_FILE
-from simulator.cluster import ClusterSpec
-from simulator.colocation import MeasuredPairs
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import audited, check_policy, sample_workload
-from simulator.job import Job, JobProfile
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import MeasuredPairs
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 from tests.reference import ROOT
 
 LIGHT = JobProfile(20.0, 10.0, 2_000.0, job_type="light")

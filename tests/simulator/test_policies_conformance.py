@@ -10,15 +10,15 @@ from foundation import parts
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.parts import Part
 from simulator.actions import Colocate, Preempt, Start
+from simulator.cluster.placement import Placement
 from simulator.conformance import SHAPES, ConformanceError, check_policy, sample_workload
-from simulator.engine import PolicyError
-from simulator.placement import Placement
+from simulator.engine.simulation import PolicyError
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy, policy_class, policy_names
 from simulator.policies.sjf import Sjf
 from simulator.policy import Policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_results_of_all_policies_align_by_row():
 def test_parts_offer_policies(monkeypatch):
     offered = {
         "shortest": "simulator.policies.sjf:Sjf",
-        "not_one": "simulator.cluster:ClusterSpec",
+        "not_one": "simulator.cluster.spec:ClusterSpec",
         "fifo": "simulator.policies.sjf:Sjf",  # ours keeps its name
     }
     monkeypatch.setattr(parts, "installed_parts", lambda: (Part("mine", "", policies=offered),))

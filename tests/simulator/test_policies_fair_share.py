@@ -5,15 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_policy, sample_changes, sample_workload
-from simulator.job import Job
-from simulator.mechanisms.decayed_usage import DecayedUsage
-from simulator.policies.fair_share import FairShare, FairShareSettings
+from simulator.policies.fair_share import DecayedUsage, FairShare, FairShareSettings
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
 DAY = 86_400.0

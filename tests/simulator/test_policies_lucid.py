@@ -2,11 +2,11 @@
 
 import pytest
 
-from simulator.cluster import ClusterSpec
-from simulator.job import Job, JobProfile
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 CLUSTER = ClusterSpec({"vc": 10}, 8)  # one node of the ten goes to the profiler at the default share
 # Every job that is small enough goes to the profiler, on its own nodes.

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 ONE_GPU = ClusterSpec({"vc": 1}, gpus_per_node=1)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.prediction_metrics import prediction_error_pct, prediction_summary, unfairness
+from simulator.results.prediction_metrics import prediction_error_pct, prediction_summary, unfairness
 
 TIMES = st.floats(0.001, 1e7)
 

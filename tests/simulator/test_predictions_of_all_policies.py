@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.cluster import ClusterSpec
-from simulator.colocation import SummedUtilisation
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import SHAPES, sample_changes, sample_workload
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.engine.simulation import Simulation
 from simulator.job_view import RunState
 from simulator.policies.registry import load_policy, policy_names
 from simulator.prediction import PredictingSimulation
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import SummedUtilisation
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 from tests.policies import installed_policies
 
 

@@ -6,16 +6,16 @@ from hypothesis import strategies as st
 
 from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from simulator.actions import Preempt, Start
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import sample_changes, sample_workload
-from simulator.job import Job
 from simulator.mechanisms.preemption import PreemptionSettings
 from simulator.policies.srtf import Srtf
 from simulator.policies.tiresias import Tiresias, TiresiasSettings
 from simulator.replay import simulate
-from simulator.rules import DEFAULT
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.rules import DEFAULT
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 
 def plain_fit(pool, rank):

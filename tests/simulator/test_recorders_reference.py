@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from cluster_logs.ingest import read_jobs_file
-from simulator.cluster import ClusterSpec
-from simulator.recorders.recorder_group import together
+from simulator.cluster.spec import ClusterSpec
+from simulator.recorder import together
 from simulator.recorders.timeline import TimelineRecorder
-from simulator.recorders.wait_causes import CAUSE_COLUMNS
+from simulator.recorders.wait_clocks import CAUSE_COLUMNS
 from simulator.recorders.waiting import WaitRecorder
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 from tests.reference import ROOT
 
 pytestmark = pytest.mark.reference

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from simulator.actions import Colocate, Preempt, Resize, Start
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure
+from simulator.cluster.changes import NodeFailure
+from simulator.cluster.placement import Placement
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation
-from simulator.engine import PolicyError, Simulation
-from simulator.initial_state import InitialState
-from simulator.job import Job
-from simulator.placement import Placement
+from simulator.engine.simulation import PolicyError, Simulation
 from simulator.policies.fifo import Fifo
 from simulator.policy import RunCosts
 from simulator.recorders.timeline import TimelineRecorder
 from simulator.recorders.usage import UsageRecorder
-from simulator.scenario import Scenario
-from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Workload
+from simulator.scenario.initial_state import InitialState
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.workload import Workload
 
 CLUSTER = ClusterSpec({"vc": 2}, 4)
 CURVE = SpeedUp((0.0, 1.0, 1.8, 2.4, 3.0))  # 4 GPUs are three times as fast as one

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.artifact_rules.pair_speed_rules import PairsInOrder
-from simulator.cluster import ClusterSpec
-from simulator.job import Job, JobProfile
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 NODES = {"a": 5, "b": 2}
 SIZES = {"a": (1, 1, 1, 2, 3, 4, 5, 8, 8, 12, 16, 20, 24), "b": (1, 1, 2, 4, 8, 12, 16)}

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from cluster_logs.site.rules import Nodes, Partition, PriorityRules, Qos, SchedulerRules, SiteRules
-from simulator.job import Job
-from simulator.site_needs import lacking
-from simulator.site_order import site_order
-from simulator.workload import Workload
+from simulator.site_order import lacking, site_order
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 JOB = Job("1", "gpu", "ada", 4, 0.0, 60.0, time_limit_s=60.0, account="physics", qos="high")
 SITE = SiteRules(

@@ -2,10 +2,10 @@
 
 from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
-from simulator.job import Job
 from simulator.policies.registry import load_policy
 from simulator.site_order import site_order
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 WITHOUT_LIMITS = Workload((Job("a", "vc", None, 1, 0.0, 60.0),), {})
 

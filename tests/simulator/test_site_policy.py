@@ -5,13 +5,13 @@ import pytest
 from cluster_logs.site.rules import PreemptionRules, PriorityRules, Qos, SchedulerRules, SiteRules, User
 from cluster_logs.site.site_file import site_data
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView
 from simulator.policies.registry import load_policy
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 
 def job(number: int, at_s: float, gpus: int, run_s: float, limit_s: float, **more: str) -> Job:

@@ -9,15 +9,15 @@ from itertools import pairwise
 import pytest
 
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import sample_workload
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy, policy_names
 from simulator.recorders.timeline import CUT, TimelineRecorder, TimelineWindow, open_timeline
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 # Trace Event Format: what each phase that we write must have beside name, ph, pid, tid and ts.
 PHASES = {"X": {"dur", "args"}, "C": {"args"}, "i": {"s"}, "M": {"args"}}

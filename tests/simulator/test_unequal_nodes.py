@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
+from simulator.cluster.placement import free_gpus, lies_within, nodes_in
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import SHARED, audited, sample_workload
-from simulator.job import Job
-from simulator.placement import free_gpus, lies_within, nodes_in
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 from tests.policies import installed_policies
 
 # (what to do, GPUs or node, bits of the nodes that may be used)

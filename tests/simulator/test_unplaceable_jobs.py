@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import SizeChange
+from pipeline.replay.report import write_results
+from simulator.cluster.changes import SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_work, sample_workload
-from simulator.job import Job
 from simulator.policies.registry import load_policy, policy_names
-from simulator.recorders.wait_causes import CAUSE_COLUMNS
+from simulator.recorders.wait_clocks import CAUSE_COLUMNS
 from simulator.recorders.waiting import WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, rows_of_job
 from simulator.replay import simulate
-from simulator.report import write_results
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 
 def job(number, submit_s, gpus, duration_s, **more):

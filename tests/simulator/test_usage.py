@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from simulator.cluster_changes import NodeFailure, SizeChange
+from pipeline.replay.figures import draw_figures, usage_over_time
+from simulator.cluster.changes import NodeFailure, SizeChange
 from simulator.conformance import sample_workload
-from simulator.engine import Simulation
-from simulator.figures import draw_figures, usage_over_time
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy
-from simulator.recorders.recorder_group import together
+from simulator.recorder import together
 from simulator.recorders.timeline import TimelineRecorder
 from simulator.recorders.usage import Usage, UsageRecorder, binned
 from simulator.recorders.waiting import WaitRecorder
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 
 
 def observed(policy, shape="burst"):

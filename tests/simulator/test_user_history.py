@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
 from simulator.conformance import sample_workload
-from simulator.job import Job
-from simulator.user_history import NOTHING_KNOWN_S
-from simulator.user_history_estimates import user_history_estimates
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.user_history_estimates import NOTHING_KNOWN_S, user_history_estimates
+from simulator.workload.workload import Workload
 
 
 def workload(*rows: tuple[str | None, int, float, float], origin=None) -> Workload:

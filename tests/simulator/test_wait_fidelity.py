@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import SizeChange
-from simulator.job import Job
+from simulator.cluster.changes import SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.wait_fidelity.explain import ReplayedSite
-from simulator.wait_fidelity.gpus_in_use import GpusInUse
+from simulator.scenario.scenario import Scenario
+from simulator.wait_fidelity.explain import GpusInUse, ReplayedSite
 from simulator.wait_fidelity.grade import RULE, WaitGrade, grade_waits
 from simulator.wait_fidelity.logged_jobs import LoggedJobs, logged_jobs, other_jobs
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 FOUR_NODES = ClusterSpec({"all": 4}, 8)
 

@@ -5,17 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import UnknownNameError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import sample_workload
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy, policy_names
-from simulator.recorders.wait_causes import CAUSE_COLUMNS, WaitCause
+from simulator.recorders.wait_clocks import CAUSE_COLUMNS, WaitCause
 from simulator.recorders.waiting import WaitRecorder
 from simulator.recorders.waiting_text import explain_wait, in_words, rows_of_job
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 CAUSES = list(CAUSE_COLUMNS.values())
 CHANGES = (

@@ -4,14 +4,14 @@ import pytest
 
 from foundation.errors import BadInputError
 from simulator.actions import Action, Preempt, Resize, Start
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
-from simulator.placement import Placement
-from simulator.scenario import Scenario
+from simulator.cluster.placement import Placement
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 from tests.simulator.scripted_workers import Scripted, Step, job, start
 
 

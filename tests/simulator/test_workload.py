@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
-from simulator.job import JobProfile
-from simulator.job_family import name_family
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import JobProfile
+from simulator.workload.job_family import name_family
+from simulator.workload.workload import Workload
 
 
 def table(**columns) -> pd.DataFrame:

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import SizeChange
-from simulator.job import Job, JobProfile
-from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER, UNKNOWN_VIRTUAL_CLUSTER
-from simulator.workload import Workload
-from simulator.workload_columns import JobSequence, Texts, WorkloadColumns
+from simulator.cluster.changes import SizeChange
+from simulator.cluster.spec import ClusterSpec
+from simulator.workload.columns import JobSequence, Texts, WorkloadColumns
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER, UNKNOWN_VIRTUAL_CLUSTER
+from simulator.workload.workload import Workload
 
 times = st.floats(0, 1e6)
 texts = st.one_of(st.none(), st.sampled_from(["a", "b", "", "ä"]))

@@ -18,7 +18,7 @@ from live_scheduler.safety.restoring import restore
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.shared_partitions import NEW_JOBS_WAIT_S, SharedPartitions
-from simulator.job import JobProfile
+from simulator.workload.job import JobProfile
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 

@@ -7,7 +7,7 @@ import pytest
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_file import read_nodes_file
 from live_scheduler.slurm.commands import call
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm
 
 pytestmark = pytest.mark.slow

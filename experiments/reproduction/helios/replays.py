@@ -16,8 +16,8 @@ from pipeline.replay.cluster_events import ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import LogToReplay, read_scenario
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
 
 PHILLY_BEGINS = datetime(2017, 10, 1, tzinfo=UTC)
 PHILLY_ENDS = datetime(2017, 11, 30, 23, 59, 59, tzinfo=UTC)

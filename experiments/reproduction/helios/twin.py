@@ -10,9 +10,9 @@ from lucid_models.qssf.estimates import qssf_estimates_s
 from lucid_models.qssf.rules import AS_SHIPPED, PUBLISHED
 from lucid_models.qssf.trees import TreeUpdates
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 LIKE = "helios-venus"
 TWIN_DAYS = 30

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.cluster.placement import Placement
 from simulator.job_view import JobView
-from simulator.placement import Placement
 from simulator.recorder import Recorder, StopReason
-from simulator.recorders.step_log import StepLog
-from simulator.recorders.usage import binned
+from simulator.recorders.usage import StepLog, binned
 from simulator.snapshot import NodePool
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from experiments.reproduction.lyra.loan_watch import LoanWatch
 from experiments.reproduction.lyra.windows import GPUS_PER_SERVER, LyraWindow
 from foundation.replaced_files import replace_file
 from parts.lending.replay.inference_service import InferenceService
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 Floats = NDArray[np.float64]
 HOUR_S = 3_600

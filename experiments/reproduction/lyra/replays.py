@@ -30,12 +30,12 @@ from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.jobs_in_workers import in_workers
 from parts.lending.workers.goodput import drawn_goodputs
 from pipeline.replay.log_scenario import SECOND_0
-from simulator.cluster import ClusterSpec
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 RULES = "lyra"
 

@@ -22,9 +22,9 @@ from parts.elastic.pareto.size_classes import (
     size_thresholds,
 )
 from parts.elastic.rules.wfq import WfqConfig
-from simulator.job import Job
-from simulator.speed_up import Elasticity
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity
+from simulator.workload.workload import Workload
 
 SIMULATED_SAMPLES = (0.25, 0.5, 1.0, 2.0)  # of the jobs in a sample of the search
 SIMULATED_GPUS = (64, 256, 1_024)

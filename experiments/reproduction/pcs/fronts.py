@@ -20,8 +20,8 @@ from parts.elastic.pareto.rounds import held_out_samples, sample_of
 from parts.elastic.pareto.steps import plan_search
 from parts.elastic.pareto.study import load_study
 from pipeline.replay.log_file import LogFile
-from simulator.metrics import mean
-from simulator.workload import Workload
+from simulator.results.metrics import mean
+from simulator.workload.workload import Workload
 
 TIME_FILE = "reproduction_time.json"
 # PCS-bal and PCS-pred predict best among configurations with at most so many times PCS-JCT's mean JCT; the

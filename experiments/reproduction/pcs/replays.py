@@ -23,10 +23,10 @@ from parts.elastic.engine import ElasticSimulation
 from parts.elastic.pareto.objectives import metric_values
 from parts.elastic.pcs import Pcs, PcsSettings
 from parts.elastic.rules.wfq import WfqConfig
-from simulator.job import Job
-from simulator.metrics import mean, percentile
 from simulator.policies.registry import load_policy
-from simulator.workload import Workload
+from simulator.results.metrics import mean, percentile
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 # Raise it when the same trace and policy give other figures.
 REPLAY_VERSION = 1

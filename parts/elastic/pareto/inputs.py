@@ -26,10 +26,10 @@ from foundation.progress import Progress, silent
 from foundation.storage import read_bytes
 from lucid_models.training_data import as_known_at
 from parts.elastic.active_job import rigid
-from simulator.job import Job
-from simulator.speed_up import Elasticity, SpeedUp
-from simulator.speed_up_table import read_speed_ups
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.speed_up_table import read_speed_ups
+from simulator.workload.workload import Workload
 
 Scaling = Literal["rigid", "linear"]
 INPUTS_FILE = "workload.json.gz"

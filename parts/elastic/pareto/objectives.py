@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
 from parts.elastic.active_job import ActiveJob
-from simulator.metrics import mean, percentile
-from simulator.prediction_metrics import prediction_error_pct, unfairness
+from simulator.results.metrics import mean, percentile
+from simulator.results.prediction_metrics import prediction_error_pct, unfairness
 
 Floats = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from parts.elastic.pareto.size_classes import InfeasibleError, WfqParameters
 from parts.elastic.pareto.study import ParetoSearch, load_study
 from parts.elastic.rules.wfq import WfqConfig
 from pipeline.studies.store import digest, read_json
-from simulator.workload import Workload
+from simulator.workload.workload import Workload
 
 NEAR = 0.03  # a candidate is near the front unless another is better by as much in every objective
 CLOSE = 0.01  # likewise, for those that are tried on fresh samples

@@ -26,8 +26,8 @@ from parts.elastic.allocation import Pool
 from parts.elastic.engine import ElasticSimulation
 from parts.elastic.pareto.objectives import STANDARD, Objective, metric_values
 from parts.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
-from simulator.job import Job
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 Purpose = Literal["search", "held_out", "comparison"]
 Way = Literal["resampled", "runs", "shuffled"]

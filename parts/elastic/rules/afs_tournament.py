@@ -9,7 +9,7 @@ GPU.
 from collections.abc import Sequence
 from math import inf
 
-from simulator.speed_up import SpeedUp
+from simulator.workload.speed_up import SpeedUp
 
 EPSILON_S = 1e-7  # keeps the speed of a job finite that has no work left
 

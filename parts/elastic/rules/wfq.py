@@ -12,7 +12,7 @@ from parts.elastic.rules.rigid_queues import RigidQueues
 from parts.elastic.rules.water_filling import NO_GPUS, water_fill
 from parts.elastic.rules.wfq_queues import FairQueues
 from parts.elastic.rules.whole_shares import whole_shares
-from simulator.speed_up import SpeedUp
+from simulator.workload.speed_up import SpeedUp
 
 LEAST_STEP = 1e-3  # of efficiency_step: smaller ones would mean thousands of passes over a queue
 

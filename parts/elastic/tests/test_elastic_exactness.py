@@ -14,9 +14,9 @@ from parts.elastic.allocation import AllocationRule, Pool
 from parts.elastic.engine import ElasticSimulation
 from parts.elastic.rules.elastic_fifo import ElasticFifoRule
 from parts.elastic.rules.wfq import WeightedFairQueuing, WfqConfig
-from simulator.job import Job
-from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.workload import Workload
 
 
 class PlainPool:

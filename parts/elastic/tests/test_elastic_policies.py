@@ -12,17 +12,17 @@ from foundation.errors import BadInputError
 from parts.elastic.allocation import Pool
 from parts.elastic.engine import ElasticSimulation
 from simulator.actions import Preempt, Resize
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_policy, check_work, sample_changes, sample_workload
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.engine.simulation import Simulation
 from simulator.job_view import RunState
 from simulator.policies.registry import elastic_policy_names, load_policy
 from simulator.policy import RunCosts
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.workload import Workload
 
 NAMES = elastic_policy_names()
 CLUSTER = ClusterSpec({"a": 2, "b": 3}, 4)

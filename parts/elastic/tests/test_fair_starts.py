@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from parts.elastic.elastic_policy import ElasticPolicy
 from parts.elastic.pcs import Pcs, PcsSettings
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 SETTINGS = PcsSettings(
     sizes="estimated",

@@ -8,11 +8,11 @@ from parts.elastic.allocation import Pool
 from parts.elastic.engine import ElasticSimulation
 from parts.elastic.rules.elastic_fifo import ElasticFifoRule
 from simulator.conformance import sample_workload
-from simulator.engine import Simulation
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy
 from simulator.prediction import fair_times_s
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workload import Workload
 
 
 def test_fair_times_are_those_of_the_pool():

@@ -21,9 +21,9 @@ from parts.elastic.pareto.objectives import (
 )
 from parts.elastic.pareto.samples import RUN_JOBS, WAYS, Purpose, SampleSpec, draw_sample, evaluate
 from parts.elastic.rules.wfq import WfqConfig
-from simulator.job import Job
-from simulator.speed_up import Elasticity, SpeedUp
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
+from simulator.workload.workload import Workload
 
 FIFO = WfqConfig((inf,), (1.0,), 0.0, 0.5)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from parts.elastic.active_job import ActiveJob, ActiveJobCount
 from parts.elastic.rules.whole_shares import in_turn, rounded, whole_shares
-from simulator.job import Job
-from simulator.speed_up import Elasticity, SpeedUp
+from simulator.workload.job import Job
+from simulator.workload.speed_up import Elasticity, SpeedUp
 
 
 def job(index, demand, least=1, holds=0, submit_s=0.0, work_s=100.0):

@@ -27,12 +27,12 @@ from parts.horus.model import read_zoo_features
 from parts.horus.scorer import FIGURES, TERMS
 from profiler_jobs.campaign import measure_simulated_profiles
 from profiler_jobs.profile_table import write_profiles
-from simulator.cluster import ClusterSpec
-from simulator.colocation import SummedUtilisation
-from simulator.job import Job, JobProfile
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import SummedUtilisation
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 from tests.command_line import Shell
 
 onnx = pytest.importorskip("onnx")

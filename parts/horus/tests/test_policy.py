@@ -11,17 +11,17 @@ from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from foundation.errors import BadInputError
 from parts.horus.policy import Horus, HorusSettings, UtilisationQueues, slowdown
 from simulator.actions import Colocate, Preempt
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure
+from simulator.cluster.changes import NodeFailure
+from simulator.cluster.placement import FreeGpus
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_policy
-from simulator.job import Job, JobProfile
 from simulator.job_view import JobView, RunState
-from simulator.placement import FreeGpus
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool
-from simulator.workload import Workload
+from simulator.workload.job import Job, JobProfile
+from simulator.workload.workload import Workload
 
 NODE = ClusterSpec({"vc": 1}, 8)
 

@@ -20,7 +20,7 @@ from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.live_settings import LiveSettings, Mode
 from parts.kueue.opening import KueueSettings, open_kueue
 from parts.kueue.tests.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve
-from simulator.placement import FreeGpus
+from simulator.cluster.placement import FreeGpus
 from tests.live_scheduler.live_release import AWAY, keep_release
 
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"

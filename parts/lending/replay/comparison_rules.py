@@ -9,7 +9,7 @@ from collections.abc import Collection
 from foundation.errors import check_names
 from parts.lending.policies.lyra import Lyra
 from parts.lending.workers.afs_by_workers import AfsByWorkers
-from simulator.rules import Rules
+from simulator.scenario.rules import Rules
 
 _ALONE = {"loaning": False, "scaling": False}
 

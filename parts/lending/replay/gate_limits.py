@@ -11,8 +11,7 @@ from typing import Annotated
 
 from foundation.checked_settings import Between
 from foundation.human_times import human_duration
-from simulator.gate.forecast_coverage import forecast_coverage
-from simulator.gate.limits import at_most, at_most_beside, unmeasured
+from simulator.gate.limits import at_most, at_most_beside, forecast_coverage, unmeasured
 from simulator.gate.rules import GateRules, PartRules
 from simulator.gate.verdict import Constraint
 

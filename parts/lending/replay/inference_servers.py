@@ -8,7 +8,7 @@ from math import isfinite
 
 from foundation.errors import BadInputError
 from parts.lending.replay.orchestrator import share_of_servers
-from simulator.lender import Lender
+from simulator.snapshot import Lender
 
 _SHARES = ("usage", "believed", "seen_usage")
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from parts.lending.replay.inference_servers import InferenceServers
 from parts.lending.replay.loan_recorder import LoanRecorder
-from simulator.companion import Beginning, Companion
+from simulator.scenario.companion import Beginning, Companion
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from foundation.errors import BadInputError, UnknownNameError
-from simulator.job import Job
-from simulator.job_columns import flags, floats
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.job_columns import flags, floats
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ import numpy as np
 
 from parts.lending.replay.inference_servers import InferenceServers
 from parts.lending.replay.standstill import Standstill
-from simulator.agenda import Event
-from simulator.companion import Attached
+from simulator.cluster.placement import NOWHERE, Placement
 from simulator.job_view import JobView
-from simulator.placement import NOWHERE, Placement
 from simulator.recorder import StopReason
+from simulator.scenario.agenda import Event
+from simulator.scenario.companion import Attached
 from simulator.snapshot import NodePool
 
 _PREEMPTED = ("preempted", "evicted")

@@ -11,14 +11,11 @@ from typing import Any
 from parts.lending.replay.pool_loans import JobsOnLoan, PoolLoans
 from parts.lending.replay.settings import LoanSettings
 from simulator.actions import Action, Loan
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.job_view import JobView
 from simulator.policy import Policy, RankByColumns
-from simulator.profiling_prepass import ProfilingPrepass
-from simulator.rules import Rules
 from simulator.running_order import RunningKey
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workload import Workload
 
 RESTART_S = 63.0  # what a preemption costs a job (Lyra, section 7.1)
 
@@ -105,12 +102,6 @@ class LoaningPolicy(Policy):
     def service_order(self, pool: NodePool) -> Mapping[JobView, Any] | None:
         """Rank the waiting jobs by when they are served."""
         return self.inner.service_order(pool)
-
-    def profiling_prepass(
-        self, workload: Workload, cluster: ClusterSpec, rules: Rules
-    ) -> ProfilingPrepass | None:
-        """Play profiling before the simulation proper."""
-        return self.inner.profiling_prepass(workload, cluster, rules)
 
     def running_key(self, job: JobView, now_s: float) -> RunningKey:
         """Rank a running job."""

@@ -7,13 +7,12 @@ from typing import Any
 from foundation.errors import BadInputError
 from parts.lending.replay.loaning_policy import LoaningPolicy
 from parts.lending.replay.settings import LoanSettings
-from simulator.own_engine import RulesWithEngine
-from simulator.policies.loading import Load
 from simulator.policies.registry import policy_class
 from simulator.policy import Policy
-from simulator.rules import Rules
-from simulator.scenario import Scenario
-from simulator.workload_columns import objects_in
+from simulator.replay import Load, RulesWithEngine
+from simulator.scenario.rules import Rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.columns import objects_in
 
 LOANING = "loaning"  # the setting that says whether servers are lent
 

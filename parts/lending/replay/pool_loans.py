@@ -15,10 +15,9 @@ from parts.lending.workers.draft import base_of, flexible_of
 from parts.lending.workers.job_workers import workers_of
 from parts.lending.workers.worker_placement import whole_units
 from simulator.actions import Action, Loan, Preempt, Reclaim, Resize
+from simulator.cluster.placement import Placement
 from simulator.job_view import JobView
-from simulator.lender import Lender
-from simulator.placement import Placement
-from simulator.snapshot import NodePool, Snapshot
+from simulator.snapshot import Lender, NodePool, Snapshot
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from parts.lending.replay.inference_servers import InferenceServers
-from simulator.agenda import Event
-from simulator.companion import CompanionEvent
-from simulator.event_kinds import EventKind
+from simulator.scenario.agenda import Event, EventKind
+from simulator.scenario.companion import CompanionEvent
 from simulator.snapshot import NodePool
 
 DAY_S = 86_400.0

@@ -16,7 +16,7 @@ from parts.lending.steps.lending_replay import known_load, load_of
 from pipeline.validation.contenders import replay_contender
 from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 DAY_S = 86_400.0
 LENDS, CHAMPION_LENDS = "challenger, with loans", "champion, with loans"

@@ -9,7 +9,7 @@ from foundation.errors import BadInputError
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.jobs_in_workers import JobMix, in_workers
 from pipeline.replay.log_companion import BesideLog, LogCompanion
-from simulator.workload import Workload
+from simulator.workload.workload import Workload
 
 
 @dataclass(frozen=True)

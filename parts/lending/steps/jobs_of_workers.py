@@ -6,7 +6,7 @@ import pandas as pd
 
 from parts.lending.replay.jobs_in_workers import in_workers
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.workload import Workload
+from simulator.workload.workload import Workload
 
 _WORKERS = ["gpus_per_worker", "workers_min", "workers_max"]
 

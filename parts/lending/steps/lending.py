@@ -15,7 +15,7 @@ from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
-from simulator.workload_columns import objects_in
+from simulator.workload.columns import objects_in
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from pipeline.planning.planned_part import AskedOfLog, BesidePlan, ClusterOfLake
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.questions import PlanAnswer, Questions
 from pipeline.planning.replays import Replayed
-from simulator.policies.loading import policy_for
+from simulator.replay import policy_for
 
 WORKER_FORMAT = "lyra-csv"
 

@@ -29,7 +29,7 @@ from pipeline.studies.tuning.tuned_part import (
 from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.held_out_data import HeldOutWindow
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 SHORT = "inference_short_pct"
 _LYRA = TunedPolicy(

@@ -5,13 +5,13 @@ from math import sin
 
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.workers.worker_policy import WorkerPolicy
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import sample_workload
 from simulator.policies.registry import policy_class
-from simulator.rules import Rules
-from simulator.scenario import Scenario
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.scenario.rules import Rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 from tests.golden.bless import JOBS, SEED, SHAPE
 
 

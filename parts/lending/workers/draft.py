@@ -11,8 +11,8 @@ from operator import itemgetter
 from parts.lending.workers.job_workers import base_gang, workers_of
 from parts.lending.workers.server_pools import ServerPool
 from parts.lending.workers.worker_placement import PlacementPlan, WorkerKind, whole_units
+from simulator.cluster.placement import NOWHERE, Placement, shrunk, without
 from simulator.job_view import JobView
-from simulator.placement import NOWHERE, Placement, shrunk, without
 from simulator.snapshot import NodePool
 
 

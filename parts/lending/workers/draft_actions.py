@@ -2,7 +2,7 @@
 
 from parts.lending.workers.draft import Draft, DraftedJob
 from simulator.actions import Resize, Start
-from simulator.placement import NOWHERE, FreeGpus, Placement, exchanged, without
+from simulator.cluster.placement import NOWHERE, FreeGpus, Placement, exchanged, without
 
 
 class _Change:

@@ -1,7 +1,7 @@
 """Goodput of an elastic job on each number of workers, as far as measurements without gradient noise say it.
 
 Pollux (OSDI '21, section 3) defines goodput as throughput times statistical efficiency. The throughput is
-modelled here, by the measured speed-ups (`simulator.speed_up_table`). The efficiency is not: it follows from
+modelled here, by the measured speed-ups (`speed_up_table`). The efficiency is not: it follows from
 the gradient noise of a training run, which no trace of jobs holds. It is taken as 1, as for a batch size that
 stays what its user chose, so that neither larger batches nor learning rates that follow them are tuned.
 """
@@ -11,8 +11,8 @@ from zlib import crc32
 
 import numpy as np
 
-from simulator.speed_up import SpeedUp
-from simulator.speed_up_table import measured_speed_ups
+from simulator.workload.speed_up import SpeedUp
+from simulator.workload.speed_up_table import measured_speed_ups
 
 
 def goodputs(curve: SpeedUp, gpus_each: int, least: int, most: int) -> tuple[float, ...]:

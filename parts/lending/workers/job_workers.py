@@ -4,8 +4,8 @@ from functools import lru_cache
 from math import isfinite
 
 from simulator.job_view import JobView, outlasting
-from simulator.speed_up import Elasticity
-from simulator.workers import Workers
+from simulator.workload.speed_up import Elasticity
+from simulator.workload.workers import Workers
 
 
 def workers_of(view: JobView) -> Workers:

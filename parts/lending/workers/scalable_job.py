@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from parts.lending.workers.draft import DraftedJob
-from simulator.workers import Workers
+from simulator.workload.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from parts.lending.workers.server_pools import ServerPool
-from simulator.placement import FreeGpus
+from simulator.cluster.placement import FreeGpus
 
 
 class WorkerKind(Enum):

@@ -21,7 +21,7 @@ from parts.lending.workers.scalable_job import ScalableJob
 from parts.lending.workers.server_pools import ServerPool
 from parts.lending.workers.settings import WorkerSettings
 from simulator.actions import Action
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.job_view import JobView
 from simulator.policy import Policy, RunCosts, start_from_front
 from simulator.snapshot import NodePool, Snapshot

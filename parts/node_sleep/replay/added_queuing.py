@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 
 def added_queuing(asleep: SimulationResult, awake: SimulationResult) -> dict[str, float]:

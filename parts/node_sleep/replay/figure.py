@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from simulator.companion import Floats
 from simulator.recorders.usage import binned, most_done_s
+from simulator.scenario.companion import Floats
 
 DAY_S = 86_400.0
 EDGES = 500  # of the bins of a line

@@ -22,12 +22,11 @@ from parts.node_sleep.replay.power_events import Boot, PowerEvent, SleepCheck
 from parts.node_sleep.replay.power_history import NodeStates, PowerHistory, PowerTotals, power_figures
 from parts.node_sleep.replay.replayed_sleep import ReplayedSleep
 from parts.node_sleep.replay.virtual_cluster_nodes import VirtualClusterNodes
-from simulator.agenda import Agenda
-from simulator.companion import Attached
-from simulator.event_kinds import EventKind
+from simulator.cluster.placement import Placement
 from simulator.job_view import JobView
-from simulator.placement import Placement
 from simulator.recorder import StopReason
+from simulator.scenario.agenda import Agenda, EventKind
+from simulator.scenario.companion import Attached
 from simulator.snapshot import NodePool
 
 

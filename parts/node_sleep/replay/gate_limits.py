@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from foundation.checked_settings import Between
-from simulator.gate.forecast_coverage import forecast_coverage
-from simulator.gate.limits import at_most, unmeasured
+from simulator.gate.limits import at_most, forecast_coverage, unmeasured
 from simulator.gate.rules import GateRules, PartRules
 from simulator.gate.verdict import Constraint
 

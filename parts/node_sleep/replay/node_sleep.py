@@ -12,9 +12,9 @@ from parts.node_sleep.replay.power_events import KEY
 from parts.node_sleep.replay.replayed_sleep import ReplayedSleep
 from parts.node_sleep.replay.settings import SleepSettings
 from parts.node_sleep.replay.virtual_cluster_nodes import VirtualClusterNodes
-from simulator.companion import Beginning, Companion
-from simulator.node_inventory import cpu_pool
-from simulator.result import SimulationResult
+from simulator.engine.node_inventory import cpu_pool
+from simulator.results.result import SimulationResult
+from simulator.scenario.companion import Beginning, Companion
 
 
 @dataclass(frozen=True)

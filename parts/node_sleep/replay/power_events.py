@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from simulator.companion import CompanionEvent
+from simulator.scenario.companion import CompanionEvent
 
 KEY = "node_sleep"  # of the companion
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parts.node_sleep.replay.energy import energy_saved
-from simulator.companion import OverTime
 from simulator.energy import EnergySettings
-from simulator.recorders.step_log import StepLog
+from simulator.recorders.usage import StepLog
+from simulator.scenario.companion import OverTime
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from simulator.cluster.placement import FreeGpus, Placement
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus, Placement
 from simulator.snapshot import ASLEEP, BOOTING, NodePool
 
 

@@ -22,7 +22,7 @@ from parts.node_sleep.replay.timeline import figures_of
 from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 
 class SleepingNodesCheck(GateCheck):

@@ -9,7 +9,7 @@ from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import AskedOfLog, PlannedPart, combinations
 from pipeline.planning.planned_run import PlannedRun, setting_text
 from pipeline.planning.questions import PlanAnswer, Questions
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 
 Sleep = Mapping[str, Any]  # settings of nodes that sleep; none: all are always awake
 

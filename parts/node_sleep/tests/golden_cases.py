@@ -5,7 +5,7 @@ from parts.node_sleep.replay.power_history import PowerTotals, power_figures
 from parts.node_sleep.replay.settings import SleepSettings
 from simulator.conformance import sample_workload
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from tests.golden.bless import JOBS, SEED, kept_of
 
 

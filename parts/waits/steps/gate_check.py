@@ -7,7 +7,7 @@ from parts.waits.model.scorer import WaitScorer
 from parts.waits.steps.judged_waits import NAIVE, judge_waits
 from pipeline.validation.part_checks import GateCheck, JudgedRelease, PartFindings
 from simulator.gate.bootstrap import block_numbers
-from simulator.gate.forecast_coverage import forecast_coverage
+from simulator.gate.limits import forecast_coverage
 from simulator.gate.model_errors import ModelErrors, not_worse_than_naive
 from simulator.gate.rules import GateRules
 from simulator.gate.verdict import Constraint

@@ -33,8 +33,8 @@ from pipeline.replay.log_scenario import read_measurements
 from pipeline.replay.warm_up import WARM_UP_DAYS
 from pipeline.studies.store import digest, read_json, write_json
 from pipeline.validation.contenders import learned_until
-from simulator.job_columns import ARRIVAL
-from simulator.rule_sets import load_rules
+from simulator.scenario.rules import load_rules
+from simulator.workload.job_columns import ARRIVAL
 
 INPUTS_FILE = "inputs.json"
 # What a replay may depend on; columns that a source lacks are null.

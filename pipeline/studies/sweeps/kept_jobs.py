@@ -10,16 +10,15 @@ import numpy as np
 import pandas as pd
 
 from foundation.storage import write_frame
+from simulator.cluster.placement import Placement
 from simulator.job_view import JobView
-from simulator.placement import Placement
-from simulator.recorder import Recorder, StopReason
-from simulator.recorders.recorder_group import RecorderGroup
+from simulator.recorder import Recorder, RecorderGroup, StopReason
 from simulator.recorders.usage import Usage, UsageRecorder
 from simulator.recorders.waiting import WaitRecorder
-from simulator.result import SimulationResult
-from simulator.scenario import Scenario
+from simulator.results.result import SimulationResult
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool
-from simulator.workload import Workload
+from simulator.workload.workload import Workload
 
 WAITS, USAGE = "waits", "usage"
 # Beside the columns of `WaitRecorder.table`.

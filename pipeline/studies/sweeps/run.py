@@ -27,14 +27,14 @@ from pipeline.studies.sweeps.kept_jobs import JobKeeper
 from pipeline.studies.sweeps.runs import SweepRun, run_id
 from pipeline.validation.replay_inputs import profiles_of_jobs
 from profiler_jobs.profile_table import ProfileSet
-from simulator.colocation import ColocationModel
-from simulator.job import JobProfile
 from simulator.policies.registry import policy_class
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
-from simulator.time_limits import with_limits_for_all
-from simulator.workload import Workload
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
+from simulator.workload.colocation import ColocationModel
+from simulator.workload.job import JobProfile
+from simulator.workload.time_limits import with_limits_for_all
+from simulator.workload.workload import Workload
 
 SHORTEST_ESTIMATE_S = 1.0
 _NOISE = 1  # names the stream of random numbers that estimates are drawn from; job types have the seed's own

@@ -20,10 +20,9 @@ from foundation.errors import BadInputError, check_names
 from foundation.strict_json import StrictJsonError
 from pipeline.studies.experiment import OK
 from pipeline.studies.sweeps.added_nodes import added_nodes_text
-from simulator.companion import Companion
-from simulator.companions import companion_of
 from simulator.policies.registry import policy_class
-from simulator.rules import DEFAULT, Rules
+from simulator.scenario.companion import Companion, companion_of
+from simulator.scenario.rules import DEFAULT, Rules
 
 # Part of every run's identity. Raise it when the same run gives other figures than before (a change of the
 # engine, of a policy or of a metric): stored results are then computed again.
@@ -42,8 +41,8 @@ class SweepRun:
 
     `node_scale` multiplies every virtual cluster's nodes. With `estimate_noise` sigma, a policy's estimates
     are the true run times times exp(sigma x N(0, 1)), drawn with `seed`; without, they are the log's own or
-    its users' history. `companions` are settings of what acts beside the policy, by name
-    (`simulator.companions`). `added_nodes` are nodes more or fewer by virtual cluster (`with_added_nodes`).
+    its users' history. `companions` are settings of what acts beside the policy, by name.
+    `added_nodes` are nodes more or fewer by virtual cluster (`with_added_nodes`).
     """
 
     policy: str

@@ -46,9 +46,9 @@ from pipeline.studies.sweeps.inputs import (
 )
 from pipeline.studies.sweeps.runs import SweepRun, expand
 from pipeline.training.windows import read_time
-from simulator.companions import companion_names
-from simulator.node_failures import DEFAULT_REPAIR_HOURS
-from simulator.rule_sets import load_rules
+from simulator.scenario.companion import companion_names
+from simulator.scenario.rules import load_rules
+from simulator.workload.node_failures import DEFAULT_REPAIR_HOURS
 
 _PATHS = ("jobs", "nodes", "singles", "pairs")
 

@@ -31,9 +31,9 @@ from pipeline.validation.contenders import ReplayContender, replay_contender, sh
 from pipeline.validation.replay_inputs import ReplayInputs
 from simulator.gate.metrics import quantile
 from simulator.job_view import JobView
-from simulator.metrics import mean
 from simulator.recorder import Recorder
-from simulator.result import SimulationResult
+from simulator.results.metrics import mean
+from simulator.results.result import SimulationResult
 from simulator.snapshot import NodePool
 from simulator.stages.profiler import PROFILER
 

@@ -12,7 +12,7 @@ from foundation.parts import hooks
 from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.held_out_data import HeldOutWindow
 from pipeline.validation.replay_inputs import ReplayInputs
-from simulator.result import SimulationResult
+from simulator.results.result import SimulationResult
 
 Value = int | float | str
 Values = Mapping[str, Value]

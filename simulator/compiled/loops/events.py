@@ -1,4 +1,4 @@
-"""The loop from event to event: what `simulator.engine.Simulation` does for policies that go by columns.
+"""The loop from event to event: what `Simulation` does for policies that go by columns.
 
 At each moment everything happens that is due, in the order of `EventKind`, and then the pools in which
 something happened are served.

@@ -1,4 +1,4 @@
-"""Consolidated placement on equal nodes: the rules of `simulator/placement.py`, on bits.
+"""Consolidated placement on equal nodes: the rules of `simulator/cluster/placement.py`, on bits.
 
 A *row* is a set of nodes: those of a pool, or a second set of them to plan on. For each number of free GPUs
 it has the set of nodes with so many, and the set of these numbers. A job holds whole nodes, as a chain from

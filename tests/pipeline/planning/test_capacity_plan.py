@@ -14,9 +14,9 @@ from pipeline.planning.log_request import LogRequest
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.planner import plan_capacity
 from pipeline.studies.wait_target import WaitTarget
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from tests.fixtures import small_jobs
 
 COLUMNS = ("job_id", "virtual_cluster", "gpus", "submit_time", "duration_s")

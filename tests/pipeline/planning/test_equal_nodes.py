@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from lucid_cli.main import app
 from pipeline.planning.planned_log import as_equal_nodes
-from simulator.cluster import ClusterSpec
-from simulator.shared_nodes import NodeShape, share_nodes
+from simulator.cluster.shared_nodes import NodeShape, share_nodes
+from simulator.cluster.spec import ClusterSpec
 
 NODES = 'node,gpus,partitions\nn1,8,"gpu,long"\nn2,4,"gpu,long"\nn3,4,long\nn4,8,other\n'
 

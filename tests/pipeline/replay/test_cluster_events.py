@@ -10,9 +10,9 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from pipeline.replay.cluster_events import lake_sizes, read_failures
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
-from simulator.cluster_sizes import changing_cluster
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.spec import ClusterSpec
+from simulator.workload.cluster_sizes import changing_cluster
 
 ORIGIN = pd.Timestamp("2020-05-02 06:00", tz="UTC")
 SHANGHAI = ZoneInfo("Asia/Shanghai")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.replay.log_file import LogFile
-from simulator.workload import Workload
+from simulator.workload.workload import Workload
 
 SAMPLES = Path("tests/cluster_logs/data")
 

@@ -158,8 +158,8 @@ def test_a_model_needs_jobs_to_learn_from(started):
 
 
 def test_no_estimate_exceeds_the_limit():
-    from simulator.job import Job
-    from simulator.workload import Workload
+    from simulator.workload.job import Job
+    from simulator.workload.workload import Workload
 
     jobs = (
         Job("a", "vc", "u", 1, 0.0, 50.0, time_limit_s=60.0),
@@ -172,9 +172,9 @@ def test_no_estimate_exceeds_the_limit():
 
 
 def test_an_elastic_job_that_was_withdrawn_lasts_as_it_is_believed_to():
-    from simulator.job import Job
-    from simulator.speed_up import Elasticity, SpeedUp
-    from simulator.workload import Workload
+    from simulator.workload.job import Job
+    from simulator.workload.speed_up import Elasticity, SpeedUp
+    from simulator.workload.workload import Workload
 
     elastic = Elasticity(service_s=240.0, speed_up=SpeedUp.linear(4), min_gpus=1)
     gone = Job("a", "vc", "u", 4, 0.0, 60.0, cancel_time_s=9.0, withdrawn=True, elasticity=elastic)

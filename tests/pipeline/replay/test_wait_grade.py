@@ -11,12 +11,12 @@ from cluster_logs.site.stored_site import FIRST_IN_FIRST_OUT
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize
 from pipeline.replay.site_grade import grade_jobs
 from pipeline.replay.wait_grade import grade_of_replay
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.site_order import site_order
 from simulator.wait_fidelity.grade import WaitGrade
-from simulator.workload import Workload
+from simulator.workload.workload import Workload
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,12 @@ from pipeline.studies.sweeps.runs import SweepRun
 from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.held_out_data import held_out_window, read_held_out
 from pipeline.validation.replay_inputs import replay_inputs
-from simulator.cluster import ClusterSpec
-from simulator.job import Job
-from simulator.job_columns import ARRIVAL
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.job_columns import ARRIVAL
+from simulator.workload.workload import Workload
 from tests.small_cluster import CLUSTER, HOLD_OUT_DAYS, World
 
 DAY = timedelta(days=1)

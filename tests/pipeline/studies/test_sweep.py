@@ -25,8 +25,8 @@ from pipeline.studies.sweeps.runs import SweepRun, expand
 from pipeline.studies.sweeps.spec import SweepSpec
 from pipeline.studies.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
 from pipeline.studies.sweeps.workers import run_pending
-from simulator.job import Job
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 from tests.fixtures import small_jobs, small_profiles
 from tests.lucid_cli.test_cli_contract import reference_csv
 from tests.waiting import PATIENCE_S

@@ -20,7 +20,7 @@ from pipeline.studies.sweeps.runs import SweepRun, expand, run_id
 from pipeline.studies.sweeps.spec import SweepSpec
 from pipeline.studies.sweeps.sweep import collect_sweep, load_plan, pending, plan_sweep
 from pipeline.studies.sweeps.workers import run_pending
-from simulator.recorders.wait_causes import CAUSE_COLUMNS
+from simulator.recorders.wait_clocks import CAUSE_COLUMNS
 from tests.fixtures import ReleaseShop, small_jobs, small_profiles
 
 

@@ -9,7 +9,7 @@ from cluster_logs.lake import Lake
 from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
 from pipeline.validation.replay_inputs import replay_inputs
-from simulator.cluster_changes import SizeChange
+from simulator.cluster.changes import SizeChange
 
 DAY = timedelta(days=1)
 START = datetime(2024, 3, 1, 6, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.placement import FreeGpus
+from simulator.cluster.placement import FreeGpus
 from simulator.slurm.room import NodeRoom, each_bit, smallest_sets
 
 

@@ -7,9 +7,9 @@ import pytest
 from cluster_logs.ingest import read_jobs_file
 from foundation.errors import BadInputError, UnknownNameError
 from parts.lending.replay.jobs_in_workers import JobMix, in_workers
-from simulator.job import Job
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 
 LOG = Path(__file__).parents[4] / "tests" / "cluster_logs" / "data" / "lyra-csv.csv"
 FRAME = read_jobs_file(str(LOG), "lyra-csv")[0]

@@ -14,14 +14,14 @@ from parts.lending.policies.lyra import Lyra, LyraSettings
 from parts.lending.replay.inference_service import InferenceService
 from parts.node_sleep.replay.node_sleep import NodeSleep
 from parts.node_sleep.replay.settings import SleepSettings
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_work
-from simulator.job import Job
 from simulator.job_view import RunState
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import ASLEEP, BOOTING, LENT
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 
 HEADROOM = 0.1
 TRAINING, INFERENCE = 3, 6

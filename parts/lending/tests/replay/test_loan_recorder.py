@@ -7,16 +7,16 @@ import pytest
 
 from parts.lending.replay.inference_service import InferenceService
 from simulator.actions import Action, Loan, Preempt, Reclaim, Resize, Start
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.cluster.placement import Placement
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView
-from simulator.placement import Placement
 from simulator.policy import Policy
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool, Snapshot
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 
 Pairs = tuple[tuple[int, int], ...]
 

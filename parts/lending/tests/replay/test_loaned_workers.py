@@ -8,18 +8,18 @@ import pytest
 from foundation.errors import BadInputError
 from parts.lending.replay.inference_service import InferenceService
 from simulator.actions import PolicyError
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.initial_state import PoolNodes
-from simulator.job import Job
+from simulator.cluster.placement import NOWHERE, Placement
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView, RunState
-from simulator.placement import NOWHERE, Placement
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
+from simulator.scenario.initial_state import PoolNodes
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.skip_rules import BIGGER_THAN_VIRTUAL_CLUSTER
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 from tests.simulator.scripted_workers import Scripted, Step, job, start
 
 

@@ -9,13 +9,13 @@ import pytest
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.loaning_policy import RESTART_S, LoaningPolicy
 from parts.lending.replay.settings import LoanSettings
-from simulator.cluster import ClusterSpec
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, audited, check_work, sample_changes, sample_workload
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy, policy_names
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 from tests.policies import installed_policies
 
 USAGE = [0.0, 0.3, 1.0, 0.5, 0.8, 0.3, 0.5, 1.0, 0.0, 0.8]

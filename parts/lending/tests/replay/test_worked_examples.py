@@ -12,7 +12,7 @@ from parts.lending.workers.base_demand import BaseRoom, pools_of
 from parts.lending.workers.knapsack import WorkerGroup, choose_workers
 from parts.lending.workers.server_pools import ServerPool
 from parts.lending.workers.worker_placement import PlacementPlan, WorkerKind
-from simulator.placement import FreeGpus
+from simulator.cluster.placement import FreeGpus
 
 pytestmark = pytest.mark.reference
 

@@ -17,12 +17,12 @@ from parts.lending.replay.settings import LoanSettings
 from parts.lending.steps.lending_replay import KnownLoad, known_load, lent_servers, load_of, on_loan_at
 from parts.lending.tests.steps.inference_days import FAST, START, inference_days
 from parts.lending.usage.model import InferenceLoadModel
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.policies.registry import load_policy
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 FIRST, DAY = START.to_pydatetime(), timedelta(days=1)
 

@@ -16,7 +16,7 @@ from pipeline.replay.cluster_events import ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.log_scenario import LogToReplay
 from pipeline.replay.simulation import simulate_log
-from simulator.rule_sets import load_rules
+from simulator.scenario.rules import load_rules
 from tests.reference import ROOT
 
 JOBS = Path(__file__).parents[4] / "tests" / "cluster_logs" / "data" / "lyra-csv.csv"

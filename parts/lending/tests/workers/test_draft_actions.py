@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from parts.lending.workers.draft_actions import actions_of
-from simulator.placement import FreeGpus, Placement
+from simulator.cluster.placement import FreeGpus, Placement
 
 
 def moves(before: Placement, after: Placement) -> Any:

@@ -3,8 +3,8 @@
 import pytest
 
 from parts.lending.workers.goodput import drawn_goodputs, goodputs
-from simulator.speed_up import SpeedUp
-from simulator.speed_up_table import measured_speed_ups
+from simulator.workload.speed_up import SpeedUp
+from simulator.workload.speed_up_table import measured_speed_ups
 
 
 def test_goodputs_are_multiples_of_that_on_the_fewest_workers() -> None:

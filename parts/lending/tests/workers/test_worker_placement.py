@@ -4,11 +4,11 @@ from parts.lending.policies.lyra import Lyra, LyraSettings
 from parts.lending.workers.draft import Draft, DraftedJob
 from parts.lending.workers.server_pools import ServerPool
 from parts.lending.workers.worker_placement import PlacementPlan, WorkerKind, whole_units
-from simulator.job import Job
+from simulator.cluster.placement import FreeGpus
 from simulator.job_view import JobView
-from simulator.placement import FreeGpus
 from simulator.snapshot import NodePool
-from simulator.workers import Workers
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
 
 TRAINING, ON_LOAN = ServerPool.TRAINING, ServerPool.ON_LOAN
 

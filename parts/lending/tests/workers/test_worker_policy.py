@@ -7,12 +7,12 @@ import pytest
 from parts.lending.policies.lyra import Lyra, LyraSettings
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.tests.replay.lyra_reference import examples
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
-from simulator.scenario import Scenario
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 
 
 def _scenario(example: dict[str, Any]) -> Scenario:

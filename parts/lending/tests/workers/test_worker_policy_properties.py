@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.orchestrator import share_of_servers
-from simulator.cluster import ClusterSpec
-from simulator.engine import Simulation
-from simulator.job import Job
+from simulator.cluster.placement import Placement
+from simulator.cluster.spec import ClusterSpec
+from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView, RunState
-from simulator.placement import Placement
 from simulator.policies.registry import load_policy
 from simulator.recorder import Recorder
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool
-from simulator.workers import Workers
-from simulator.workload import Workload
+from simulator.workload.job import Job
+from simulator.workload.workers import Workers
+from simulator.workload.workload import Workload
 
 SERVERS, INFERENCE_SERVERS, HEADROOM = 2, 4, 0.02
 RIVALS = {"fifo": "lyra", "sjf": "lyra", "afs": "lyra", "gandiva": "default", "opportunistic": "default"}

@@ -10,17 +10,17 @@ from parts.node_sleep.replay.control import DemandForecast
 from parts.node_sleep.replay.node_sleep import NodeSleep
 from parts.node_sleep.replay.settings import SleepSettings
 from simulator.actions import PolicyError
-from simulator.cluster import ClusterSpec
-from simulator.cluster_changes import NodeFailure, SizeChange
+from simulator.cluster.changes import NodeFailure, SizeChange
+from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import audited
-from simulator.engine import Simulation
-from simulator.initial_state import InitialState, PoolNodes
-from simulator.job import Job
+from simulator.engine.simulation import Simulation
 from simulator.policies.fifo import Fifo
 from simulator.policies.registry import load_policy
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.initial_state import InitialState, PoolNodes
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 HOUR_S = 3_600.0
 
@@ -271,7 +271,7 @@ def test_settings_that_cannot_be_are_refused_by_name(data, error, named):
 
 
 def test_pools_without_nodes_have_none_that_sleep():
-    from simulator.rule_sets import load_rules
+    from simulator.scenario.rules import load_rules
 
     scenario = Scenario(
         workload((0, 1, 10)), ClusterSpec({"vc": 1}), rules=load_rules("pcs-artifact"), companions=(buffer(),)

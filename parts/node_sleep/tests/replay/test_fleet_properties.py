@@ -17,13 +17,13 @@ from simulator.conformance import (
     sample_changes,
     sample_workload,
 )
-from simulator.engine import Simulation
+from simulator.engine.simulation import Simulation
 from simulator.job_view import RunState
 from simulator.policies.registry import load_policy, policy_names
 from simulator.prediction import PredictingSimulation
 from simulator.replay import simulate
-from simulator.rule_sets import load_rules
-from simulator.scenario import Scenario
+from simulator.scenario.rules import load_rules
+from simulator.scenario.scenario import Scenario
 from tests.policies import installed_policies
 
 sleeps = st.builds(

@@ -6,11 +6,11 @@ import pytest
 
 from parts.node_sleep.replay.node_sleep import NodeSleep
 from parts.node_sleep.replay.settings import SleepSettings
-from simulator.cluster import ClusterSpec
-from simulator.job import Job
+from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
-from simulator.scenario import Scenario
-from simulator.workload import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.workload.job import Job
+from simulator.workload.workload import Workload
 
 
 def test_nodes_that_sleep_are_counted_from_the_end_of_the_warm_up() -> None:

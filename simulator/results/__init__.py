@@ -1,0 +1,1 @@
+"""What a replay returns: one row a job, and figures of merit."""
