@@ -4,9 +4,9 @@ from dataclasses import fields
 
 import pytest
 
-from checks.tree import page, part
+from checks.tree import ROOT, page, part, tracked
 from experiments import docs_index
-from experiments.live.settings_table import settings_table, tables
+from experiments.live.settings_table import settings_table, tables, tables_of
 from experiments.policies.fidelity import faults_described
 from live_scheduler.capability import capabilities
 from live_scheduler.live_settings import LiveSettings
@@ -28,6 +28,13 @@ OF_PARTS = {name: each.Settings for name, each in capabilities().items() if each
 def test_the_pages_have_the_settings_of_the_code(name: str, table: str) -> None:
     """After a change: `python -m experiments.live.settings_table --write docs/PAGE.md`."""
     assert part(page(name), table) == tables()[table]
+
+
+@pytest.mark.parametrize("name", [name for name in tracked() if name.endswith(".md")])
+def test_the_pages_have_the_settings_of_the_classes_that_they_name(name: str) -> None:
+    """After a change: `python -m experiments.live.settings_table --write PAGE`."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert {table: part(text, table) for table in tables_of(text)} == tables_of(text)
 
 
 @pytest.mark.parametrize("kind", [LiveSettings, *OF_PARTS.values()])

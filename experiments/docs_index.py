@@ -24,6 +24,7 @@ from cluster_logs.slurm_words import EXPORT_COMMAND
 from experiments.pages import written
 from experiments.policies.reference_page import policy_sections
 from foundation.markdown import markdown_table
+from lucid_airflow import settings, slurm_settings
 from lucid_airflow.access.acts import roles_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -112,6 +113,17 @@ def site_table() -> str:
     return markdown_table(("key", "Slurm's key", "in a replay"), rows, align_numbers=False)
 
 
+def environment_table() -> str:
+    """Return what the environment of Airflow's processes sets, as the modules that read it say."""
+    lines = (line for module in (settings, slurm_settings) for line in str(module.__doc__).splitlines())
+    rows = [
+        tuple(cell.strip() for cell in line.strip("| ").split(" | "))[:2]
+        for line in lines
+        if line.startswith("| ") and not line.startswith(("| what", "| ---"))
+    ]
+    return markdown_table(("variable", "what"), sorted((of, what) for what, of in rows), align_numbers=False)
+
+
 def decision_list() -> str:
     """Return the decision records, by number."""
     records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
@@ -129,6 +141,7 @@ def pages() -> dict[Path, str]:
             "nodes": lake_table(NODES_SCHEMA),
             "node states": lake_table(NODE_STATES_SCHEMA),
             "inference load": lake_table(INFERENCE_LOAD_SCHEMA),
+            "environment": environment_table(),
         },
         docs / "site_policy.md": {"keys": site_table()},
         docs / "security.md": {"acts": roles_table()},

@@ -1,8 +1,10 @@
-"""The live scheduler's settings as tables for people: names, defaults and meanings as the code has them.
+"""Settings as tables for people: names, defaults and meanings as the code has them.
 
     python -m experiments.live.settings_table --write docs/live_slurm.md
 
-A page gets the tables whose markers it has.
+A page gets the tables whose markers it has: those of the live scheduler by name, and `settings of
+MODULE:CLASS` of any class whose docstring has an item for each setting. `table of MODULE:FUNCTION` is what a
+function returns.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +24,20 @@ from live_scheduler.capability import capabilities
 from live_scheduler.hands_off import HandsOff
 from live_scheduler.live_settings import LiveSettings
 
-_ITEM = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
+_ITEM = re.compile(r"^- (`\w+`(?:, `\w+`)*): (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"^<!-- ((settings|table) of ([\w.]+):(\w+)): begin -->$", re.MULTILINE)
 
 
 def settings_table(kind: type, *, leave_out: Sequence[str] = ()) -> str:
     """Return a Markdown table of the settings of a class whose docstring has an item for each."""
-    meanings = {
-        name: " ".join(text.split()).rstrip(".") for name, text in _ITEM.findall(inspect.getdoc(kind) or "")
-    }
-    rows = (
-        (f"`{field.name}`", _default(field), meanings[field.name])
-        for field in fields(kind)
-        if field.name not in leave_out
-    )
+    by_name = {field.name: field for field in fields(kind) if field.name not in leave_out}
+    rows = []
+    for names, text in _ITEM.findall(inspect.getdoc(kind) or ""):
+        found = [by_name.pop(name) for name in re.findall(r"\w+", names) if name not in leave_out]
+        if found:
+            rows.append((names, ", ".join(map(_default, found)), " ".join(text.split()).rstrip(".")))
+    if by_name:
+        raise KeyError(f"{kind.__name__} does not say what {', '.join(sorted(by_name))} mean.")
     return markdown_table(("setting", "default", "meaning"), rows, align_numbers=False)
 
 
@@ -46,6 +50,15 @@ def tables() -> dict[str, str]:
     own = {name: part.Settings for name, part in capabilities().items()}
     own |= {name: adapter_kind(name).Settings for name in adapter_names()}
     return found | {f"{name} settings": settings_table(kind) for name, kind in own.items() if kind}
+
+
+def tables_of(page: str) -> dict[str, str]:
+    """Return the tables of the classes and functions that a page's markers name."""
+    found = {}
+    for marker, what, module, name in _NAMED.findall(page):
+        named = getattr(import_module(module), name)
+        found[marker] = settings_table(named) if what == "settings" else named()
+    return found
 
 
 def _default(field: "Field[Any]") -> str:
@@ -69,7 +82,8 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="PAGE", help="the page to write into")
     page = parser.parse_args().write
     text = "" if page is None else page.read_text(encoding="utf-8")
-    publish({n: t for n, t in tables().items() if page is None or f"<!-- {n}: begin -->" in text}, page)
+    found = tables() | tables_of(text)
+    publish({n: t for n, t in found.items() if page is None or f"<!-- {n}: begin -->" in text}, page)
 
 
 if __name__ == "__main__":

@@ -25,13 +25,19 @@ _EXIT_INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class SlurmSite:
-    """How this installation measures on its cluster.
+    """How this installation measures on its cluster; paths are those that nodes see.
 
-    `partition` and `gres` say where and on what; `whole_node` keeps all other jobs off the node, since
-    neighbours share its processors, its bus and its power. `folder` (a checkout, where the product is not
-    installed), `python` and `log_dir` are paths that nodes see; `log_dir` is read by Airflow's workers too.
-    `export` names variables of the worker that the job gets (an object store's, for example), `options` are
-    further options of sbatch (`--account=ml`). `poll_s`: how often a waiting task asks for the job's state.
+    - `partition`: where jobs are submitted (LUCID_SLURM_PARTITION).
+    - `log_dir`: the jobs' logs, in a folder that Airflow's workers read too; by default in the state folder.
+    - `gres`: what a job asks of its node.
+    - `whole_node`: it keeps all other jobs off the node, since neighbours share processors, bus and power.
+    - `time_limit_min`: of a job; a batch that needs longer goes on in the next.
+    - `python`: the interpreter with PyTorch.
+    - `folder`: a checkout to run in, where the product is not installed.
+    - `export`: variables of the worker that the job gets, such as `["AWS_ENDPOINT_URL"]`; of itself it gets
+      PATH, HOME, USER, language and time zone, and none of Airflow's secrets.
+    - `options`: further options of sbatch: `["--account=ml", "--qos=low"]`.
+    - `poll_s`: how often a waiting task asks for the job's state, one `squeue` each.
     """
 
     partition: str

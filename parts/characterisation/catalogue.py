@@ -13,6 +13,7 @@ import pandas as pd
 
 from cluster_logs.log_statistics import statistics
 from cluster_logs.log_statistics.observed_log import ObservedLog
+from foundation.markdown import markdown_table
 from parts.characterisation import breakdowns, figures, utilisation, waiting, waste
 
 
@@ -353,3 +354,12 @@ def parts_of(item: Item) -> Iterator[tuple[str, ItemPart]]:
 def lacking(log: ObservedLog, needs: Iterable[Need]) -> str | None:
     """The reason why a log cannot carry what has these needs: the first that it lacks; None: it can."""
     return next((reason for check, reason in map(_CHECKS.__getitem__, needs) if not check(log)), None)
+
+
+def items_table() -> str:
+    """Return figures and tables with what a log must have for them, for people."""
+    rows = []
+    for item in (*FIGURES, *TABLES):
+        needs = dict.fromkeys(need.value for part in item.parts for need in part.needs)
+        rows.append((f"`{item.key}`", item.title, ", ".join(needs)))
+    return markdown_table(("key", "what", "needs, for all of it"), rows, align_numbers=False)

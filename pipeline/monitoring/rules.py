@@ -26,24 +26,27 @@ _RANK = {Urgency.OK: 0, Urgency.WATCH: 1, Urgency.RETRAIN: 2}
 
 @dataclass(frozen=True)
 class MonitorSettings:
-    """Thresholds of a pass. `docs/monitoring.md` gives the reasons in full.
+    """Thresholds of a pass.
 
     - `window_days`: the newest days that are judged. A week holds every day of the week once, so weekends do
       not look like drift.
-    - `psi_watch`, `psi_major`: the usual reading of the stability index (0.1 and 0.25).
+    - `psi_watch`, `psi_major`: the usual reading of the stability index.
     - `over_usual`: a shift must also be so many times larger than the largest between the training window's
       own windows; jobs come in bursts, and quiet weeks differ.
     - `unknown_share`: share of jobs by users, virtual clusters, job types or GPU demands that training never
-      saw.
-    - `error_factor`: live error against the error at validation; it must also be clearly worse.
+      saw; new names only ask for a look.
+    - `error_factor`: live error against the error at validation; it must also be clearly worse. Throughput:
+      its error relative to the naive rival's. A clearly better naive rival always asks for a retraining.
     - `tau_loss`: Kendall's tau that may be lost against validation before a person should look.
-    - `coverage_low`, `coverage_high`: share of jobs that end within their P90.
+    - `coverage_low`, `coverage_high`: share of jobs that end within their P90; clearly outside asks for a
+      retraining, perhaps outside for a look.
     - `confidence_pct`: of the intervals (bootstrap over days) that say "clearly".
     - `least_jobs`, `least_days`: fewer judged jobs, or days, decide nothing about errors.
     - `least_jobs_of_a_group`: of a virtual cluster, to be shown by itself.
-    - `regret_pct`: by how much of its mean JCT the live order may lose to first come, first served.
+    - `regret_pct`: by how much of its mean JCT the live order may lose to first come, first served; clearly
+      more advises a rollback, perhaps more a look.
     - `missing_share`: share of throughput bins, or of the rows of the log's files, that may be missing or in
-      quarantine.
+      quarantine before a person should look.
     - `silence_factor`: a silence must be so many times longer than the training window's longest.
     - `cooldown_hours`: hours of new log that must have come in since the last request to retrain.
     - `hold_out_days`: what a requested retraining leaves to the gate: short, for it must see the change.

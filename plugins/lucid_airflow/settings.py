@@ -10,27 +10,27 @@
 | clock of the clusters' people, for hours and days | LUCID_TIME_ZONE (default: UTC) | |
 | when `monitor_live` runs by itself | LUCID_MONITOR_SCHEDULE (default: @daily; `none`: by hand only) | |
 | thresholds of `monitor_live` | LUCID_MONITOR_SETTINGS (a JSON object) | |
-| where the log ends for it | LUCID_MONITOR_AS_OF (default: its last job; `now`: also what did not come) | |
-| live scheduler that it looks at | LUCID_LIVE (state folder or URL; default: in the state folder) | |
-| its token, for a URL | LUCID_LIVE_TOKEN_FILE | |
+| where the log ends for `monitor_live` | LUCID_MONITOR_AS_OF (default: last job; `now`: also silence) | |
+| live scheduler that is monitored | LUCID_LIVE (state folder or URL; default: in the state folder) | |
+| token of that live scheduler, for a URL | LUCID_LIVE_TOKEN_FILE | |
 | when `renew_publications` runs | LUCID_RENEW_SCHEDULE (default: every eight hours; `none`) | |
 | how long a publication holds | LUCID_PUBLICATION_HOURS (default: 24) | |
-| whose signatures count | LUCID_TRUST (default: trust.json in the state folder; `unsigned`: all) | |
+| trust file, of keys believed | LUCID_TRUST (default: trust.json in the state folder; `unsigned`: all) | |
 | keys that sign | LUCID_JUDGE_KEY, LUCID_PUBLISHER_KEY (default: `keys/` in the state folder) | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
 | when `forecast_inference_load` runs besides | LUCID_FORECAST_SCHEDULE (default: @daily; `none`) | |
 | when `apply_retention` runs | LUCID_RETENTION_SCHEDULE (default: @daily; `none`) | |
-| how long what is kept | LUCID_RETENTION (a JSON object, read by `foundation.retention_settings`) | |
+| how long each kind is kept | LUCID_RETENTION (a JSON object, read by `foundation.retention_settings`) | |
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
-| may who started a release approve it? | LUCID_FOUR_EYES (default: true, they may not) | |
+| may a person who started a release approve it? | LUCID_FOUR_EYES (default: true, they may not) | |
 | who may do what to which cluster | LUCID_RIGHTS (a TOML file, `access/site_rights.py`; default: all) | |
 | how `publish_release` ends on a refused release | LUCID_REFUSED_RUNS (default: skipped; failed) | |
 | rules of the gate | LUCID_GATE_RULES (a JSON object, read by `simulator.gate.installed_rules`) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
-| how that Prometheus counts nodes | LUCID_NODE_QUERIES (a JSON object: state -> PromQL) | |
-| how it measures inference servers | LUCID_INFERENCE_QUERIES (a JSON object: usage, servers -> PromQL) | |
+| PromQL of nodes by state | LUCID_NODE_QUERIES (a JSON object: state -> PromQL) | |
+| PromQL of inference servers | LUCID_INFERENCE_QUERIES (a JSON object: usage, servers -> PromQL) | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
-| do tasks' logs show the frames of errors that we know of? | LUCID_LOG_FRAMES (default: false) | |
+| do tasks' logs show the frames of known errors? | LUCID_LOG_FRAMES (default: false) | |
 | who may read a lake on a local disk | LUCID_LAKE_MODE (octal; default: 0640 less the umask) | |
 | most that a gzip log may hold | LUCID_MOST_LOG_BYTES (default: 68719476736, 64 GiB) | |
 | where forms may read from | LUCID_INPUT_ROOTS (folders, URI prefixes; besides the inbox, the lake) | |

@@ -3,10 +3,10 @@
 | what | environment |
 | --- | --- |
 | cluster (its name in the lake) whose accounting is read | LUCID_SLURM_CLUSTER (unset: none) |
-| when it is read | LUCID_INGEST_SCHEDULE (default: @hourly; `none`, and without a cluster: by hand only) |
+| when accounting is read | LUCID_INGEST_SCHEDULE (default: @hourly; `none`, or no cluster: by hand) |
 | partition to measure in | LUCID_SLURM_PARTITION (unset: no Slurm is configured) |
-| how | LUCID_SLURM_SETTINGS, a JSON object of `live_scheduler.slurm.measurement_job.SlurmSite`'s fields |
-| the cluster | SLURM_CONF, and Slurm's programs on PATH, for workers and triggerers alike |
+| how measurements are submitted | LUCID_SLURM_SETTINGS (a JSON object of `SlurmSite`'s fields) |
+| Slurm's configuration | SLURM_CONF, and Slurm's programs on PATH, for workers and triggerers alike |
 
 Job logs lie in `slurm/` below LUCID_STATE_DIR, unless the setting `log_dir` names another shared folder.
 """

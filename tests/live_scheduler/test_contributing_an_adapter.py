@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.waiting import PATIENCE_S, wait_until
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = TEXT.split("## Add a live adapter\n")[1].split("\n## ")[0]
+MODULE = ROOT / "tests" / "contributing" / "jobs_file.py"  # which the section names
 ENTRY_POINT, SETTINGS = re.findall(r"^ *```toml\n(.*?)^ *```$", SECTION, re.DOTALL | re.MULTILINE)
 
 
@@ -33,8 +35,8 @@ class JobsFile:
         self.package = folder / "package"
         info = self.package / "jobs_file-1.0.dist-info"
         info.mkdir(parents=True)
-        (code,) = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
-        (self.package / "jobs_file.py").write_text(code, encoding="utf-8")
+        assert MODULE.relative_to(ROOT).as_posix() in SECTION
+        shutil.copy(MODULE, self.package)
         header, line = (part.strip() for part in ENTRY_POINT.strip().splitlines())
         assert header == '[project.entry-points."lucid.parts"]'
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jobs-file\nVersion: 1.0\n")

@@ -16,21 +16,31 @@ CONTROLS = ("forecast", "buffer", "helios-artifact", "off")
 class SleepSettings(CheckedSettings):
     """How nodes sleep and wake; letters in brackets are those of Helios, section 4.3.
 
-    `control`: "buffer" keeps `buffer_nodes` beyond what is busy; "forecast" also asks a forecast before nodes
-    sleep; "helios-artifact" decides as the paper's artifact does (replays of a series only); "off" keeps all
-    awake.
+    - `control`: "buffer" keeps `buffer_nodes` beyond what is busy; "forecast" also asks a forecast before
+      nodes sleep; "helios-artifact" decides as the paper's artifact does (replays of a series only); "off"
+      keeps all awake.
+    - `buffer_nodes`: idle nodes that are left awake, and woken beyond what is short [sigma].
+    - `peak_bins`: newest bins of 10 minutes whose highest demand the buffer is kept beyond (Helios: 1).
+    - `past_bins`: bins before the newest whose mean is compared with it [h].
+    - `near_bins`: bins that the forecast looks ahead [f].
+    - `past_threshold`: nodes by which the newest bin lies below the past ones [xi_H].
+    - `forecast_threshold`: nodes by which the forecast lies below the newest bin [xi_P].
+    - `least_nodes`: fewer than these are not put to sleep [d].
+    - `keep_bins`: bins after a wake-up in which no node is put to sleep.
+    - `min_awake`: nodes that never sleep.
+    - `boot_s`: seconds from waking a node until it is usable.
     """
 
     noun = "setting of sleeping nodes"
 
     control: Annotated[str, OneOf("control of sleeping nodes", CONTROLS)] = "buffer"
-    buffer_nodes: Nodes = 20  # [sigma] idle nodes that are left awake, and woken beyond what is short
-    peak_bins: Bins = 1  # newest bins whose highest demand the buffer is kept beyond (Helios: 1)
-    past_bins: Bins = 2  # [h] bins before the newest whose mean is compared with it
-    near_bins: Bins = 30  # [f] bins that the forecast looks ahead
-    past_threshold: Threshold = 0.1  # [xi_H] nodes by which the newest bin lies below the past ones
-    forecast_threshold: Threshold = 0.0  # [xi_P] nodes by which the forecast lies below the newest bin
-    least_nodes: Annotated[int, Between(1, MOST)] = 1  # [d] fewer than these are not put to sleep
-    keep_bins: Annotated[int, Between(0, MOST)] = 10  # bins after a wake-up in which no node is put to sleep
-    min_awake: Nodes = 0  # nodes that never sleep
-    boot_s: Annotated[float, Between(0)] = 300.0  # seconds from waking a node until it is usable
+    buffer_nodes: Nodes = 20
+    peak_bins: Bins = 1
+    past_bins: Bins = 2
+    near_bins: Bins = 30
+    past_threshold: Threshold = 0.1
+    forecast_threshold: Threshold = 0.0
+    least_nodes: Annotated[int, Between(1, MOST)] = 1
+    keep_bins: Annotated[int, Between(0, MOST)] = 10
+    min_awake: Nodes = 0
+    boot_s: Annotated[float, Between(0)] = 300.0
