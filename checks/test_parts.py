@@ -36,6 +36,8 @@ def brought(part: Part) -> set[str]:
         *(f"policy {name}" for name in part.policies),
         *(f"adapter {name}" for name in part.adapters),
         *(f"model {name}" for name in part.models),
+        *(f"table {name}" for name in part.tables),
+        *(f"format {name}" for name in part.readers),
         *(f"lucid {command.name}" for command in part.commands),
     }
 

@@ -18,6 +18,8 @@ class DayTable:
     """One table (`foundation.parts.Part.tables`).
 
     - `name`: also of its folder in the lake and of its suite of expectations; `what`: what it holds.
+    - `field`: of the form of `ingest_logs` that names a file of it; `other_sources`: words after it, such as
+      ", or Prometheus".
     - `schema`: with the column `cluster`; `time`: the column that a row's day is told by; `key`: the columns
       that tell rows apart.
     - `merge`: of a day's older and newer rows what is kept, by time.
@@ -33,6 +35,8 @@ class DayTable:
     merge: Callable[[pa.Table, pa.Table], pa.Table]
     logs_of: Callable[[pa.Table], Iterator[LogOrigin]]
     suite: Suite
+    field: str
+    other_sources: str = ""
     synthetic: Callable[[datetime, int, int, int], pd.DataFrame] | None = None
 
 

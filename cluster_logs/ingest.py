@@ -23,7 +23,6 @@ from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
 from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.cluster_record import LogOrigin, logs_of_rows
 from cluster_logs.duplicates import KEPT, judge_duplicates
-from cluster_logs.inference_load import LoadReading
 from cluster_logs.ingest_account import IngestReport as IngestReport
 from cluster_logs.ingest_account import count_duplicates, count_rows, file_name, report_of, write_quarantine
 from cluster_logs.ingest_tables import ingest_table, read_rows
@@ -72,7 +71,7 @@ class IngestSettings:
     - `bin_s`: of the derived throughput table, in seconds; it divides a day.
     - `max_bad_share`: of the rows; a log with more of them is refused (`cluster_logs.bad_rows`).
     - `mark_key`: whose marks on jobs are believed.
-    - `load`: what is known of inference servers beside their file.
+    - `beside`: what a format of a part asks beside its file, or None.
     - `trace_start`: the instant of second 0 of times that count from the trace's own start.
     - `columns`: our column -> the file's, for a CSV of jobs that calls it otherwise.
     - `wait_s`: how long another writer of the cluster is waited for (default: ten minutes).
@@ -85,7 +84,7 @@ class IngestSettings:
     bin_s: int = DEFAULT_BIN_S
     max_bad_share: float = MAX_BAD_SHARE
     mark_key: MarkKey | None = None
-    load: LoadReading = field(default_factory=LoadReading)
+    beside: object = None
     trace_start: datetime | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     wait_s: float | None = None
@@ -123,7 +122,7 @@ def ingest_log(
         settings.time_zone,
         settings.gpus_per_node,
         settings.mark_key,
-        settings.load,
+        settings.beside,
         settings.trace_start,
         settings.columns,
     )

@@ -36,12 +36,12 @@ def ingest_table(
     return report_of(reader, options, account, tables, times)
 
 
-def read_inference_load_file(uri: str) -> tuple[pa.Table, IngestReport]:
-    """Read the load of inference servers as the lake keeps it, by time, and the account of the rows.
+def read_table_file(uri: str, source_format: str) -> tuple[pa.Table, IngestReport]:
+    """Read a file of a table as the lake keeps it, in the order of its time, and the account of the rows.
 
     Raises TooManyBadRowsError for more bad rows than MAX_BAD_SHARE.
     """
-    reader = load_reader("inference-load")
+    reader = load_reader(source_format)
     limit = BadRowLimit(uri, reader, MAX_BAD_SHARE)
     options = ReadOptions("cluster")
     with scratch_folder("read") as scratch:

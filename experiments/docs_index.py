@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.job_table import NODES_SCHEMA, describe
 from cluster_logs.node_states import NODE_STATES_SCHEMA
@@ -26,6 +25,7 @@ from experiments.policies.reference_page import policy_sections
 from foundation.markdown import markdown_table
 from lucid_airflow import settings, slurm_settings
 from lucid_airflow.access.acts import roles_table
+from parts.lending.load.table import INFERENCE_LOAD_SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
 # From what runs on top to what all else stands on.

@@ -62,6 +62,7 @@ class Part:
     - `commands`: what it adds to `lucid`. `options`: what it adds to a command of the core, by its name, a
       group of options (`lucid_cli.part_options`).
     - `tables`: tables of a lake, by name, each a `cluster_logs.day_tables.DayTable`.
+    - `readers`: formats of files, by name, each a `cluster_logs.readers.base.Reader`.
     - `models`: kinds of models, by name, each a `lucid_models.catalogue.CatalogueEntry`.
     - `dags`: DAGs of its own.
     - `forms`: what it adds to forms of the core's DAGs, by their ids (`lucid_airflow.part_forms`).
@@ -90,6 +91,7 @@ class Part:
     commands: tuple[Command, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
+    readers: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     dags: tuple[Dag, ...] = ()
     forms: Mapping[str, str] = field(default_factory=dict)
@@ -145,6 +147,7 @@ KNOWN: Mapping[str, KnownPart] = {
             *("rules lyra", "companion inference"),
             *(
                 "table inference_load",
+                "format inference-load",
                 "model inference_load",
                 "setting loans",
                 "lucid live loans",
@@ -157,6 +160,7 @@ KNOWN: Mapping[str, KnownPart] = {
             *("option --inference", "option --inference-servers", "option --scenario", "option --loaning"),
             *("option --loaned-workers", "option --scaling", "option --reclaim", "option --job-share"),
             *("option --most-short-pct", "option --inference-load"),
+            *("option --servers", "option --full-load", "option --zeros-are-gaps", "option --rates-column"),
         ),
         {"loaning": 5},
     ),

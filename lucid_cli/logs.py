@@ -7,36 +7,35 @@ import typer
 
 from cluster_logs.log_sources import SLURM
 from cluster_logs.quarantine import MAX_BAD_SHARE
-from cluster_logs.readers.registry import FORMATS
+from cluster_logs.readers.registry import formats
 from foundation.errors import BadInputError
 from lucid_cli.options import (
     ClusterOption,
-    FullLoadOption,
     GpusPerNodeOption,
     LakeOption,
-    RatesColumnOption,
-    ServersOption,
     TrackingOption,
     WaitOption,
-    ZerosAreGapsOption,
     lake_or_default,
     parse_time,
     tracking_or_default,
 )
 from lucid_cli.output import JsonFlag, print_facts, print_table, progress_reporter, say, show, to_jsonable
+from lucid_cli.part_options import IngestOptions, with_part_options
 from lucid_cli.setting_pairs import named_texts
 
 if TYPE_CHECKING:
     from cluster_logs.validation import ValidationReport
 
 
+@with_part_options("ingest")
 def ingest(
+    of_parts: tuple[IngestOptions, ...],
     source_format: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="F",
-            help=f"{', '.join(FORMATS)}; slurm: this machine's accounting.",
+            help=f"{', '.join(formats())}; slurm: this machine's accounting.",
         ),
     ],
     cluster: ClusterOption,
@@ -91,10 +90,6 @@ def ingest(
             help="The live scheduler's mark.key: whose marks in sacct's comments count.",
         ),
     ] = None,
-    servers: ServersOption = None,
-    full_load: FullLoadOption = None,
-    zeros_are_gaps: ZerosAreGapsOption = False,
-    rates_column: RatesColumnOption = "requests_per_s",
     wait: WaitOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -104,7 +99,6 @@ def ingest(
     accounting (sacct) with the nodes (sinfo); its window holds what waited or ran in it: by default since the
     newest job in the lake, with a day of overlap, or the last 30 days.
     """
-    from cluster_logs.inference_load import LoadReading
     from cluster_logs.ingest import IngestSettings
     from pipeline.ingest.ingestion import ClusterLog, ingest_cluster
 
@@ -132,7 +126,7 @@ def ingest(
                 trace_start=parse_time(trace_start, "--trace-start"),
                 bin_s=bin_s,
                 max_bad_share=max_bad_share,
-                load=LoadReading(servers, full_load, zeros_are_gaps, rates_column),
+                beside=next(filter(None, (each.beside(source_format) for each in of_parts)), None),
                 columns=named_texts(column, "--column", "gpus=num_gpus"),
                 wait_s=wait,
             ),

@@ -92,25 +92,6 @@ SizeOfNodesOption = Annotated[
         show_default=False,
     ),
 ]
-# What is known of inference servers beside their load.
-ServersOption = Annotated[
-    int | None, typer.Option("--servers", min=1, help="Inference servers, where their load does not say.")
-]
-FullLoadOption = Annotated[
-    float | None,
-    typer.Option(
-        "--full-load",
-        metavar="RATE",
-        help="Requests a second that occupy all inference servers; default of a file: 65 % is its mean.",
-    ),
-]
-RatesColumnOption = Annotated[
-    str,
-    typer.Option("--rates-column", metavar="NAME", help="Column of a file of inference load with its rates."),
-]
-ZerosAreGapsOption = Annotated[
-    bool, typer.Option("--zeros-are-gaps", help="A load of exactly zero was not measured.")
-]
 # A log, and the cluster that it is of.
 LogFormatOption = Annotated[str | None, typer.Option("--format", metavar="F", help="The log's format.")]
 NodesOption = Annotated[

@@ -24,6 +24,14 @@ class PartOptions:
     variadic: ClassVar[tuple[str, ...]] = ()
 
 
+class IngestOptions(PartOptions):
+    """Options of `lucid ingest`."""
+
+    def beside(self, source_format: str) -> object:
+        """Return what the part's format asks beside its file; None for another format."""
+        return None
+
+
 class ReplayOptions(PartOptions):
     """Options of `lucid simulate`. `title` and `columns`: the table of what came of the companion."""
 

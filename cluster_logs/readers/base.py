@@ -12,19 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from cluster_logs.inference_load import LoadReading
 from cluster_logs.quarantine import BESIDE_TABLE
-from cluster_logs.readers.registry import FORMATS
+from cluster_logs.readers.registry import formats
 from cluster_logs.readers.row_checker import IntArray, RawChunk, RowChecker, load_zone
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, LucidError, UnknownNameError
 from foundation.input_files import open_input, shown
+from foundation.parts import at_place, lacking
 from foundation.progress import Progress, Work, silent
 from foundation.unpacking import UnpackedFile
 
@@ -184,17 +183,17 @@ def _divided(block: bytes) -> Iterator[bytes]:
 class ReadOptions:
     """What the caller knows about the file. `time_zone` None: the format's own.
 
-    `mark_key` is that of the cluster's live scheduler; without it no mark on a job is believed. `load`:
-    what is known of inference servers. `trace_start`: the instant of second 0 of times that count from the
-    trace's own start; None: the format's own. `columns`: our column -> the file's, where it is called
-    otherwise.
+    `mark_key` is that of the cluster's live scheduler; without it no mark on a job is believed. `beside`:
+    what a format of a part asks beside its file, or None. `trace_start`: the instant of second 0 of times
+    that count from the trace's own start; None: the format's own. `columns`: our column -> the file's, where
+    it is called otherwise.
     """
 
     cluster: str
     time_zone: str | None = None
     gpus_per_node: int = 8
     mark_key: MarkKey | None = None
-    load: LoadReading = field(default_factory=LoadReading)
+    beside: object = None
     trace_start: datetime | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
@@ -344,11 +343,13 @@ def read_raw_rows(
 
 @cache
 def load_reader(name: str) -> Reader:
-    """The reader of a format; UnknownNameError, with the formats that there are, for any other name."""
-    if name not in FORMATS:
-        raise UnknownNameError("log format", name, FORMATS)
-    module, _, attribute = FORMATS[name].partition(":")
-    reader: Reader = getattr(import_module(f"cluster_logs.readers.{module}"), attribute)
+    """The reader of a format; NotFoundError for one of a part that is not installed, UnknownNameError, with
+    the formats that there are, for any other name.
+    """
+    places = formats()
+    if name not in places:
+        raise lacking().get(f"format {name}") or UnknownNameError("log format", name, places)
+    reader: Reader = at_place(places[name])
     return reader
 
 
@@ -371,7 +372,7 @@ def good_shares(uri: str) -> dict[str, float]:
     """Which share of the file's first rows the reader of each format keeps (0 to 1), of those that may fit:
     the best first.
     """
-    shares = {name: _good_share(load_reader(name), uri) for name in FORMATS if name != "nodes-csv"}
+    shares = {name: _good_share(load_reader(name), uri) for name in formats() if name != "nodes-csv"}
     by_share = sorted(shares.items(), key=lambda item: -item[1])
     fitting = {name: share for name, share in by_share if share >= _LEAST_GOOD_SHARE}
     return {name: share for name, share in fitting.items() if name != "jobs-csv" or len(fitting) == 1}

@@ -5,6 +5,8 @@ A reader is imported when it is loaded (`base.load_reader`), so that forms list 
 
 from collections.abc import Mapping
 
+from foundation.parts import offered
+
 # name -> module of this folder:reader in it
 CLUSTER_LOGS: Mapping[str, str] = {  # what clusters write and publish
     "philly-json": "philly_json:READER",
@@ -29,6 +31,10 @@ OTHER_TABLES: Mapping[str, str] = {
     "helios-nodes": "helios:NODES_READER",
     "nodes-csv": "nodes_file:READER",
     "node-sequence": "node_sequence:READER",
-    "inference-load": "inference_load:READER",
 }
-FORMATS: Mapping[str, str] = {**CLUSTER_LOGS, **OTHER_LOGS, **OTHER_TABLES}
+
+
+def formats() -> dict[str, str]:
+    """Return the place of each format's reader (MODULE:NAME) by its name: ours, then those of parts."""
+    ours = {**CLUSTER_LOGS, **OTHER_LOGS, **OTHER_TABLES}
+    return {name: f"cluster_logs.readers.{place}" for name, place in ours.items()} | offered("readers")

@@ -11,15 +11,12 @@ import typer
 from experiments.commands.evaluate_limits import limits
 from foundation.errors import BadInputError
 from lucid_cli.options import (
-    FullLoadOption,
-    RatesColumnOption,
-    ServersOption,
     TimeZoneOption,
-    ZerosAreGapsOption,
     file_option,
     text_of,
 )
 from lucid_cli.output import JsonFlag, print_lines, print_table, progress_reporter, show
+from parts.lending.options import FullLoadOption, RatesColumnOption, ServersOption, ZerosAreGapsOption
 
 app = typer.Typer(help="Measure a model beside naive and black-box rivals.", no_args_is_help=True)
 
@@ -240,9 +237,9 @@ def inference(
     as_json: JsonFlag = False,
 ) -> None:
     """Forecast the next bin of inference usage over the last days, from what was known before each."""
-    from cluster_logs.inference_load import LoadReading
     from experiments.model_quality.inference_inputs import last_days, read_load
     from experiments.model_quality.inference_rivals import inference_rivals
+    from parts.lending.load.table import LoadReading
     from parts.lending.usage.evaluation import evaluate_inference_load
 
     load = LoadReading(servers, full_load, zeros_are_gaps, rates_column)

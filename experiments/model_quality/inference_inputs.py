@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.inference_load import MEAN_USAGE, MOST_USAGE, LoadReading
-from cluster_logs.inference_series import InferenceSeries, read_inference_series, usual_bin_s
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import read_node_series
 from cluster_logs.readers.base import ReadOptions, load_reader, read_chunks
 from cluster_logs.readers.nodes_file import every_row
 from foundation.errors import BadInputError
 from lucid_models.series_windows import Floats
+from parts.lending.load.series import InferenceSeries, read_inference_series, usual_bin_s
+from parts.lending.load.table import MEAN_USAGE, MOST_USAGE, LoadReading
 from pipeline.training.windows import only_cluster
 
 LOAD_FORMAT, NODES_FORMAT, LAKE = "inference-load", "node-sequence", "lake"
@@ -38,7 +38,7 @@ def read_load(
     if source_format == LAKE:
         rows = Lake(source).read_series("inference_load", cluster or only_cluster(source))
     elif source_format == LOAD_FORMAT:
-        options = ReadOptions("load", load=load)
+        options = ReadOptions("load", beside=load)
         tables = [
             every_row(chunk, source) for chunk in read_chunks(load_reader(LOAD_FORMAT), source, options)
         ]

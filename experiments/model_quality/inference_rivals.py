@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from cluster_logs.inference_series import InferenceSeries
 from experiments.model_quality.black_boxes import REPEATABLE_LIGHTGBM
 from lucid_models.series_windows import Floats
+from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.evaluation import Rival
 from parts.lending.usage.features import WINDOW_BINS, LoadFeatures
 from parts.lending.usage.fitting import LoadSettings, fit_load_scorer, judged_bins

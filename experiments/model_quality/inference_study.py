@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cluster_logs.inference_load import LoadReading
-from cluster_logs.inference_series import InferenceSeries
 from experiments.model_quality.headroom import LAST_VALUE, HeadroomOutcome, choose_headroom, headroom_outcome
 from experiments.model_quality.inference_inputs import read_load, scraped_duty_cycle, scraped_requests
 from experiments.model_quality.inference_rivals import inference_rivals
@@ -18,6 +16,8 @@ from experiments.model_quality.inference_walk_forward import walk_forward
 from experiments.pages import run_study
 from foundation.markdown import NO_VALUE, markdown_table, number
 from lucid_models.evaluation.measures import Row
+from parts.lending.load.series import InferenceSeries
+from parts.lending.load.table import LoadReading
 from parts.lending.usage.evaluation import OURS, evaluate_inference_load
 from parts.lending.usage.features import WINDOW_BINS
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from cluster_logs.inference_series import InferenceSeries
 from foundation.progress import Progress, silent
 from lucid_models.series_windows import DAY_S
+from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.fitting import LEAST_BINS, LoadSettings, fit_load_scorer
 from parts.lending.usage.scorer import PastForecasts
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cluster_logs.log_statistics.observed_log import UtilisationRule
-from cluster_logs.readers.registry import FORMATS
+from cluster_logs.readers.registry import formats
 from foundation.errors import BadInputError
 from lucid_cli.options import (
     GpusPerNodeOption,
@@ -34,7 +34,7 @@ def characterise(
     lake: LakeOption = None,
     jobs: Annotated[str | None, typer.Option("--jobs", metavar="FILE", help="A log instead.")] = None,
     source_format: Annotated[
-        str | None, typer.Option("--format", metavar="F", help=f"Its format: {', '.join(FORMATS)}.")
+        str | None, typer.Option("--format", metavar="F", help=f"Its format: {', '.join(formats())}.")
     ] = None,
     nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes: its cluster's size.")] = None,
     sequence: Annotated[

@@ -6,15 +6,13 @@ import typer
 
 from lucid_cli.options import (
     ClusterOption,
-    FullLoadOption,
     LakeOption,
-    ServersOption,
     WaitOption,
-    ZerosAreGapsOption,
     lake_or_default,
 )
 from lucid_cli.output import JsonFlag, progress_reporter, show_facts
 from lucid_cli.prometheus_options import SECRETS, FromOption, UntilOption, prometheus_query
+from parts.lending.options import FullLoadOption, ServersOption, ZerosAreGapsOption
 
 app = typer.Typer(help="Load of inference servers, whose idle ones may be lent.", no_args_is_help=True)
 
@@ -55,9 +53,9 @@ def ingest(
 
     A file is a format of `lucid ingest`: inference-load.
     """
-    from cluster_logs.inference_load import LoadReading
-    from cluster_logs.metrics.inference_queries import InferenceLoadQuery, parse_load_queries
-    from pipeline.ingest.inference_load import ingest_measured_load
+    from parts.lending.load.ingest import ingest_measured_load
+    from parts.lending.load.queries import InferenceLoadQuery, parse_load_queries
+    from parts.lending.load.table import LoadReading
 
     load = InferenceLoadQuery(
         prometheus_query(prometheus, start, end, step_s),
@@ -74,7 +72,7 @@ def ingest(
 @app.command(name="show")
 def show_load(cluster: ClusterOption, lake: LakeOption = None, as_json: JsonFlag = False) -> None:
     """Say what the lake knows of the load: when, from where, how much of it is a gap."""
-    from pipeline.ingest.inference_load import show_inference_load
+    from parts.lending.load.ingest import show_inference_load
 
     document = show_inference_load(lake_uri=lake_or_default(lake), cluster=cluster)
     show_facts(document, as_json=as_json, title=f"Inference load of {cluster}")

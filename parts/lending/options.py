@@ -1,4 +1,4 @@
-"""Options of jobs in workers and servers on loan from inference (Lyra), in replays and plans."""
+"""Options of jobs in workers, servers on loan from inference and their load (Lyra), of each command."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +9,17 @@ import typer
 
 from foundation.errors import BadInputError
 from lucid_cli.options import file_option, text_of
-from lucid_cli.part_options import ModelVersionOption, PlanOptions, ReleaseOptions, ReplayOptions
+from lucid_cli.part_options import (
+    IngestOptions,
+    ModelVersionOption,
+    PlanOptions,
+    ReleaseOptions,
+    ReplayOptions,
+)
 
 Switch = Literal["on", "off"]
 WORKER_FORMAT, WORKER_RULES = "lyra-csv", "lyra"
+LOAD_FORMAT = "inference-load"
 _POLICY_DEFAULT = "Default: the policy's."
 
 ScalingOption = Annotated[
@@ -34,6 +41,26 @@ JobShareOption = Annotated[
         help="A share of the jobs, by the log's draws: elastic, heterogeneous, checkpoint or estimate_error; "
         "loss=0.2: what scaling costs. May be repeated.",
     ),
+]
+
+# What is known of inference servers beside their load.
+ServersOption = Annotated[
+    int | None, typer.Option("--servers", min=1, help="Inference servers, where their load does not say.")
+]
+FullLoadOption = Annotated[
+    float | None,
+    typer.Option(
+        "--full-load",
+        metavar="RATE",
+        help="Requests a second that occupy all inference servers; default of a file: 65 % is its mean.",
+    ),
+]
+RatesColumnOption = Annotated[
+    str,
+    typer.Option("--rates-column", metavar="NAME", help="Column of a file of inference load with its rates."),
+]
+ZerosAreGapsOption = Annotated[
+    bool, typer.Option("--zeros-are-gaps", help="A load of exactly zero was not measured.")
 ]
 
 _OF_POLICIES = ("loaning", "scaling", "reclaim")  # options that are settings of a policy
@@ -85,6 +112,24 @@ class LentServers:
             "on loan does what one of their own does.",
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class LoadInIngest(IngestOptions):
+    """What is known of inference servers beside a file of their load."""
+
+    servers: ServersOption = None
+    full_load: FullLoadOption = None
+    zeros_are_gaps: ZerosAreGapsOption = False
+    rates_column: RatesColumnOption = "requests_per_s"
+
+    def beside(self, source_format: str) -> object:
+        """Return it for a file of load."""
+        from parts.lending.load.table import LoadReading
+
+        if source_format != LOAD_FORMAT:
+            return None
+        return LoadReading(self.servers, self.full_load, self.zeros_are_gaps, self.rates_column)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ PART = Part(
     },
     rules={"lyra": "parts.lending.replay.comparison_rules:comparison_rules"},
     policy_loader="parts.lending.replay.policy_beside_inference:load_borrowing_policy",
-    tables={"inference_load": "parts.lending.load_table:TABLE"},
+    tables={"inference_load": "parts.lending.load.lake_table:TABLE"},
+    readers={"inference-load": "parts.lending.load.reader:READER"},
     models={"inference_load": "parts.lending.usage.kind:ENTRY"},
     dags=(Dag("forecast_inference_load", "parts.lending.forecast_dag:dag", act="train"),),
     mlflow_experiments=("lucid-inference-forecasts",),
@@ -48,6 +49,7 @@ PART = Part(
     manifest={"loaning": "parts.lending.usage.kind:RELEASED"},
     model_steps={"inference_load": "parts.lending.usage.steps:STEPS"},
     options={
+        "ingest": "parts.lending.options:LoadInIngest",
         "simulate": "parts.lending.options:LoansInReplay",
         "plan": "parts.lending.options:LoansInPlan",
         "release build": "parts.lending.options:LoansInRelease",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cluster_logs.day_tables import day_table, day_tables
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import owners_of_rows
 from cluster_logs.quarantine import REASONS
@@ -29,7 +30,6 @@ SAMPLES = 5
 OPTIONAL_TABLES = {
     "throughput": ("Throughput", "counted from the jobs, or a file: field Throughput"),
     "node_states": ("Nodes in use", "field Nodes in use, Prometheus or Slurm"),
-    "inference_load": ("Load of inference", "field Load of inference, or Prometheus"),
     "metrics": ("GPU metrics of jobs", "field GPU metrics, or Prometheus"),
 }
 
@@ -260,12 +260,16 @@ def _read_tables(lake: Lake, cluster: str) -> _Tables:
             )
             for each in lake.quarantined_by_reason(cluster, SAMPLES)
         ],
-        optional=[_optional(lake, cluster, name) for name in OPTIONAL_TABLES],
+        optional=[_optional(lake, cluster, name) for name in (*OPTIONAL_TABLES, *day_tables())],
     )
 
 
 def _optional(lake: Lake, cluster: str, name: str) -> OptionalTable:
-    title, brought_by = OPTIONAL_TABLES[name]
+    if name in OPTIONAL_TABLES:
+        title, brought_by = OPTIONAL_TABLES[name]
+    else:
+        table = day_table(name)
+        title, brought_by = table.field, f"field {table.field}{table.other_sources}"
     rows = lake.rows_by_day(cluster, name)
     if not rows:
         return OptionalTable(name, title, brought_by)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs.bad_rows import BadRowLimit
+from cluster_logs.day_tables import day_table
 from cluster_logs.duplicates import KEPT, judge_duplicates
 from cluster_logs.ingest_account import count_duplicates, count_rows, file_name
 from cluster_logs.quarantine import MAX_BAD_SHARE, REASONS, SKIP_RULES, Accounting
@@ -54,7 +55,6 @@ _BESIDE = {
     "throughput": "a published throughput table: name it in the field Throughput of the form, beside a log",
     "nodes": "a file of nodes: give it as the cluster's nodes, beside its log",
     "node_states": "counts of nodes: name it in the field Nodes in use of the form, beside a log",
-    "inference_load": "load of inference: name it in the field Load of inference of the form, beside a log",
 }
 
 
@@ -313,10 +313,15 @@ def _too_many_bad(uri: str, reader: Reader, account: Accounting, limit: BadRowLi
 def _problem_of(reader: Reader, read: RowsRead) -> str | None:
     """Why these rows cannot be ingested as a cluster's log."""
     if reader.table != "jobs":
-        return f"This file holds no jobs. It is {_BESIDE[reader.table]}."
+        return f"This file holds no jobs. It is {_BESIDE.get(reader.table) or _of_part(reader.table)}."
     if not read.kept:
         return f"None of {read.rows_in:,} rows would be kept: see why below."
     return None
+
+
+def _of_part(table: str) -> str:
+    field = day_table(table).field
+    return f"{field.lower()}: name it in the field {field} of the form, beside a log"
 
 
 def _by_reason(account: Accounting, refused: pa.Table) -> list[RowsByReason]:

@@ -1,6 +1,7 @@
 """Every reader of the catalogue, on the same terms: nothing lost, same result twice, gzip, clear errors."""
 
 import gzip
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.node_states import NODE_STATES_SCHEMA
 from cluster_logs.quarantine import REASONS, SKIP_RULES
 from cluster_logs.readers.base import TextSource, load_reader
-from cluster_logs.readers.registry import FORMATS
+from cluster_logs.readers.registry import formats
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from tests.evidence import Evidence
 
@@ -140,18 +141,6 @@ EXPECTED = {
             "unreadable_number": 1,
         },
     ),
-    "inference-load": (
-        13,
-        4,
-        {
-            "implausible_usage": 2,
-            "missing_time": 1,
-            "missing_usage": 1,
-            "negative_count": 1,
-            "no_value": 1,
-            "unreadable_number": 3,
-        },
-    ),
     "jobs-csv": (
         8,
         3,
@@ -165,6 +154,13 @@ EXPECTED = {
     ),
     "lake": (4, 3, {"missing_submit_time": 1}),
 }
+# Those of parts, with their files beside them.
+CASES_OF_PARTS = {
+    path.parent: import_module(f"parts.{path.parent.parent.name}.tests.reader_cases").EXPECTED
+    for path in sorted((DATA.parents[2] / "parts").glob("*/tests/reader_cases.py"))
+}
+for cases in CASES_OF_PARTS.values():
+    EXPECTED |= cases
 # A first line tells nothing about these.
 HEADERLESS = ("sacct", "swf")
 TEXT_FORMATS = sorted(set(EXPECTED) - {"lake"})
@@ -194,7 +190,9 @@ def parquet_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fixture_of(name: str, parquet_file: Path) -> Path:
     if name == "lake":
         return parquet_file
-    (path,) = DATA.glob(f"{name}.*")
+    (path,) = (
+        path for folder in (DATA, *(f / "data" for f in CASES_OF_PARTS)) for path in folder.glob(f"{name}.*")
+    )
     return path
 
 
@@ -209,8 +207,8 @@ def files_of(lake: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def test_every_reader_has_a_case() -> None:
-    assert set(EXPECTED) == set(FORMATS)
-    assert [name for name in FORMATS if load_reader(name).name != name] == []
+    assert set(EXPECTED) == set(formats())
+    assert [name for name in formats() if load_reader(name).name != name] == []
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -242,7 +240,7 @@ def test_the_same_file_twice_changes_no_byte(
     evidence("faults", "9", "The account is the same, and no byte of the lake changes, in any format.")
 
 
-@pytest.mark.parametrize("name", sorted(name for name in FORMATS if load_reader(name).table == "jobs"))
+@pytest.mark.parametrize("name", sorted(name for name in formats() if load_reader(name).table == "jobs"))
 def test_jobs_fit_the_schema_and_point_at_their_row(name: str, parquet_file: Path, tmp_path: Path) -> None:
     path = fixture_of(name, parquet_file)
     ingest(name, path, tmp_path / "lake")

@@ -7,7 +7,7 @@ import pytest
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.readers.base import likely_formats, load_reader
-from cluster_logs.readers.registry import FORMATS
+from cluster_logs.readers.registry import formats
 from foundation.errors import BadInputError
 
 DATA = Path(__file__).parent / "data"
@@ -16,7 +16,7 @@ ALIKE = {"acme-seren": {"acme-seren", "acme-kalos"}, "acme-kalos": {"acme-seren"
 # Formats whose columns are columns of the job table: the general one reads them too, and is never guessed.
 ALSO_READ = {("jobs-csv", "reference-csv"), ("jobs-csv", "queue")}
 SAMPLES = {path.name.partition(".")[0]: path for path in DATA.iterdir() if not path.stem.startswith("nodes")}
-JOB_FORMATS = [name for name in FORMATS if load_reader(name).table == "jobs"]
+JOB_FORMATS = [name for name in formats() if load_reader(name).table == "jobs"]
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster_logs.inference_load import LoadReading
-from cluster_logs.inference_series import InferenceSeries
 from experiments.model_quality.inference_inputs import last_days, read_load
 from experiments.model_quality.inference_rivals import inference_rivals
 from experiments.model_quality.inference_walk_forward import walk_forward
 from foundation.errors import BadInputError
+from parts.lending.load.series import InferenceSeries
+from parts.lending.load.table import LoadReading
 from parts.lending.usage.evaluation import NAIVE
 from parts.lending.usage.fitting import LoadSettings
 from tests.reference import ROOT

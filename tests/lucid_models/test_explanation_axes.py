@@ -18,8 +18,6 @@ from lucid_models.explanation.axes import feature_axis
         ("log_level", 1.0986122886681098, "level of the last day and week", "2"),
         ("gpu_util_pct", 96.0, "GPU utilisation (%)", "96"),
         ("amp", 1.0, "mixed precision", "yes"),
-        ("waited", 3.556302500767287, "time waited so far", "60 min"),
-        ("usual_wait_of_account_and_partition", 0.0, "usual wait of account and partition", "1 s"),
     ],
 )
 def test_features_read_in_units_that_people_know(name: str, number: float, label: str, text: str) -> None:

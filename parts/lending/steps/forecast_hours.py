@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.inference_series import BIN_S
 from foundation.errors import BadInputError, NotFoundError
 from foundation.leftovers import scratch_folder
 from foundation.png_figures import save_figure
@@ -14,6 +13,7 @@ from lucid_models.model_format import parse_model
 from lucid_models.registry import Registry
 from lucid_models.releases.building import find_model_version
 from lucid_models.releases.lifecycle import show_release
+from parts.lending.load.series import BIN_S
 from parts.lending.replay.released_loans import ReleasedLoans
 from parts.lending.steps.lending_replay import load_of
 from parts.lending.steps.load_outlook import LoadOutlook, load_outlook

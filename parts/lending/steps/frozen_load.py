@@ -8,11 +8,11 @@ from datetime import datetime
 
 import pandas as pd
 
-from cluster_logs.inference_series import InferenceSeries, read_inference_series
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from foundation.storage import read_bytes, write_bytes
 from lucid_models.model_format import parse_model
+from parts.lending.load.series import InferenceSeries, read_inference_series
 from parts.lending.replay.released_loans import ReleasedLoans
 from parts.lending.steps.lending_replay import KnownLoad, known_load
 from parts.lending.usage.model import InferenceLoadModel

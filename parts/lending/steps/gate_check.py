@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.releases.lifecycle import ReleaseModels
+from parts.lending.load.series import InferenceSeries
 from parts.lending.replay.gate_limits import GroupQueuing, LoanEvidence, loaned_servers
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.released_loans import ReleasedLoans

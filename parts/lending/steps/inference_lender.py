@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from cluster_logs.ingest_tables import read_inference_load_file
+from cluster_logs.ingest_tables import read_table_file
 from foundation.errors import BadInputError
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.jobs_in_workers import JobMix, in_workers
@@ -55,7 +55,7 @@ class InferenceLender(LogCompanion):
 
         `in_workers`: whether the log has jobs in workers.
         """
-        rows, account = read_inference_load_file(self.path)
+        rows, account = read_table_file(self.path, "inference-load")
         remarks = [f"Rows of the load that are not used: {account.left_out}."] if account.left_out else []
         mixed_speed = self.mixed_speed
         if mixed_speed is None:

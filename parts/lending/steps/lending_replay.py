@@ -11,9 +11,9 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.inference_series import BIN_S, InferenceSeries, read_inference_series
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from parts.lending.load.series import BIN_S, InferenceSeries, read_inference_series
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.orchestrator import servers_to_lend, share_of_servers, shares_of_servers
 from parts.lending.replay.settings import LoanSettings

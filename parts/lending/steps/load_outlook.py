@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.inference_series import BIN_S
 from foundation.errors import BadInputError
+from parts.lending.load.series import BIN_S
 from parts.lending.replay.orchestrator import servers_to_lend, share_of_servers
 from parts.lending.replay.settings import LoanSettings
 from parts.lending.usage.scorer import InferenceLoadScorer

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.drift import Drift, number_drift, window_numbers
+from parts.lending.load.series import InferenceSeries
 from parts.lending.replay.gate_limits import LoanGateRules
 from parts.lending.replay.released_loans import ReleasedLoans
 from parts.lending.steps.lending_replay import KnownLoad, known_load, lent_servers, load_of

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from cluster_logs.inference_load import LoadReading
 from foundation.progress import Progress
 from foundation.steps import Done, NothingToDo, StepRun
+from parts.lending.load.ingest import ingest_recorded_load
+from parts.lending.load.table import LoadReading
 from parts.lending.steps import forecast_hours, forecast_plan
-from pipeline.ingest.inference_load import ingest_recorded_load
 from pipeline.ingest.measured_series import RecordedSeries
 from pipeline.steps.ingest import asked_window, series_read
 from pipeline.training.windows import read_as_of

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cluster_logs.inference_series import InferenceSeries
 from lucid_models.boosting import BoostingSettings
+from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.fitting import LoadSettings
 from parts.lending.usage.model import InferenceLoadModel
 from tests.dags.conftest import dag_bag as dag_bag

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.evaluation.measures import Floats, Row
 from lucid_models.series_windows import DAY_S, shifted
+from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.features import WINDOW_BINS, ewma
 from parts.lending.usage.fitting import LoadSettings, judged_bins
 from parts.lending.usage.model import InferenceLoadModel

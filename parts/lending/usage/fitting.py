@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostedModel, BoostingSettings, boost
 from lucid_models.quantile_levels import check_rising_levels
 from lucid_models.series_windows import DAY_S, Floats, local_days, time_blocks
+from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.features import WINDOW_BINS, LoadFeatures, ewma
 from parts.lending.usage.quantile_tracker import TrackerStart
 from parts.lending.usage.scorer import MEMBERS, QUANTILES, InferenceLoadScorer

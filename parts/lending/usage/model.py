@@ -11,11 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from cluster_logs.inference_series import InferenceSeries
 from foundation.float_sums import add_in_order
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.scorer_model import ScorerModel, check_bin_length
 from lucid_models.series_windows import Floats
+from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.features import LEVEL, ewma
 from parts.lending.usage.fitting import LoadSettings, fit_load_scorer
 from parts.lending.usage.scorer import MEMBERS, InferenceLoadScorer, PastForecasts

@@ -171,6 +171,6 @@ def checked_usage(usage: ArrayLike) -> Floats:
     if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
         raise BadInputError(
             "The history of usage holds a value outside 0 and 1, or none.",
-            remedy="Hold the last usage in gaps (cluster_logs.inference_series).",
+            remedy="Hold the last usage in gaps (parts.lending.load.series).",
         )
     return values

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from cluster_logs.inference_series import read_inference_series
 from cluster_logs.lake import Lake
+from parts.lending.load.series import read_inference_series
 from pipeline.training.explanations import ExplainedPrediction, RegisteredModel, refuse_jobs
 from pipeline.training.model_steps import LearnedFrom, ModelSteps, TrainingTask
 

@@ -5,7 +5,6 @@ from datetime import datetime
 
 import pandas as pd
 
-from cluster_logs.inference_series import InferenceSeries, read_inference_series
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.training_data import TrainingTable, read_training_series
@@ -17,6 +16,7 @@ from lucid_models.training_log import (
     measures_by_model,
     register_model,
 )
+from parts.lending.load.series import InferenceSeries, read_inference_series
 from parts.lending.usage.evaluation import OURS, evaluate_inference_load
 from parts.lending.usage.features import WINDOW_BINS
 from parts.lending.usage.fitting import LEAST_BINS, LoadSettings

@@ -39,4 +39,5 @@ TABLE = DayTable(
         checks=(present("celsius"), between("celsius", 0, 120)),
         failing_share=0.05,
     ),
+    field="Heat",
 )

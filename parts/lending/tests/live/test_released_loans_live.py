@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster_logs.inference_series import InferenceSeries
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings
@@ -18,6 +17,7 @@ from parts.lending.live.lender import NodeLender
 from parts.lending.live.loan_record import LoanRecord
 from parts.lending.live.settings import NodeLoanSettings
 from parts.lending.live.usage import InferenceUsage
+from parts.lending.load.series import InferenceSeries
 from parts.lending.replay.forecast import BIN_S
 from parts.lending.replay.released_loans import ReleasedLoans
 from parts.lending.tests.live.memory_loans import MemoryLoans, PlainLease

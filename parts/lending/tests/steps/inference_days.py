@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from cluster_logs.inference_series import BIN_S
 from lucid_models.boosting import BoostingSettings
+from parts.lending.load.series import BIN_S
 from parts.lending.usage.fitting import LoadSettings
 
 START = pd.Timestamp("2020-04-01", tz="UTC")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs.inference_series import read_inference_series
 from cluster_logs.lake import Lake
+from parts.lending.load.series import read_inference_series
 from parts.lending.steps.release_settings import pinned_loaning
 from parts.lending.tests.steps.inference_days import FAST, inference_days
 from parts.lending.usage.model import InferenceLoadModel

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.inference_series import BIN_S, InferenceSeries, read_inference_series
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError
+from parts.lending.load.series import BIN_S, InferenceSeries, read_inference_series
 from parts.lending.replay.loaning_policy import LoaningPolicy
 from parts.lending.replay.orchestrator import share_of_servers
 from parts.lending.replay.settings import LoanSettings

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cluster_logs.inference_series import BIN_S, InferenceSeries, read_inference_series
 from foundation.errors import BadInputError
+from parts.lending.load.series import BIN_S, InferenceSeries, read_inference_series
 from parts.lending.replay.settings import LoanSettings
 from parts.lending.steps.load_outlook import LoadOutlook, load_outlook
 from parts.lending.steps.outlook_picture import draw_outlook

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.inference_series import read_inference_series
 from cluster_logs.lake import Lake
+from parts.lending.load.series import read_inference_series
 from parts.lending.steps.monitor_check import LoadHealth, load_health
 from parts.lending.steps.release_settings import pinned_loaning
 from parts.lending.tests.steps.inference_days import FAST, START, inference_days

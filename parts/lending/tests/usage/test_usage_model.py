@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.inference_series import InferenceSeries
 from foundation.errors import BadInputError
 from lucid_models.model_format import CorruptModelError, FormatVersionError
+from parts.lending.load.series import InferenceSeries
 from parts.lending.replay.forecast import UsageForecaster
 from parts.lending.usage.evaluation import evaluate_inference_load
 from parts.lending.usage.features import LoadFeatures, ewma

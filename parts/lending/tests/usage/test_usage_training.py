@@ -6,11 +6,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cluster_logs.inference_series import InferenceSeries
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.registry import Registry
+from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.fitting import LoadSettings
 from parts.lending.usage.training import train_inference_load
 

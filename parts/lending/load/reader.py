@@ -11,24 +11,30 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
-from cluster_logs.inference_load import (
+from cluster_logs.node_states import MAX_NODES
+from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.row_checker import NOT_A_TIME, FloatArray, Mask, RawChunk, RowChecker, parse_numbers
+from parts.lending.load.table import (
     INFERENCE_LOAD_ROWS_SCHEMA,
     MAX_RATE,
     MEAN_USAGE,
     MOST_USAGE,
     PUBLISHED,
     RATES,
+    LoadReading,
 )
-from cluster_logs.node_states import MAX_NODES
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
-from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.row_checker import NOT_A_TIME, FloatArray, Mask, RawChunk, RowChecker, parse_numbers
 
 _TIME, _USAGE = "time|time_s", "usage"
 
 
+def load_of(options: ReadOptions) -> LoadReading:
+    """Return what the caller knows of the pool."""
+    return options.beside if isinstance(options.beside, LoadReading) else LoadReading()
+
+
 def _rate_column(options: ReadOptions) -> str:
-    return options.load.rates_column.strip().lower()
+    return load_of(options).rates_column.strip().lower()
 
 
 def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
@@ -40,8 +46,8 @@ def _chunks(source: TextSource, options: ReadOptions) -> Iterator[RawChunk]:
 
 def _full_load(source: TextSource, options: ReadOptions) -> float | None:
     """Return the requests a second that occupy all servers; None where no rate of the file says."""
-    if options.load.full_load_per_s is not None:
-        return options.load.full_load_per_s
+    if load_of(options).full_load_per_s is not None:
+        return load_of(options).full_load_per_s
     total, count = 0.0, 0
     column = _rate_column(options)
     for chunk in _chunks(source, options):
@@ -51,7 +57,7 @@ def _full_load(source: TextSource, options: ReadOptions) -> float | None:
         measured = np.isfinite(rates) & (rates >= 0) & (rates <= MAX_RATE)
         if "gap" in chunk.columns:
             measured &= parse_numbers(chunk.columns["gap"]).values != 1
-        if options.load.zeros_are_gaps:
+        if load_of(options).zeros_are_gaps:
             measured &= rates > 0
         total, count = total + float(rates[measured].sum()), count + int(measured.sum())
     return total / count / MEAN_USAGE if total > 0 else None
@@ -80,7 +86,7 @@ def _gaps(checker: RowChecker) -> Mask:
 
 
 def _servers(checker: RowChecker, context: Context) -> FloatArray:
-    stated = context.options.load.servers
+    stated = load_of(context.options).servers
     servers = np.full(len(checker), np.nan if stated is None else float(stated))
     if "servers" not in checker:
         return servers
@@ -101,7 +107,7 @@ def _normalise(checker: RowChecker, context: Context) -> pa.Table:
     # A bin without a value is one that is not there; where it should be is a gap all the same.
     checker.skip(gap & np.isnan(usage), q.NO_VALUE)
     checker.reject(np.isnan(usage), q.MISSING_USAGE, usage_column)
-    if context.options.load.zeros_are_gaps:
+    if load_of(context.options).zeros_are_gaps:
         gap = gap | (usage == 0)
     kept_rows = checker.kept()
     columns = {

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cluster_logs.inference_load import LoadReading
-from cluster_logs.metrics.inference_queries import InferenceLoadQuery, parse_load_queries, read_inference_load
 from cluster_logs.metrics.prometheus import PrometheusQuery
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from parts.lending.load.queries import InferenceLoadQuery, parse_load_queries, read_inference_load
+from parts.lending.load.table import LoadReading
 from tests.prometheus_server import PrometheusServer, SeriesPoints, prometheus_with
 
 START = datetime(2026, 3, 1, 10, tzinfo=UTC)

@@ -14,13 +14,6 @@ import pandas as pd
 import pyarrow as pa
 
 from cluster_logs import quarantine as q
-from cluster_logs.inference_load import (
-    INFERENCE_LOAD_ROWS_SCHEMA,
-    MAX_RATE,
-    MOST_USAGE,
-    PROMETHEUS,
-    LoadReading,
-)
 from cluster_logs.metrics.prometheus import PrometheusQuery
 from cluster_logs.metrics.series_queries import (
     MeasuredRows,
@@ -33,6 +26,13 @@ from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.node_states import MAX_NODES
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
+from parts.lending.load.table import (
+    INFERENCE_LOAD_ROWS_SCHEMA,
+    MAX_RATE,
+    MOST_USAGE,
+    PROMETHEUS,
+    LoadReading,
+)
 
 MEASURED = ("usage", "requests_per_s", "servers")
 

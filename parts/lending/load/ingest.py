@@ -6,13 +6,13 @@ What `lucid inference ingest` and the DAG `ingest_logs` call. A file is a format
 
 from typing import Any
 
-from cluster_logs.inference_load import LoadReading
 from cluster_logs.lake import Lake
-from cluster_logs.metrics.inference_queries import InferenceLoadQuery, parse_load_queries, read_inference_load
 from cluster_logs.quarantine import Accounting
 from foundation.errors import NotFoundError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
+from parts.lending.load.queries import InferenceLoadQuery, parse_load_queries, read_inference_load
+from parts.lending.load.table import LoadReading
 from pipeline.ingest.measured_series import RecordedSeries, SeriesReport, SeriesTable, write_series
 
 TABLE = SeriesTable(
@@ -48,7 +48,7 @@ def ingest_recorded_load(
     Raises NotFoundError where there is none of them.
     """
     if source.input_uri:
-        report = source.ingest_file(source.input_uri, "inference-load", progress, load=load)
+        report = source.ingest_file(source.input_uri, "inference-load", progress, beside=load)
         return dict(to_jsonable(report))
     server = source.server(STEP_S)
     if server is not None:

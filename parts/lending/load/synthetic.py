@@ -10,8 +10,8 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from cluster_logs.inference_load import MEAN_USAGE, MOST_USAGE, SYNTHETIC
-from cluster_logs.inference_series import BIN_S
+from parts.lending.load.series import BIN_S
+from parts.lending.load.table import MEAN_USAGE, MOST_USAGE, SYNTHETIC
 
 _DAY_BINS = 86_400 // BIN_S
 _SWING, _PEAK_H = 0.23, 19.0

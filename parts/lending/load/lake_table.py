@@ -9,9 +9,9 @@ from cluster_logs.cluster_record import LogOrigin
 from cluster_logs.day_tables import DayTable
 from cluster_logs.expectations.job_suites import FIRST, LAST
 from cluster_logs.expectations.suite import Suite, between, has_rows, one_of, present, unique_together
-from cluster_logs.inference_load import INFERENCE_LOAD_SCHEMA, ORIGINS, SYNTHETIC, merge_inference_load
 from cluster_logs.node_states import MAX_NODES
-from cluster_logs.synthetic.inference_load import synthetic_inference_load
+from parts.lending.load.synthetic import synthetic_inference_load
+from parts.lending.load.table import INFERENCE_LOAD_SCHEMA, ORIGINS, SYNTHETIC, merge_inference_load
 
 INFERENCE_LOAD = Suite(
     name="inference_load",
@@ -44,5 +44,7 @@ TABLE = DayTable(
     merge=merge_inference_load,
     logs_of=_logs_of,
     suite=INFERENCE_LOAD,
+    field="Load of inference",
+    other_sources=", or Prometheus",
     synthetic=synthetic_inference_load,
 )

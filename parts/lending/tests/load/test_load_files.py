@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.inference_load import LoadReading
 from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import FIRST_DAY, synthesize, write_to_lake
-from cluster_logs.synthetic.inference_load import synthetic_inference_load
 from cluster_logs.validation import validate_table
 from foundation.errors import BadInputError, NotFoundError
+from parts.lending.load.synthetic import synthetic_inference_load
+from parts.lending.load.table import LoadReading
 from tests.reference import ROOT
 
 
@@ -29,7 +29,7 @@ def ingest(lake: Lake, path: Path, **load: object) -> IngestReport:
         input_uri=str(path),
         cluster="c",
         lake_uri=lake.uri,
-        settings=IngestSettings(load=LoadReading(**load)),  # type: ignore[arg-type]
+        settings=IngestSettings(beside=LoadReading(**load)),  # type: ignore[arg-type]
     )
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs.inference_series import BIN_S, read_inference_series
 from foundation.errors import BadInputError
+from parts.lending.load.series import BIN_S, read_inference_series
 
 START = pd.Timestamp("2020-09-01T00:00", tz="UTC")
 
