@@ -62,95 +62,12 @@ def test_any_content_survives_the_round_trip(cluster: str, settings: dict[str, A
     assert cluster_of(manifest.name) == cluster
 
 
-SLEEPING = replace(
-    MANIFEST,
-    models={
-        **MANIFEST.models,
-        "node_demand": ModelPin("lucid-node-demand", 4, "node_demand.json", "4" * 64, 9),
-    },
-    parts={"node_sleep": {"control": "forecast", "buffer_nodes": 16, "near_bins": 30, "boot_s": 300.0}},
-)
-
-
 def test_a_saved_manifest_of_version_3_says_nothing_of_sleeping_nodes() -> None:
     saved = Path(__file__).parent / "saved" / "manifest_version_3.json"
     manifest = parse_manifest(saved.read_bytes())
     assert "node_sleep" not in manifest.parts
     assert set(manifest.models) == {"packing", "throughput", "duration"}
     assert manifest.to_bytes() == saved.read_bytes()  # an older scheduler still reads such releases
-
-
-def test_a_release_with_sleeping_nodes_is_of_version_4() -> None:
-    assert json.loads(SLEEPING.to_bytes())["format_version"] == 4
-    assert parse_manifest(SLEEPING.to_bytes()) == SLEEPING
-    plain = replace(MANIFEST, parts={"node_sleep": {"control": "buffer", "buffer_nodes": 30}})
-    assert json.loads(plain.to_bytes())["format_version"] == 4
-    assert parse_manifest(plain.to_bytes()) == plain
-    assert plain.content_sha256() != MANIFEST.content_sha256()
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"node_sleep": None}, "node_sleep"),  # a forecast that nothing asks
-        ({"format_version": 3}, "node_sleep"),  # version 3 had no such part
-        ({"node_sleep": {"control": {"name": "forecast"}}}, "flat object"),
-        ({"node_sleep": "forecast"}, "flat object"),
-        ({"models": {kind: vars(pin) for kind, pin in MANIFEST.models.items()}}, "node_sleep.control"),
-    ],
-)
-def test_a_part_of_sleeping_nodes_that_does_not_hold_is_refused(change: dict[str, Any], named: str) -> None:
-    document = SLEEPING.to_data() | change
-    if change == {"format_version": 3}:
-        del document["node_sleep"]
-    with pytest.raises(CorruptManifestError, match=named):
-        parse_manifest(json.dumps(document).encode())
-
-
-LENDING = replace(
-    MANIFEST,
-    models={
-        **MANIFEST.models,
-        "inference_load": ModelPin("lucid-inference-load", 2, "inference_load.json", "5" * 64, 9),
-    },
-    parts={"loaning": {"usage": "forecast", "headroom": 0.02, "lend": "demand", "hysteresis_servers": 1}},
-)
-
-
-def test_a_release_with_servers_on_loan_is_of_version_5() -> None:
-    assert json.loads(LENDING.to_bytes())["format_version"] == 5
-    assert parse_manifest(LENDING.to_bytes()) == LENDING
-    both = replace(
-        LENDING, models={**SLEEPING.models, **LENDING.models}, parts={**SLEEPING.parts, **LENDING.parts}
-    )
-    assert parse_manifest(both.to_bytes()) == both
-    assert len({one.content_sha256() for one in (MANIFEST, SLEEPING, LENDING, both)}) == 4
-
-
-def test_a_saved_manifest_of_version_4_says_nothing_of_servers_on_loan() -> None:
-    saved = Path(__file__).parent / "saved" / "manifest_version_4.json"
-    manifest = parse_manifest(saved.read_bytes())
-    assert "node_sleep" in manifest.parts
-    assert "loaning" not in manifest.parts
-    assert manifest.to_bytes() == saved.read_bytes()  # an older scheduler still reads such releases
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"loaning": None}, "servers on loan"),  # a forecast that nothing asks
-        ({"format_version": 4}, "loaning"),  # version 4 had no such part
-        ({"loaning": {"usage": ["forecast"]}}, "flat object"),
-        ({"models": {kind: vars(pin) for kind, pin in MANIFEST.models.items()}}, r"loaning\.usage"),
-        ({"node_sleep": {"control": "forecast"}}, r"node_sleep\.control"),
-    ],
-)
-def test_a_part_of_servers_on_loan_that_does_not_hold_is_refused(change: dict[str, Any], named: str) -> None:
-    document = LENDING.to_data() | change
-    if change == {"format_version": 4}:
-        del document["loaning"]
-    with pytest.raises(CorruptManifestError, match=named):
-        parse_manifest(json.dumps(document).encode())
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a:b", "a b", "-a", "a\n", "ä", "a" * 101])
