@@ -1,11 +1,17 @@
-"""What the experiments add: research commands, and the rules of other simulators."""
+"""What the experiments add: commands, policies to compare with, and the rules of other simulators."""
 
 from foundation.parts import Command, Part
 
 PART = Part(
     "experiments",
     "Research beside the model factory: papers reproduced, studies, generators of documentation pages",
+    policies={
+        "pollux": "experiments.lyra_rivals.pollux:Pollux",
+        "gandiva": "experiments.lyra_rivals.gandiva:Gandiva",
+        "opportunistic": "experiments.lyra_rivals.opportunistic:Opportunistic",
+    },
     rules={
+        "lyra": "experiments.lyra_rivals.comparison_rules:comparison_rules",
         "lucid-artifact": "experiments.artifact_rules.rule_sets:LUCID_SIMULATOR.rules",
         "helios-artifact": "experiments.artifact_rules.rule_sets:HELIOS_SIMULATOR.rules",
         "pcs-artifact": "experiments.artifact_rules.pcs_rules:PCS_SIMULATOR.rules",

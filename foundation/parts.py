@@ -124,7 +124,8 @@ KNOWN: Mapping[str, KnownPart] = {
         "experiments",
         (
             *("lucid evaluate", "lucid reproduce", "lucid replay-updates"),
-            *("rules lucid-artifact", "rules helios-artifact", "rules pcs-artifact"),
+            *("policy pollux", "policy gandiva", "policy opportunistic"),
+            *("rules lyra", "rules lucid-artifact", "rules helios-artifact", "rules pcs-artifact"),
         ),
     ),
     "characterisation": KnownPart("parts/characterisation", ("lucid characterise",)),
@@ -143,8 +144,7 @@ KNOWN: Mapping[str, KnownPart] = {
     "lending": KnownPart(
         "parts/lending",
         (
-            *("policy lyra", "policy pollux", "policy gandiva", "policy opportunistic"),
-            *("rules lyra", "companion inference"),
+            *("policy lyra", "companion inference"),
             *(
                 "table inference_load",
                 "format inference-load",

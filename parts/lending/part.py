@@ -5,13 +5,7 @@ from foundation.parts import Command, Dag, Part
 PART = Part(
     "lending",
     "Servers on loan: inference's idle servers lent to training (Lyra)",
-    policies={
-        "lyra": "parts.lending.policies.lyra:Lyra",
-        "pollux": "parts.lending.policies.pollux:Pollux",
-        "gandiva": "parts.lending.policies.gandiva:Gandiva",
-        "opportunistic": "parts.lending.policies.opportunistic:Opportunistic",
-    },
-    rules={"lyra": "parts.lending.replay.comparison_rules:comparison_rules"},
+    policies={"lyra": "parts.lending.lyra:Lyra"},
     policy_loader="parts.lending.replay.policy_beside_inference:load_borrowing_policy",
     tables={"inference_load": "parts.lending.load.lake_table:TABLE"},
     readers={"inference-load": "parts.lending.load.reader:READER"},

@@ -11,6 +11,8 @@ import pandas as pd
 
 import simulator
 from cluster_logs.ingest import read_jobs_file
+from experiments import lyra_rivals
+from experiments.lyra_rivals.goodput import drawn_goodputs
 from experiments.reproduction.lyra.loan_watch import LoanWatch
 from experiments.reproduction.lyra.outcomes import LyraOutcome, outcome_of
 from experiments.reproduction.lyra.schemes import JobVariant, Scheme
@@ -26,9 +28,9 @@ from foundation.csv_files import write_csv
 from foundation.leftovers import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.worker_processes import over_processes
+from parts import lending
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.jobs_in_workers import in_workers
-from parts.lending.workers.goodput import drawn_goodputs
 from pipeline.replay.log_scenario import SECOND_0
 from simulator.cluster.spec import ClusterSpec
 from simulator.replay import simulate
@@ -143,12 +145,18 @@ def _inputs(data: Path) -> str:
 
 @cache
 def _code() -> str:
-    """Tell one simulator from another: by its source, and by that of the modules here that prepare runs."""
-    package = Path(simulator.__file__).parent
+    """Tell one simulator from another: by its source, that of its policies, and what prepares runs here."""
+    packages = [Path(each.__file__).parent for each in (simulator, lending, lyra_rivals)]
+    source = [
+        path
+        for package in packages
+        for path in (*sorted(package.rglob("*.py")), *sorted(package.rglob("*.csv")))
+        if "tests" not in path.relative_to(package).parts
+    ]
     here = [
         Path(__file__).with_name(f"{name}.py") for name in ("loan_watch", "outcomes", "replays", "windows")
     ]
-    return _hashed([*sorted(package.rglob("*.py")), *sorted(package.rglob("*.csv")), *here])
+    return _hashed([*source, *here])
 
 
 def _hashed(paths: Sequence[Path]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parts.lending.policies.lyra import Lyra, LyraSettings
+from parts.lending.lyra import Lyra, LyraSettings
 from parts.lending.replay.inference_service import InferenceService
 from parts.node_sleep.replay.node_sleep import NodeSleep
 from parts.node_sleep.replay.settings import SleepSettings

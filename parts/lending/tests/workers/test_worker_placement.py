@@ -1,6 +1,6 @@
 """On which servers workers go."""
 
-from parts.lending.policies.lyra import Lyra, LyraSettings
+from parts.lending.lyra import Lyra, LyraSettings
 from parts.lending.workers.draft import Draft, DraftedJob
 from parts.lending.workers.server_pools import ServerPool
 from parts.lending.workers.worker_placement import PlacementPlan, WorkerKind, whole_units

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from parts.lending.policies.lyra import Lyra, LyraSettings
+from parts.lending.lyra import Lyra, LyraSettings
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.tests.replay.lyra_reference import examples
 from simulator.cluster.spec import ClusterSpec

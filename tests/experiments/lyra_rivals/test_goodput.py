@@ -2,7 +2,7 @@
 
 import pytest
 
-from parts.lending.workers.goodput import drawn_goodputs, goodputs
+from experiments.lyra_rivals.goodput import drawn_goodputs, goodputs
 from simulator.workload.speed_up import SpeedUp
 from simulator.workload.speed_up_table import measured_speed_ups
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foundation.errors import BadInputError
-from parts.lending.workers.draft import Draft
-from parts.lending.workers.genetic_allocation import (
+from experiments.lyra_rivals.genetic_allocation import (
     GeneticSearch,
     ScalableDemand,
     search_allocation,
 )
-from parts.lending.workers.goodput import drawn_goodputs
+from experiments.lyra_rivals.goodput import drawn_goodputs
+from foundation.errors import BadInputError
+from parts.lending.workers.draft import Draft
 from parts.lending.workers.job_workers import widest_first, workers_of
 from parts.lending.workers.scalable_job import ScalableJob
 from parts.lending.workers.server_pools import ServerPool

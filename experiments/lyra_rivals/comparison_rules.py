@@ -1,10 +1,33 @@
-"""AFS over workers, as Lyra's authors compare it: one at a time to the job that gains most by its GPUs."""
+"""The rule set `lyra`: policies of Lyra's comparison under the names that their published counterparts have.
 
-from collections.abc import Sequence
+There all of them decide once a minute, over workers, in one queue beside the inference service (Lyra, section
+7.1): FIFO and shortest job first give each job its base workers on training servers, and AFS adds workers.
+"""
+
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heapreplace
 
+from foundation.errors import check_names
+from parts.lending.lyra import Lyra
 from parts.lending.workers.scalable_job import ScalableJob
 from parts.lending.workers.worker_policy import WorkerPolicy
+from simulator.scenario.rules import Rules
+
+_ALONE = {"loaning": False, "scaling": False}
+
+
+def comparison_rules(faults: Collection[str] = ()) -> Rules:
+    """Return the rule set; raises UnknownNameError for a fault to leave out, as it has none."""
+    check_names("fault of the rules lyra:", [fault for fault in faults if fault != "all"], ())
+    return Rules(
+        "lyra",
+        policies={"fifo": Lyra, "sjf": Lyra, "afs": AfsByWorkers},
+        policy_settings={
+            "fifo": {**_ALONE, "order": "submission"},
+            "sjf": _ALONE,
+            "afs": {"loaning": False},
+        },
+    )
 
 
 class AfsByWorkers(WorkerPolicy):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.errors import BadInputError
-from parts.lending.workers.genetic_allocation import (
+from experiments.lyra_rivals.genetic_allocation import (
     GeneticSearch,
     ScalableDemand,
     search_allocation,
 )
+from foundation.errors import BadInputError
 
 FREE = GeneticSearch(restart_penalty=0.0)
 
