@@ -46,7 +46,7 @@ class AfsByWorkers(WorkerPolicy):
                 continue
             capacity_gpus -= job.gpus_per_worker
             extra[at] += 1
-            if extra[at] == job.most_extra:
+            if job.workers.least + extra[at] == job.workers.most:
                 heappop(gains)
             else:
                 heapreplace(gains, (-_gain(job, extra[at]), at))

@@ -7,6 +7,7 @@ from parts.lending.workers.draft import Draft, DraftedJob
 from parts.lending.workers.scalable_job import ScalableJob
 from parts.lending.workers.server_pools import ServerPool
 from parts.lending.workers.settings import Order, WorkerSettings
+from parts.lending.workers.worker_placement import WorkerKind
 from parts.lending.workers.worker_policy import WorkerPolicy
 
 
@@ -48,4 +49,8 @@ def _grows(draft: Draft, job: DraftedJob) -> bool:
     gpus = job.workers.gpus_each
     if sum(job.flexible.values()) >= (job.workers.most - job.workers.least) * gpus:
         return False
-    return any(draft.add_flexible(job, server) for server in sorted({*job.base, *job.flexible}))
+    for server in sorted({*job.base, *job.flexible}):
+        if draft.plan.take(server, WorkerKind.FLEXIBLE, gpus):
+            job.flexible[server] = job.flexible.get(server, 0) + gpus
+            return True
+    return False

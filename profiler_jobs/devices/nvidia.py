@@ -12,7 +12,6 @@ MIG, clocks and compute mode are read and never changed.
 """
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -28,7 +27,6 @@ from profiler_jobs.devices.nvidia_library import (
     library,
     load_library,
     release_library,
-    visible_cards,
 )
 from profiler_jobs.devices.nvidia_polls import RING, Poll, telemetry_of
 from profiler_jobs.devices.nvidia_processes import (
@@ -52,14 +50,6 @@ _AROUND_S = 10.0  # the usual period is taken from samples this long around a wi
 # How long a window's end is waited for: a sample's period is up to 1 s, and a driver may be late with it.
 SETTLE_S = 2.0
 _LOG = logging.getLogger(__name__)
-
-
-def find_nvidia_devices() -> tuple[DeviceDescription, ...]:
-    """Return the GPUs that this process may use, in their order; without any: ServiceUnavailableError."""
-    with library() as nvml:
-        find_card(nvml, 0)
-        cards = visible_cards(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        return tuple(_describe(card, SharingMode.TIME_SLICING) for card in cards)
 
 
 def open_nvidia(index_or_uuid: int | str) -> "NvidiaTelemetry":

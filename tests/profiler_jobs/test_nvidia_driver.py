@@ -40,7 +40,7 @@ class Machine:
         self.state.write_text(state)
         head = (
             "import dataclasses, json, os, sys, time\nfrom pathlib import Path\n"
-            "from profiler_jobs.devices.nvidia import NvidiaTelemetry, find_nvidia_devices, open_nvidia\n"
+            "from profiler_jobs.devices.nvidia import NvidiaTelemetry, open_nvidia\n"
             "state = Path(os.environ['FAKE_NVML_STATE'])\n"
             "def plain(each):\n"
             "    return dataclasses.asdict(each) if dataclasses.is_dataclass(each) else str(each)\n"
@@ -120,13 +120,13 @@ def test_a_card_is_found_among_those_that_cuda_would_show(
     assert found["name"] == name
 
 
-def test_all_visible_cards_are_listed(machine: Machine) -> None:
-    found = machine.run("found = find_nvidia_devices()", TWO_CARDS)
-    assert [each["name"] for each in found] == ["NVIDIA H200", "NVIDIA L4"]
-    found = machine.run("found = find_nvidia_devices()", TWO_CARDS, CUDA_VISIBLE_DEVICES="1,7,0")
-    assert [each["name"] for each in found] == ["NVIDIA L4"], (
-        "CUDA counts nothing from the first bad entry on"
-    )
+def test_cuda_counts_nothing_from_the_first_bad_entry_on(machine: Machine) -> None:
+    visible = {"CUDA_VISIBLE_DEVICES": "1,7,0"}
+    assert machine.run("found = open_nvidia(0).describe()", TWO_CARDS, **visible)["name"] == "NVIDIA L4"
+    kind, text = machine.refusal("open_nvidia(1)", TWO_CARDS, **visible)
+    assert kind == "NotFoundError"
+    assert "NVIDIA L4" in text
+    assert "NVIDIA H200" not in text
 
 
 def test_an_unknown_card_is_refused_with_those_that_are_there(machine: Machine) -> None:
@@ -136,13 +136,12 @@ def test_an_unknown_card_is_refused_with_those_that_are_there(machine: Machine) 
 
 
 def test_without_the_drivers_library_there_is_one_line(tmp_path: Path) -> None:
-    for call in ("open_nvidia(0)", "find_nvidia_devices()"):
-        kind, text = Machine(tmp_path, tmp_path).refusal(call)
-        assert kind == "ServiceUnavailableError"
-        assert text == (
-            "No NVIDIA GPU: the driver's library libnvidia-ml.so.1 is not on this machine. "
-            "Use --device simulated."
-        )
+    kind, text = Machine(tmp_path, tmp_path).refusal("open_nvidia(0)")
+    assert kind == "ServiceUnavailableError"
+    assert text == (
+        "No NVIDIA GPU: the driver's library libnvidia-ml.so.1 is not on this machine. "
+        "Use --device simulated."
+    )
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,3 @@ class LoanSettings(CheckedSettings):
         super().__post_init__()
         if not self.period_s:
             raise BadInputError("period_s is 0.", remedy="Use more than 0 seconds.")
-
-
-PAPER = LoanSettings(reclaim="reference")

@@ -199,11 +199,3 @@ class Draft:
     def changes(self, job: DraftedJob) -> bool:
         """Whether a running job's flexible workers are not what they have been."""
         return job.flexible != dict(self._held.get(job.view, ()))
-
-    def add_flexible(self, job: DraftedJob, server: int) -> bool:
-        """Have one flexible worker more on this very server; False if it is full."""
-        gpus = job.workers.gpus_each
-        if not self.plan.take(server, WorkerKind.FLEXIBLE, gpus):
-            return False
-        job.flexible[server] = job.flexible.get(server, 0) + gpus
-        return True

@@ -24,11 +24,6 @@ class ScalableJob:
         """What the job is."""
         return self.drafted.workers
 
-    @property
-    def most_extra(self) -> int:
-        """How many flexible workers it can use."""
-        return self.workers.most - self.workers.least
-
     def left_s_by_extra(self) -> list[float]:
         """Return how long it would run with 0, 1, 2, ... flexible workers (s)."""
         workers = self.workers
