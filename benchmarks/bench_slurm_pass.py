@@ -27,11 +27,10 @@ from bench_live_decision import TRAINING_JOBS
 from bench_scoring import make_log
 
 from live_scheduler.adapter import Change, Refusal, SetPriority
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.release import LiveRelease
+from live_scheduler.release import ClientStatus, LiveRelease
 from live_scheduler.slurm import queue_reading
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.commands import call
@@ -186,7 +185,7 @@ def measure(
         raise SystemExit(f"{len(refused)} changes were refused: {refused[0]}")
 
     settings = LiveSettings("bench", mode=Mode.CONTROL, policy=policy, changes_per_pass=jobs + passes)
-    daemon = Daemon(adapter, cast(Any, Releases(folder)), settings, folder)
+    daemon = Daemon(adapter, cast("Any", Releases(folder)), settings, folder)
     longest_s = 0.0
     for number in range(passes + 1):
         if number:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from live_scheduler.cluster_state import LiveJob as LiveJob
     from live_scheduler.cluster_state import LiveNode as LiveNode
     from live_scheduler.live_settings import LiveSettings as LiveSettings
-    from live_scheduler.queue_file import read_queue as read_queue
     from live_scheduler.ranking import RankedJob as RankedJob
     from live_scheduler.ranking import rank_queue as rank_queue
+    from live_scheduler.ranking import read_queue as read_queue
     from live_scheduler.release import FallbackRelease as FallbackRelease
     from live_scheduler.release import LiveRelease as LiveRelease
 

@@ -9,13 +9,11 @@ from live_scheduler.beliefs import trust_of
 from live_scheduler.capability import capabilities
 from live_scheduler.client import PollLimits, ReleaseClient
 from live_scheduler.daemon import Daemon
-from live_scheduler.daemon_parts import DecisionSources
-from live_scheduler.deciding.decision_maker import Estimator
+from live_scheduler.deciding.decision_maker import DecisionSources, Estimator
 from live_scheduler.deciding.live_pools import ProfileSource
 from live_scheduler.forecast.advice import Advisor
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.other_starts import other_starts_of
-from live_scheduler.forecast.submission_predictor import SubmissionPredictor
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor, other_starts_of
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
 from live_scheduler.limit_memory import LimitMemory
@@ -25,8 +23,7 @@ from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.service.expectation import ExpectedTimes
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.operations import Operations
-from live_scheduler.service_manager import ServiceManager
-from live_scheduler.stop_signals import stop_when_told
+from live_scheduler.service_manager import ServiceManager, stop_when_told
 from lucid_models.signing.trust import UNSIGNED
 
 logger = logging.getLogger("lucid.live")

@@ -7,30 +7,34 @@ none. A module at such a place imports what only a daemon or a service needs whe
 switch that waits stays small.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
+from foundation.errors import LucidError
 from foundation.parts import hooks
-from live_scheduler.last_lines import LastLines
+from live_scheduler.memory.records import LastLines
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from live_scheduler.cluster_state import ClusterState
     from live_scheduler.daemon import Daemon
-    from live_scheduler.forecast.other_starts import OtherStarts
+    from live_scheduler.forecast.submission_predictor import OtherStarts
     from live_scheduler.live_settings import LiveSettings
-    from live_scheduler.messages import Message
     from live_scheduler.release import LiveRelease, Release
     from live_scheduler.safety.control_lease import ControlLease
+    from live_scheduler.service.messages import Message
 
+
+logger = logging.getLogger("lucid.live")
 PROFILING_PARTITION = "profiling_partition"
 
 
 class PartStatus(Protocol):
-    """What is known after a look: a `live_scheduler.messages.Message`."""
+    """What is known after a look: a `live_scheduler.service.messages.Message`."""
 
     def told(self) -> "Message":
         """Return what people are told."""
@@ -173,3 +177,42 @@ def with_way_back() -> "dict[str, WayBack]":
     """Return the ways back of the installed parts by name, the quick ones first."""
     ways = {name: each.way_back for name, each in capabilities().items() if each.way_back is not None}
     return dict(sorted(ways.items(), key=lambda item: not item[1].quick))
+
+
+class LookStatus(Protocol):
+    """What is known after a look: a message with `at_s`, `refused`, `deferred` and `problem`."""
+
+    problem: str | None
+
+    def with_changes(self, **values: Any) -> Self:
+        """Return it with other values."""
+
+
+NodeStatus = TypeVar("NodeStatus", bound=LookStatus)
+
+
+def look_at_nodes(
+    last: NodeStatus, at_s: float, look: Callable[[NodeStatus], NodeStatus], which: str
+) -> NodeStatus:
+    """Return what `look` makes of the last status at `at_s` (Unix s). Never raises: see `problem`.
+
+    The queue goes on whatever becomes of a look at nodes.
+    """
+    before = last.with_changes(at_s=at_s, problem=None, refused={}, deferred=0)
+    try:
+        status = look(before)
+    except (LucidError, OSError) as error:
+        status = before.with_changes(problem=str(error))
+    except Exception as error:
+        logger.exception("no look at %s", which)
+        status = before.with_changes(problem=f"Unexpected: {error!r}")
+    if status.problem and status.problem != last.problem:
+        logger.warning("%s: %s", which, status.problem)
+    return status
+
+
+def some_nodes(names: Sequence[str], *, most: int = 5) -> str:
+    """Return nodes for people: `node n3`, or `12 nodes (n1, n2, n3, n4, n5 ...)`."""
+    if len(names) == 1:
+        return f"node {names[0]}"
+    return f"{len(names)} nodes ({', '.join(names[:most])}{' ...' if len(names) > most else ''})"

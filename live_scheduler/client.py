@@ -14,23 +14,73 @@ what was refused and why.
 import re
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from foundation.deadlines import within
-from foundation.errors import BadInputError, LucidError, ReleaseRefusedError
+from foundation.errors import BadInputError, LucidError, ReleaseRefusedError, ServiceUnavailableError
 from live_scheduler.beliefs import Backing, Clock, belief_of, trust_of
-from live_scheduler.client_status import SIGNED_TRUST, UNSIGNED_TRUST, ClientStatus
-from live_scheduler.release import FallbackRelease, LiveRelease, Release
-from live_scheduler.release_fetch import ReleaseFetch
+from live_scheduler.release import (
+    SIGNED_TRUST,
+    UNSIGNED_TRUST,
+    ClientStatus,
+    FallbackRelease,
+    LiveRelease,
+    Release,
+)
 from live_scheduler.release_server import AliasTarget, ReleaseServer
-from live_scheduler.release_store import ReleaseStore
-from live_scheduler.verified_release import verify_release
+from live_scheduler.release_store import ReleaseStore, verify_release
 from lucid_models.releases.approval import APPROVED, ReleaseIdentity, identify
-from lucid_models.releases.manifest import VERDICT_FILE, release_name
+from lucid_models.releases.manifest import VERDICT_FILE, ReleaseManifest, cluster_of, release_name
+from lucid_models.releases.only_cluster import the_only
 
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_MB = 1e6
+
+
+@dataclass
+class ReleaseFetch:
+    """One fetch under way; written by the thread that fetches, read by any (each field in one step).
+
+    `files` and `total_bytes` are not known before the manifest has come.
+    """
+
+    version: int
+    began_s: float = field(default_factory=time.monotonic)
+    file: str = ""
+    begun_files: int = 0
+    files: int | None = None
+    done_bytes: int = 0
+    file_bytes: int = 0
+    total_bytes: int | None = None
+
+    def begin(self, file: str) -> None:
+        """The next file is asked for; the one before has come."""
+        self.done_bytes += self.file_bytes
+        self.file, self.file_bytes = file, 0
+        self.begun_files += 1
+
+    def received(self, file_bytes: int) -> None:
+        """So much of the present file has come."""
+        self.file_bytes = file_bytes
+
+    def expect(self, manifest: ReleaseManifest) -> None:
+        """The manifest, which has just come, says what is still to come."""
+        pins = manifest.models.values()
+        self.total_bytes = self.done_bytes + self.file_bytes + sum(pin.bytes for pin in pins)
+        self.files = self.begun_files + len(pins)
+
+    def describe(self) -> str:
+        """Say it: "release 7: file 3 of 5, 12 of 40 MB, 31 s"."""
+        come = (self.done_bytes + self.file_bytes) / _MB
+        seconds = time.monotonic() - self.began_s
+        if self.files is None or self.total_bytes is None:
+            return f"release {self.version}: {self.file}, {come:,.2f} MB, {seconds:,.0f} s"
+        files = f"file {self.begun_files} of {self.files}"
+        size = f"{come:,.2f} of {self.total_bytes / _MB:,.2f} MB"
+        return f"release {self.version}: {files}, {size}, {seconds:,.0f} s"
 
 
 @dataclass(frozen=True)
@@ -319,3 +369,20 @@ class ReleaseClient:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def followed_cluster(tracking_uri: str, alias: str, kept_in: Iterable[Path]) -> str:
+    """The only cluster with a release on the server; while that is away, the only one with a kept release.
+
+    `kept_in` are state folders of release clients. Raises BadInputError where several could be meant,
+    NotFoundError where none could.
+    """
+    server = ReleaseServer(tracking_uri)
+    try:
+        clusters = sorted(filter(None, map(cluster_of, server.models_with(alias))))
+        return the_only(clusters, where=server.uri)
+    except ServiceUnavailableError as error:
+        kept = {name for folder in kept_in for name in ReleaseStore(folder).clusters(alias, server.uri)}
+        return the_only(sorted(kept), where=f"this machine ({error})")
+    finally:
+        server.close()

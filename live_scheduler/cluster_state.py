@@ -1,8 +1,9 @@
-"""A live cluster at one moment, as an adapter reads it: jobs that wait and run, nodes, partitions.
+"""A live cluster at one moment, as an adapter reads it: jobs that wait and run, nodes and their power.
 
 Times are Unix seconds by the cluster's own clock. Nothing here knows Slurm or Kubernetes.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -160,3 +161,41 @@ class EndedJob:
         """Return the end of a job whose last run began at `start_time_s`, with its duration."""
         ran_s = None if start_time_s is None else max(0.0, end_time_s - start_time_s)
         return cls(job, state, start_time_s, end_time_s, ran_s)
+
+
+class PowerState(StrEnum):
+    """Where a node stands between awake and asleep."""
+
+    AWAKE = "awake"
+    ASLEEP = "asleep"
+    BOOTING = "booting"
+    FALLING_ASLEEP = "falling asleep"  # it starts no job, and cannot be woken before it sleeps
+    BOOT_FAILED = "boot failed"  # it did not come back in time: the cluster counts it as down
+    AWAY = "away"  # down, drained or not responding, for a reason that is not its power
+
+
+@dataclass(frozen=True, slots=True)
+class PoweredNode:
+    """A node at one moment.
+
+    `counts`: it is neither down nor drained, so it can run jobs, or could if it were awake. `busy`: jobs
+    are allocated to it, also while it boots for them. `may_sleep`: it is awake and idle, and neither
+    reserved, nor kept for a job, nor excluded by its site.
+    """
+
+    name: str
+    power: PowerState
+    partitions: tuple[str, ...]
+    gpus: int = 0
+    counts: bool = True
+    busy: bool = False
+    may_sleep: bool = False
+
+
+NaturalKey = tuple[tuple[int, int, str], ...]
+
+
+def natural_key(name: str) -> NaturalKey:
+    """Return what sorts a name so: its numbers by their size, the text between them by the alphabet."""
+    words = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((0, int(word), "") if word.isdecimal() else (1, 0, word) for word in words)

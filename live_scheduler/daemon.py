@@ -17,27 +17,17 @@ from itertools import product
 from pathlib import Path
 
 from foundation.errors import LucidError, ServiceUnavailableError
-from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, Stage, is_kept
+from live_scheduler.adapter import Advise, Change, ClusterAdapter, Refusal, RefusedChanges, Stage, is_kept
 from live_scheduler.capability import PartStage
 from live_scheduler.cluster_state import ClusterState, EndedJob
-from live_scheduler.daemon_parts import (
-    FROM_THE_RELEASE,
-    DecisionSources,
-    EventLearner,
-    ReleaseSource,
-    Watcher,
-)
 from live_scheduler.deciding.decision import Decision
-from live_scheduler.deciding.decision_maker import DecisionMaker
-from live_scheduler.deciding.live_policies import live_policy, settings_in_force
+from live_scheduler.deciding.decision_maker import FROM_THE_RELEASE, DecisionMaker, DecisionSources
+from live_scheduler.deciding.live_policies import believed_pairs, live_policy, settings_in_force
 from live_scheduler.deciding.priority_plan import priority_changes
-from live_scheduler.deciding.sharing_beliefs import believed_pairs
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.live_view import LiveView
-from live_scheduler.memory.journal import KEEP_S, Journal
+from live_scheduler.live_view import EventLearner, LiveView, ReleaseSource, Watcher
+from live_scheduler.memory.journal import KEEP_S, JobTracker, Journal, life
 from live_scheduler.memory.online_state import OnlineState
-from live_scheduler.memory.tracking import JobTracker, life
-from live_scheduler.refused_changes import RefusedChanges
 from live_scheduler.release import LiveRelease
 from live_scheduler.safety.safety_net import SafetyNet
 

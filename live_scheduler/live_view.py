@@ -1,15 +1,17 @@
-"""What the daemon knows after a pass, as one value: what answers are made of, swapped in one step."""
+"""What the daemon knows after a pass, as one value, and what it works with: sources, watchers, learners."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Change, Refusal
 from live_scheduler.capability import PartStatus
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
+from live_scheduler.memory.journal import JobEvent
+from live_scheduler.release import ClientStatus, Release
 
 
 @dataclass(frozen=True)
@@ -47,3 +49,31 @@ class LiveView:
                 f"The cluster is not known at present: {problem}", remedy="Ask again in a few seconds."
             )
         return self.cluster
+
+
+class ReleaseSource(Protocol):
+    """Where releases come from (`live_scheduler.client.ReleaseClient`)."""
+
+    @property
+    def current(self) -> Release:
+        """The release in use."""
+
+    def poll(self) -> Release:
+        """Look for a newer one; never raises."""
+
+    def status(self) -> ClientStatus:
+        """What it does and why."""
+
+
+class Watcher(Protocol):
+    """What is called after each pass: the decision log, hindsight."""
+
+    def passed(self, view: LiveView) -> None:
+        """Take a pass in. What it raises is logged, and no more."""
+
+
+class EventLearner(Protocol):
+    """What learns from what happens to jobs, besides the release's own statistics."""
+
+    def observe(self, event: JobEvent) -> object:
+        """Take in what happened; called under the daemon's lock. What is known changes nothing."""

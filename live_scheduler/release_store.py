@@ -4,7 +4,7 @@
                                            duration.json}
     STATE/CLUSTER/current-ALIAS.json    which of them to start with, and the signed statements on it as they
                                         came; replaced in one step, after the folder is complete
-    STATE/CLUSTER/newest-publication.json   which publication was the newest (newest_publication.py)
+    STATE/CLUSTER/newest-publication.json   which publication was the newest (`statement_belief.py`)
     STATE/CLUSTER/status-ALIAS.json     what the client last saw, for people and monitoring
 
 Several clients may share the folder, of one cluster or of several. Pointers of version 1 lay in STATE itself
@@ -15,25 +15,41 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from foundation import strict_json
-from foundation.errors import ReleaseRefusedError
+from foundation.errors import BadInputError, ReleaseRefusedError
 from foundation.leftovers import held, sweep
 from foundation.private_files import private_folder
 from foundation.regular_files import read_regular
 from foundation.replaced_files import replace_file, sync_folder, write_durably
 from live_scheduler.beliefs import Backing, ReleaseBelief
 from live_scheduler.release import LiveRelease
-from live_scheduler.verified_release import verify_release
-from lucid_models.releases.approval import APPROVED, VerdictTags, identify
+from lucid_models.releases.approval import (
+    APPROVED,
+    MAX_VERDICT_BYTES,
+    ReleaseIdentity,
+    VerdictTags,
+    check_approval,
+    identify,
+)
+from lucid_models.releases.manifest import (
+    MANIFEST_FILE,
+    MAX_MANIFEST_BYTES,
+    VERDICT_FILE,
+    ReleaseManifest,
+    parse_pinned_manifest,
+)
+from lucid_models.releases.optional_parts import optional_part
 from lucid_models.signing.statements import NO_STATEMENTS, StatementTags
 
 POINTER_VERSION = 2
 _MAX_POINTER_BYTES = 256 * 1024  # two envelopes, each of at most 64 KiB, in JSON
+ReadFile = Callable[[str, int], bytes]
+"""Reads a file of a release by name, of at most so many bytes."""
 
 
 class ReleaseStore:
@@ -209,3 +225,53 @@ def _read(path: Path, most: int) -> bytes:
     if len(payload) > most:
         raise ReleaseRefusedError(f"{path} holds more than the {most} bytes that it may.")
     return payload
+
+
+def verify_release(
+    alias: str,
+    release: ReleaseIdentity,
+    verdict: VerdictTags | None,
+    read: ReadFile,
+    announce: Callable[[ReleaseManifest], object] = lambda manifest: None,
+    *,
+    signed_by: Sequence[str] = (),
+) -> tuple[LiveRelease, dict[str, bytes]]:
+    """The release with its files, when its verdict approves exactly it and everything in it verifies.
+
+    What a server holds is believed as little as what a disk holds. NumPy and the scorers, which take most of
+    the client's start, are imported for the first approved release.
+
+    `verdict` None: without an approval. `announce` is told of the manifest before the models are read.
+    `signed_by`: the roles whose signatures on it were verified before.
+    Raises ReleaseRefusedError, and what `read` raises.
+    """
+    files: dict[str, bytes] = {}
+    if verdict is not None:
+        # First, because it is small: what is not approved is not fetched.
+        document = None if verdict.word is None else read(VERDICT_FILE, MAX_VERDICT_BYTES)
+        check_approval(release, verdict, document)
+        files |= {} if document is None else {VERDICT_FILE: document}
+    from lucid_models.releases.files import check_size, load_release_scorers
+
+    payload = files[MANIFEST_FILE] = read(MANIFEST_FILE, MAX_MANIFEST_BYTES)
+    manifest = parse_pinned_manifest(payload, name=release.name, sha256=release.manifest_sha256)
+    announce(manifest)
+    for kind, pin in manifest.models.items():
+        files[pin.file] = read(pin.file, pin.bytes)
+        check_size(manifest, kind, len(files[pin.file]))
+    scorers = load_release_scorers(manifest, files)
+    for name, settings in manifest.parts.items():
+        part = optional_part(name)
+        try:
+            part.check_settings(settings)
+        except BadInputError as error:
+            raise ReleaseRefusedError(
+                f"The release's settings of {part.what} do not hold: {error}"
+            ) from error
+    approval = None if verdict is None else verdict.sha256
+    return (
+        LiveRelease(
+            alias, release.version, manifest, release.manifest_sha256, approval, scorers, tuple(signed_by)
+        ),
+        files,
+    )

@@ -1,15 +1,21 @@
 """Tells systemd how the live scheduler is: ready, alive at each pass, ending (sd_notify(3)).
 
 A pass that failed counts as alive: what cannot be reached is not there sooner for a restart of this. Only a
-pass that never ends makes systemd start the daemon anew.
+pass that never ends makes systemd start the daemon anew. It ends the daemon by SIGTERM (`stop_when_told`).
 """
 
 import contextlib
+import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Mapping
+from types import FrameType
 
 from live_scheduler.live_view import LiveView
+
+logger = logging.getLogger("lucid.live")
 
 
 class ServiceManager:
@@ -36,3 +42,16 @@ class ServiceManager:
         line = " ".join(status.split())[:500]
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as there:
             there.sendto(f"{state}\nSTATUS={line}".encode(), self._address)
+
+
+def stop_when_told() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set."""
+    stop = threading.Event()
+
+    def leave(number: int, _: FrameType | None) -> None:
+        logger.info("told to end by %s", signal.Signals(number).name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)
+    return stop

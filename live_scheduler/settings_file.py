@@ -1,4 +1,4 @@
-"""Reads the live scheduler's settings: a TOML file, or what `dataclasses.asdict` made of settings.
+"""Where the live scheduler's settings and state are: a TOML file, or what `dataclasses.asdict` made of it.
 
 A table with an adapter's name names the adapter, and holds the adapter's own settings; one with a part's name
 holds those of the part (`capability.py`).
@@ -13,6 +13,7 @@ from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from foundation.parts import lacking
+from foundation.private_files import private_folder
 from foundation.regular_files import read_regular
 from live_scheduler.adapters import adapter_kind, adapter_names
 from live_scheduler.capability import capabilities
@@ -120,3 +121,8 @@ def _with_adapter(document: Mapping[str, Any]) -> Mapping[str, Any]:
             remedy="Keep the table of one adapter.",
         )
     return {**rest, "adapter": adapter, "adapter_settings": tables[adapter]}
+
+
+def state_folder(state_dir: Path, cluster: str) -> Path:
+    """Return the folder of a cluster's live scheduler below `state_dir`, made for its owner only."""
+    return private_folder(state_dir / "live" / cluster)

@@ -79,8 +79,7 @@ def _followed(
 ) -> "Release":
     """The release of a cluster (None: the only one that has one), or the fallback where there is none."""
     from live_scheduler.beliefs import trust_of
-    from live_scheduler.client import ReleaseClient
-    from live_scheduler.followed_cluster import followed_cluster
+    from live_scheduler.client import ReleaseClient, followed_cluster
     from live_scheduler.release import FallbackRelease
     from lucid_models.signing.trust import UNSIGNED
     from pipeline import settings

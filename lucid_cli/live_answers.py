@@ -126,9 +126,8 @@ def serve(
     from live_scheduler.service.hosting import LiveService
     from live_scheduler.service.standalone import serve_pushed
     from live_scheduler.service.state_files import TOKEN_FILE
-    from live_scheduler.settings_file import read_live_settings
-    from live_scheduler.state_folder import state_folder
-    from live_scheduler.stop_signals import stop_when_told
+    from live_scheduler.service_manager import stop_when_told
+    from live_scheduler.settings_file import read_live_settings, state_folder
     from lucid_cli.output import say
     from pipeline import settings
 

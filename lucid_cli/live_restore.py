@@ -102,8 +102,7 @@ def _found(cluster: str | None, settings_file: Path | None) -> "tuple[Path, Live
     """Return the state folder and the settings of a cluster: those that were used last, if any were."""
     from foundation.errors import LucidError
     from live_scheduler.safety.dead_mans_switch import watch_settings
-    from live_scheduler.settings_file import read_live_settings
-    from live_scheduler.state_folder import state_folder
+    from live_scheduler.settings_file import read_live_settings, state_folder
     from pipeline import settings
 
     read_settings = read_live_settings(settings_file, cluster=cluster)

@@ -110,7 +110,7 @@ def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
 
     def find(alias: str) -> str:
         from live_scheduler.assembly import RELEASES_DIR
-        from live_scheduler.followed_cluster import followed_cluster
+        from live_scheduler.client import followed_cluster
         from pipeline import settings
 
         release_dirs = (settings.state_dir() / "live").glob(f"*/{RELEASES_DIR}")
@@ -123,7 +123,7 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
     """Run the live scheduler of the cluster that the settings describe until told to end."""
     from live_scheduler.adapters import adapter_kind
     from live_scheduler.assembly import assemble, open_releases, run_until_told
-    from live_scheduler.state_folder import state_folder
+    from live_scheduler.settings_file import state_folder
     from lucid_cli.output import say
     from pipeline import settings
 

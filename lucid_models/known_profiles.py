@@ -75,7 +75,7 @@ def with_own_metrics(jobs: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame:
 def queue_with_known_profiles(
     queue: Sequence[Mapping[str, Any]], metrics: pd.DataFrame
 ) -> list[dict[str, Any]]:
-    """Waiting jobs (as `live_scheduler.queue_file` reads them) with what was known of their needs when they
+    """Waiting jobs (as `live_scheduler.ranking` reads them) with what was known of their needs when they
     were submitted, where they do not say it themselves.
     """
     rows = [dict(job) for job in queue]

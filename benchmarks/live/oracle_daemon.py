@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from live_scheduler.adapters import adapter_kind
 from live_scheduler.assembly import assemble, open_releases, run_until_told
-from live_scheduler.settings_file import read_live_settings
-from live_scheduler.state_folder import state_folder
+from live_scheduler.settings_file import read_live_settings, state_folder
 from pipeline import settings
 
 

@@ -25,8 +25,7 @@ from experiments.pages import run_study
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.forecast.completion_forecast import forecast
-from live_scheduler.forecast.forecast_inputs import ForecastInputs
-from live_scheduler.forecast.run_times import ALIKE, RunTime
+from live_scheduler.forecast.forecast_inputs import ALIKE, ForecastInputs, RunTime
 from live_scheduler.live_settings import LiveSettings, Mode
 from lucid_models.duration.model import WorkloadEstimateModel
 from simulator.cluster.spec import ClusterSpec

@@ -21,8 +21,7 @@ from experiments.pages import publish
 from foundation.markdown import markdown_table
 from live_scheduler.adapters import adapter_kind, adapter_names
 from live_scheduler.capability import capabilities
-from live_scheduler.hands_off import HandsOff
-from live_scheduler.live_settings import LiveSettings
+from live_scheduler.live_settings import HandsOff, LiveSettings
 
 _ITEM = re.compile(r"^- (`\w+`(?:, `\w+`)*): (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"^<!-- ((settings|table) of ([\w.]+):(\w+)): begin -->$", re.MULTILINE)

@@ -26,8 +26,7 @@ from experiments.pages import run_study
 from foundation.markdown import markdown_frame
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.forecast.completion_forecast import forecast
-from live_scheduler.forecast.forecast_inputs import ForecastInputs
-from live_scheduler.forecast.run_times import RunTime
+from live_scheduler.forecast.forecast_inputs import ForecastInputs, RunTime
 from live_scheduler.live_settings import LiveSettings, Mode
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.training_data import as_known_at

@@ -19,7 +19,7 @@ import pandas as pd
 from experiments.pages import run_study
 from experiments.policies.philly_slices import PhillySlices, SliceSpec
 from foundation.markdown import markdown_table
-from live_scheduler.deciding.sharing_beliefs import PredictedPairs, believed_pairs
+from live_scheduler.deciding.live_policies import PredictedPairs, believed_pairs
 from lucid_models.evaluation.baselines import UTILISATION_SUM_PCT
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, feature_matrix
 from pipeline.replay.job_types import profiles_by_type

@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.daemon import Daemon
+from live_scheduler.deciding.live_policies import believed_pairs
 from live_scheduler.deciding.live_pools import with_profile_facts
-from live_scheduler.deciding.sharing_beliefs import believed_pairs
-from live_scheduler.forecast.completion_forecast import CompletionForecast
-from live_scheduler.forecast.forecast_inputs import ForecastInputs
+from live_scheduler.forecast.completion_forecast import CompletionForecast, Prediction
+from live_scheduler.forecast.forecast_inputs import ForecastInputs, RunTime
 from live_scheduler.forecast.forecast_process import ForecastProcess
-from live_scheduler.forecast.prediction import Prediction
-from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.release import LiveRelease

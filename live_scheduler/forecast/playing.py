@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.live_policies import live_policy
-from live_scheduler.forecast.forecast_inputs import ForecastInputs
+from live_scheduler.forecast.forecast_inputs import ForecastInputs, RunTime, kin_of, ranks_of
 from live_scheduler.forecast.present_state import present_state
-from live_scheduler.forecast.run_times import RunTime, kin_of, ranks_of
+from simulator.engine import Simulation
 from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView
 from simulator.policies.registry import load_policy

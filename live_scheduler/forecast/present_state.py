@@ -11,7 +11,7 @@ from math import inf
 
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.live_pools import LivePools, ProfileSource
-from live_scheduler.forecast.run_times import RunTime
+from live_scheduler.forecast.forecast_inputs import RunTime
 from live_scheduler.live_settings import LiveSettings
 from simulator.cluster.placement import FreeGpus, Placement
 from simulator.cluster.spec import ClusterSpec

@@ -10,18 +10,22 @@ A prediction is on the disk before it is shown, so it survives the daemon. A fil
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
-from live_scheduler.append_only import append_lines, append_rotated, read_rotated
+import numpy as np
+
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.forecast.prediction import Prediction
+from live_scheduler.forecast.completion_forecast import Prediction
 from live_scheduler.hindsight.decision_log import ROTATE_BYTES
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
+from live_scheduler.memory.journal import JobEvent, JobEventKind
+from live_scheduler.memory.records import append_lines, append_rotated, read_rotated
 
 SUBMISSION_PREDICTIONS_FILE = "promises.jsonl"
 # The policy of a prediction where this product does not order the queue.
@@ -30,12 +34,14 @@ CLUSTER = "cluster"
 LATE_S = 60.0
 # Bounds the memory for jobs of which no end is ever reported.
 _MOST_KEPT = 100_000
+# Predictions older than this are not matched with ends.
+LONGEST_S = 35 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionPrediction:
     """When a job ends, as predicted at `at_s`. Times are Unix seconds; `version` is the release's.
-    `learned_start_s` is when another forecast (`other_starts.py`) said it starts (None: none was asked).
+    `learned_start_s` is when another forecast (`OtherStarts`) said it starts (None: none was asked).
 
     `policy` orders the queue: the live one in the mode control, else "cluster". `text` is shown beside the
     job.
@@ -175,3 +181,96 @@ def _submission_prediction(text: str) -> SubmissionPrediction:
 
 def _local(at_s: float) -> str:
     return f"{datetime.fromtimestamp(at_s).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPrediction:
+    """A prediction and when its job ended (Unix s)."""
+
+    prediction: SubmissionPrediction
+    end_s: float
+
+    @property
+    def error_pct(self) -> float:
+        """Pred_err, in percent of the predicted JCT."""
+        return self.prediction.error_pct(self.end_s)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionErrorSummary:
+    """Pred_err over some jobs, in percent (average, median, 99th percentile by linear interpolation).
+
+    `by_promise` and `by_p90` are the shares that had ended by the predicted end, and by the plays' 90th
+    percentile. `late` counts predictions made long after the submission; they are not judged.
+    """
+
+    jobs: int
+    mean_pct: float
+    median_pct: float
+    p99_pct: float
+    by_promise: float
+    by_p90: float
+    late: int = 0
+
+
+class Group(NamedTuple):
+    """Which predictions: `virtual_cluster` is empty for all of them."""
+
+    policy: str
+    release_version: int | None
+    virtual_cluster: str
+
+
+def summarise_errors(kept: Iterable[JudgedPrediction]) -> PredictionErrorSummary | None:
+    """Return the errors of the predictions made at submission; None without any."""
+    every = list(kept)
+    counted = [each for each in every if not each.prediction.late]
+    if not counted:
+        return None
+    errors = np.array([each.error_pct for each in counted])
+    return PredictionErrorSummary(
+        len(counted),
+        float(errors.mean()),
+        float(np.median(errors)),
+        float(np.percentile(errors, 99)),
+        float(np.mean([each.end_s <= each.prediction.end_s for each in counted])),
+        float(np.mean([each.end_s <= each.prediction.end_p90_s for each in counted])),
+        len(every) - len(counted),
+    )
+
+
+def by_policy_and_release(
+    kept: Iterable[JudgedPrediction], *, virtual_clusters: bool
+) -> Iterator[tuple[Group, PredictionErrorSummary]]:
+    """Yield errors by policy and release, and in each virtual cluster if asked."""
+    groups: dict[tuple[str, int, str], list[JudgedPrediction]] = {}
+    for each in kept:
+        of = each.prediction
+        key = (of.policy, of.version or 0, of.virtual_cluster if virtual_clusters else "")
+        groups.setdefault(key, []).append(each)
+    for (policy, version, virtual_cluster), group in sorted(groups.items()):
+        errors = summarise_errors(group)
+        if errors is not None:
+            yield Group(policy, version or None, virtual_cluster), errors
+
+
+def judged_predictions(
+    path: Path, events: Iterable[JobEvent], start_s: float = -math.inf, end_s: float = math.inf
+) -> list[JudgedPrediction]:
+    """Return the predictions of a file whose jobs ended in [start_s, end_s), by the journal's events.
+
+    In the order of the ends. A job that was stopped and queued again ends with its last run.
+    """
+    waiting: dict[str, list[SubmissionPrediction]] = {}
+    for prediction in dict.fromkeys(read_submission_predictions(path, start_s - LONGEST_S)):
+        waiting.setdefault(prediction.job_id, []).append(prediction)
+    judged = []
+    for event in sorted(events, key=lambda event: event.at_s):
+        if event.kind is not JobEventKind.ENDED or event.job_id not in waiting:
+            continue
+        earlier = [each for each in waiting[event.job_id] if each.at_s <= event.at_s]
+        if earlier:
+            waiting[event.job_id] = [each for each in waiting[event.job_id] if each.at_s > event.at_s]
+            if start_s <= event.at_s < end_s:
+                judged.append(JudgedPrediction(earlier[-1], event.at_s))
+    return judged

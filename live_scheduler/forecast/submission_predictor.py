@@ -6,31 +6,81 @@ records them. Jobs that cannot be predicted yet (held, waiting for another) are 
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from foundation.errors import ServiceUnavailableError
+from live_scheduler.capability import capabilities
 from live_scheduler.cluster_state import ClusterState, LiveJob
-from live_scheduler.daemon import JOURNAL_FILE
+from live_scheduler.daemon import JOURNAL_FILE, Daemon
+from live_scheduler.forecast.completion_forecast import JobForecast
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.other_starts import OtherStarts
-from live_scheduler.forecast.prediction_quality import JudgedPrediction, judged_predictions
 from live_scheduler.forecast.submission_predictions import (
     SUBMISSION_PREDICTIONS_FILE,
+    JudgedPrediction,
     SubmissionPrediction,
     SubmissionPredictions,
+    judged_predictions,
     submission_prediction_of,
 )
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Journal
 
 logger = logging.getLogger("lucid.live")
-
+PLAY_FORWARD = "play_forward"
 # The errors of recent predictions are those of so many jobs, which ended no longer ago than this.
 RECENT_JOBS = 2_000
 RECENT_S = 7 * 86_400.0
 # A job that could not be predicted is tried again when it has changed, and this often.
 AGAIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class StartOpinion:
+    """When a job starts (Unix s) by another forecast, and which of the two is believed and why.
+
+    `said_by` is `PLAY_FORWARD` where playing forward is believed, else the other's name; `assumptions` are
+    what its times assume.
+    """
+
+    start_p50_s: float
+    start_p90_s: float
+    said_by: str
+    why: str
+    assumptions: tuple[str, ...]
+
+    @property
+    def believed(self) -> bool:
+        """Whether these times are told, not those that were played."""
+        return self.said_by != PLAY_FORWARD
+
+
+class OtherStarts(ABC):
+    """Another forecast of one daemon's queue, asked from the threads of passes, predictions and answers."""
+
+    @abstractmethod
+    def waits_s(self, view: LiveView) -> Mapping[str, float]:
+        """Return the P50 of how long jobs of the view go on waiting, by job, where it says anything."""
+
+    @abstractmethod
+    def opinion(self, view: LiveView, job: LiveJob, played: JobForecast) -> StartOpinion | None:
+        """Return what it says of a job that waits and may start; None: nothing."""
+
+    @abstractmethod
+    def told(self, predictions: Iterable[SubmissionPrediction]) -> None:
+        """Take in what was said of new jobs, by it and by playing forward."""
+
+    @abstractmethod
+    def passed(self, view: LiveView) -> None:
+        """Take in which jobs have started by a pass."""
+
+
+def other_starts_of(daemon: Daemon) -> OtherStarts | None:
+    """Return the other forecast that an installed part brings; None: none does."""
+    found = (part.other_starts(daemon) for part in capabilities().values())
+    return next((each for each in found if each is not None), None)
 
 
 class SubmissionPredictor:

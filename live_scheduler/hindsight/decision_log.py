@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_scheduler.append_only import append_rotated, read_rotated
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.live_view import LiveView
+from live_scheduler.memory.records import append_rotated, read_rotated
 
 DECISIONS_FILE = "decisions.jsonl"
 ROTATE_BYTES = 32 * 1024 * 1024

@@ -8,6 +8,7 @@ folder.
 import ctypes
 import json
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -25,8 +26,7 @@ from foundation.replaced_files import replace_file
 from live_scheduler.cluster_state import ClusterState
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy
-from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission
-from live_scheduler.hindsight.observation import StartAgreement, start_agreement
+from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission, read_lines
 from live_scheduler.hindsight.replayed_window import Hindsight, judge_window, lived_jobs
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
@@ -34,7 +34,6 @@ from live_scheduler.memory.journal import Journal
 from live_scheduler.settings_file import settings_from
 
 logger = logging.getLogger("lucid.live")
-
 HINDSIGHT_FILE = "hindsight.json"
 EVERY_S = 600.0
 WINDOW_S = 86_400.0
@@ -42,6 +41,48 @@ WINDOW_S = 86_400.0
 WARM_UP_S = 86_400.0
 LIMIT_S = 300.0
 _PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class StartAgreement:
+    """Starts since a time, beside the decision log. `agreed`: the policy would have made them by then too.
+
+    In the mode `observe` the cluster keeps its own order; in the mode `control` nearly all should be agreed:
+    where they are not, limits and rules that only the cluster knows stood in the way.
+
+    `mean_lead_s`: how long before its start the policy first chose a job of these, None without any.
+    `passed_over`: jobs that the policy would have started and that were not started by the log's end.
+    """
+
+    started: int
+    agreed: int
+    mean_lead_s: float | None
+    passed_over: int
+
+    @property
+    def share(self) -> float | None:
+        """The share of starts that the policy agreed with; None without a start."""
+        return self.agreed / self.started if self.started else None
+
+
+def start_agreement(log: Path, since_s: float = -math.inf) -> StartAgreement:
+    """Compare the starts in a decision log from `since_s` (Unix time) on."""
+    first_chosen_s: dict[str, float] = {}
+    leads: list[float] = []
+    started = 0
+    for line in read_lines(log):
+        for job_id in line.chosen:
+            first_chosen_s.setdefault(job_id, line.at_s)
+        for job_id in line.started:
+            first_s = first_chosen_s.pop(job_id, None)
+            if line.at_s >= since_s:
+                started += 1
+                if first_s is not None:
+                    leads.append(line.at_s - first_s)
+    mean_lead_s = sum(leads) / len(leads) if leads else None
+    return StartAgreement(
+        started, len(leads), mean_lead_s, sum(at_s >= since_s for at_s in first_chosen_s.values())
+    )
 
 
 @dataclass(frozen=True)

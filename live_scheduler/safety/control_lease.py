@@ -32,8 +32,8 @@ from live_scheduler.adapter import Change, ClusterAdapter, PriorityRange
 from live_scheduler.adapters import adapter_kind
 from live_scheduler.capability import with_way_back
 from live_scheduler.cluster_state import ClusterState
-from live_scheduler.last_lines import LastLines
 from live_scheduler.live_settings import LiveSettings, Mode
+from live_scheduler.memory.records import LastLines
 from live_scheduler.safety.dead_mans_switch import (
     DAEMON_LOCK,
     WATCH_LOCK,

@@ -6,9 +6,9 @@ A process of its own, in a session of its own, so that it outlives whatever ends
 folder. It looks at the heartbeat, and while that is fresh it does nothing else. When it is not, it says so in
 its place (job_submit.lua then gives new jobs Slurm's own priorities, whatever the time of day) and gives all
 jobs back (`restoring.py`) under a lease of its own (`write_lease.py`), again and again until all are, and
-until the cluster has let them be through two cycles of its own (`settling.py`). What parts have changed that
-must be undone it undoes (`live_scheduler/capability.py`, `WayBack`). It ends when that is done and no daemon
-lives. A daemon that comes back takes the queue over again, and starts another.
+until the cluster has let them be through two cycles of its own (`restoring.Settling`). What parts
+have changed that must be undone it undoes (`live_scheduler/capability.py`, `WayBack`). It ends when that is
+done and no daemon lives. A daemon that comes back takes the queue over again, and starts another.
 """
 
 import math
@@ -33,8 +33,7 @@ from live_scheduler.adapters import RestorableCluster, adapter_kind
 from live_scheduler.capability import GivenBack, capabilities, with_way_back
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
-from live_scheduler.safety.restoring import Restoration, restore
-from live_scheduler.safety.settling import Settling, next_look_s, watch_words
+from live_scheduler.safety.restoring import Restoration, Settling, next_look_s, restore, watch_words
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.settings_file import settings_from
 from live_scheduler.write_lease import LeaseLostError, WriteLease, is_in_force

@@ -28,7 +28,7 @@ from typing import Any
 
 from live_scheduler.adapter import Advise, Change, ClusterAdapter
 from live_scheduler.cluster_state import ClusterState, Kept, LiveJob
-from live_scheduler.last_lines import LastLines
+from live_scheduler.memory.records import LastLines
 from live_scheduler.safety.touched import Begin, Touch, TouchedJobs, Way
 
 WORDS_FILE = "operators_words.jsonl"

@@ -25,8 +25,7 @@ from live_scheduler.safety.dead_mans_switch import (
     start_switch,
 )
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, read_heartbeat, write_heartbeat
-from live_scheduler.safety.restoring import Restoration, restore
-from live_scheduler.safety.settling import longest_s, next_look_s, watch_words
+from live_scheduler.safety.restoring import Restoration, longest_s, next_look_s, restore, watch_words
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.write_lease import WriteLease
 
@@ -61,9 +60,9 @@ def restore_cluster(
     """End the daemon of a state folder, give everything back within `limit_s`, and see that it stays so.
 
     `everything`: all waiting jobs, also those that no record names. Where the cluster may undo what is given
-    back, it is watched (`settling.py`): until it is over, or (not `wait`) by a process that goes on. Raises
-    BadInputError for a daemon that cannot be ended, ServiceUnavailableError when the cluster does not answer,
-    OSError for the folder.
+    back, it is watched (`restoring.Settling`): until it is over, or (not `wait`) by a process that goes on.
+    Raises BadInputError for a daemon that cannot be ended, ServiceUnavailableError when the cluster does not
+    answer, OSError for the folder.
     """
     ended = end_daemon(folder / DAEMON_LOCK)
     with ProcessLock(folder / DAEMON_LOCK) as lock:  # none starts meanwhile

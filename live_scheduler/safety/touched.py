@@ -27,7 +27,7 @@ from live_scheduler.adapter import (
     StartAfter,
 )
 from live_scheduler.cluster_state import ClusterState, LiveJob
-from live_scheduler.last_lines import LastLines
+from live_scheduler.memory.records import LastLines
 
 TOUCHED_FILE = "touched.jsonl"
 # A cluster that writes back what its cycle began with (`WriteBack`) may bring any of these back.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from foundation.errors import NotFoundError
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
-from live_scheduler.forecast.prediction_quality import (
+from live_scheduler.forecast.submission_predictions import (
     JudgedPrediction,
     PredictionErrorSummary,
     by_policy_and_release,

@@ -8,10 +8,8 @@ from live_scheduler.cluster_state import LiveJob
 from live_scheduler.forecast.advice import clock_time
 from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.other_starts import StartOpinion
-from live_scheduler.forecast.prediction_quality import summarise_errors
-from live_scheduler.forecast.submission_predictions import policy_of
-from live_scheduler.forecast.submission_predictor import SubmissionPredictor
+from live_scheduler.forecast.submission_predictions import policy_of, summarise_errors
+from live_scheduler.forecast.submission_predictor import StartOpinion, SubmissionPredictor
 from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView

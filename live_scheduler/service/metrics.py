@@ -1,18 +1,17 @@
 """Prometheus metrics of the live scheduler: counted pass by pass, gauges read when they are asked for."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Summary, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from live_scheduler.capability import capabilities
 from live_scheduler.live_view import LiveView
 from live_scheduler.service import answers, schema
-from live_scheduler.service.metric_rows import gauges
 from live_scheduler.service.operations import Operations
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -257,3 +256,16 @@ def _hindsight(hindsight: schema.Hindsight) -> Iterator[Metric]:
             ("hindsight_end_time_seconds", "Until when it looked back (Unix time).", hindsight.end_s),
         )
     )
+
+
+def gauges(rows: Iterable[tuple[str, str, float | None]]) -> Iterator[Metric]:
+    """Yield a gauge for each name, text and value; none where the value is not known."""
+    for name, text, value in rows:
+        if value is not None:
+            yield GaugeMetricFamily(f"lucid_live_{name}", text, value=float(value))
+
+
+def counters(rows: Iterable[tuple[str, str, int]]) -> Iterator[Metric]:
+    """Yield a counter for each name, text and count."""
+    for name, text, count in rows:
+        yield CounterMetricFamily(f"lucid_live_{name}", text, value=float(count))

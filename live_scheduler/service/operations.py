@@ -10,7 +10,7 @@ from live_scheduler.capability import Route
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.deciding.live_pools import with_profile_facts
-from live_scheduler.forecast.prediction_quality import JudgedPrediction
+from live_scheduler.forecast.submission_predictions import JudgedPrediction
 from live_scheduler.forecast.submission_predictor import SubmissionPredictor
 from live_scheduler.hindsight.decision_log import DecisionLog, FirstSight
 from live_scheduler.hindsight.regret_job import RegretReport, read_regret_report

@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, create_model
 
 from live_scheduler.capability import capabilities
-from live_scheduler.messages import Count, Gpus, Message, Pushed, Seconds, Time
-from live_scheduler.service.pushed_messages import (
+from live_scheduler.service.messages import (
     ClusterState,
+    Count,
     EndedJob,
     EndedJobs,
     EndsTaken,
+    Gpus,
     Job,
     JobQuery,
+    Message,
     Node,
     NodeShare,
+    Pushed,
     QueueQuery,
+    Seconds,
+    Time,
 )
 
 __all__ = [

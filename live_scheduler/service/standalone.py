@@ -10,8 +10,7 @@ from foundation.process_lock import ProcessLock
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import FIRST_POLL_S, Daemon
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.other_starts import other_starts_of
-from live_scheduler.forecast.submission_predictor import SubmissionPredictor
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor, other_starts_of
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, DecisionLog
 from live_scheduler.hindsight.regret_job import RegretJob
 from live_scheduler.limit_memory import LimitMemory

@@ -7,15 +7,51 @@ their ids are for those that no window tells of. Slurm's own order of rows stays
 Whether a mark is one is not judged here: whoever reads the lines has the key, or takes marks for words.
 """
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cluster_logs.slurm_mark import MarkKey, texts_like_marks
 from cluster_logs.slurm_words import DEFAULT_FIELDS, UNIT_SEPARATOR, as_asked, gpus_of_gres, home_partition
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.slurm.commands import call
-from live_scheduler.slurm.sacct_records import FIELD_END, sacct_command, sacct_records
+
+# A random word, which ends fields.
+FIELD_END = f"\x1f{secrets.token_hex(8)}"
+
+
+def sacct_command(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the command for a record of each run of each user's jobs; options say which."""
+    return (
+        "sacct",
+        "--allusers",
+        "--allocations",
+        "--noheader",
+        "--noconvert",
+        "--parsable2",
+        f"--delimiter={FIELD_END}",
+        f"--format={','.join(fields)}",
+    )
+
+
+def sacct_records(text: str, fields: int) -> Iterator[list[str]]:
+    """Cut an answer into records of so many fields; a line's end parts two records, and is in no last field.
+
+    Raises ServiceUnavailableError for an answer that broke off.
+    """
+    if not text:
+        return
+    pieces = text.split(FIELD_END)
+    between = fields - 1
+    if len(pieces) % between != 1:
+        raise ServiceUnavailableError("sacct's answer broke off, or has other fields than were asked for.")
+    first = pieces[0]
+    for at in range(1, len(pieces), between):
+        last, _, following = pieces[at + between - 1].partition("\n")
+        yield [first, *pieces[at : at + between - 1], last]
+        first = following
+
 
 FIELDS = ("Comment", "AdminComment", *DEFAULT_FIELDS)
 _COLUMNS = ("Comment", *DEFAULT_FIELDS)

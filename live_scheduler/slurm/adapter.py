@@ -5,27 +5,30 @@ adminlevel=Operator may do all that is asked here; without it what is refused is
 """
 
 import logging
+import re
+import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
+from typing import Generic, TypeVar
 
-from foundation.errors import BadInputError
+from cluster_logs.host_lists import expand_hosts
+from cluster_logs.slurm_words import is_memory_of_whole_nodes
+from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.adapter import Change, PriorityRange, Refusal, WriteBack
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
-from live_scheduler.slurm import backfill, ended_jobs
-from live_scheduler.slurm.asked_memory import as_asked_for
-from live_scheduler.slurm.commands import call
+from live_scheduler.slurm import ended_jobs
+from live_scheduler.slurm.commands import call, config_values
 from live_scheduler.slurm.control import PRIORITIES, Control
 from live_scheduler.slurm.ended_jobs import NoAccountingError
-from live_scheduler.slurm.inquiry import Inquiry
 from live_scheduler.slurm.node_reading import read_nodes
 from live_scheduler.slurm.own_priorities import OwnPriorities
 from live_scheduler.slurm.placement import Placements
 from live_scheduler.slurm.queue_reading import QueueReader, QueueRow
 from live_scheduler.slurm.slurm_memory import SlurmMemory
-from live_scheduler.slurm.stale_reasons import as_of_now
 
 logger = logging.getLogger("lucid.live")
 
@@ -33,6 +36,65 @@ READ_LIMIT_S = 20.0
 ACCOUNTING_LIMIT_S = 60.0
 # So long a reading waits for slurmdbd, and so long a late answer is of use.
 _PATIENCE_S, _KEEP_ANSWER_S = 2.0, 240.0
+_MEMORY_FACT = "requested_memory_mib"
+_BEGIN_TIME = "BeginTime"
+_AWAY = re.compile(r"UnavailableNodes:(\S+)")
+# slurm.conf(5), SchedulerParameters.
+_INTERVAL_S, _YIELD_SLEEP_US = 30, 500_000
+_MENDED = (26, 5, 3)
+# A cycle looks at the clock between two jobs, and whole seconds of it.
+_SLACK_S = 2.0
+_CYCLES = re.compile(r"Backfilling stats(?P<now>[^\n]*).*?Total cycles:\s*(?P<ended>\d+)", re.DOTALL)
+_RUNNING = "in the middle of backfilling"
+
+Answer = TypeVar("Answer")
+
+
+class Inquiry(Generic[Answer]):
+    """A kind of question to slurmdbd, which may hang where slurmctld goes on: no pass waits for the answer.
+
+    One at a time, each in a thread of its own. Not for several threads at once.
+
+    `patience_s`: how long `ask` waits for the answer. One that comes later is handed to whoever asks next, in
+    the place of an answer to what that one asked, unless its question is older than `keep_s` then.
+    """
+
+    def __init__(
+        self, patience_s: float, keep_s: float, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._patience_s, self._keep_s, self._clock = patience_s, keep_s, clock
+        self._future: Future[Answer] | None = None
+        self._asked_s = 0.0
+
+    def ask(self, question: Callable[[], Answer]) -> Answer:
+        """Return the answer, or that to an earlier question; raises what the question raises.
+
+        Raises ServiceUnavailableError while a question has not been answered.
+        """
+        future = self._future
+        answered = future is not None and future.done()
+        if future is None or (answered and self._clock() - self._asked_s > self._keep_s):
+            future = self._start(question)
+            wait([future], self._patience_s)
+            answered = future.done()
+        if not answered:
+            raise ServiceUnavailableError("slurmdbd has not answered yet.")
+        self._future = None
+        return future.result()
+
+    def _start(self, question: Callable[[], Answer]) -> "Future[Answer]":
+        future: Future[Answer] = Future()
+
+        def find_out() -> None:
+            try:
+                future.set_result(question())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._future, self._asked_s = future, self._clock()
+        # Not an executor's: the process does not wait for it at its end.
+        threading.Thread(target=find_out, name="slurmdbd", daemon=True).start()
+        return future
 
 
 class SlurmAdapter:
@@ -166,7 +228,7 @@ class SlurmAdapter:
             diagnostics = call(["sdiag"], limit_s=READ_LIMIT_S)
         except BadInputError:  # not visible to this user
             diagnostics = ""
-        return backfill.write_backs(config, diagnostics)
+        return write_backs(config, diagnostics)
 
 
 def cluster_now_s(limit_s: float) -> float:
@@ -183,6 +245,43 @@ def cluster_now_s(limit_s: float) -> float:
     return min(max(now_s, float(digits)), float(digits) + 1.0)
 
 
+def as_asked_for(job: LiveJob, least_mib: Mapping[str, float]) -> LiveJob:
+    """Return the job without memory that it did not ask for: Slurm says a whole node's where none was asked.
+
+    `least_mib` is the memory of the smallest node of each partition.
+    """
+    memory_mib = job.other_facts.get(_MEMORY_FACT)
+    if memory_mib is None:
+        return job
+    if not is_memory_of_whole_nodes(float(memory_mib), job.nodes or 1, least_mib.get(job.partition)):
+        return job
+    return replace(
+        job, other_facts={name: fact for name, fact in job.other_facts.items() if name != _MEMORY_FACT}
+    )
+
+
+def as_of_now(row: QueueRow, at_s: float, there: Collection[str]) -> QueueRow:
+    """Return the row with what its job waits for at `at_s`; `there` are the nodes that start jobs.
+
+    slurmctld writes a job's reason when it looks at the job, which may be much later than what happens to it:
+    one that was told to start in an hour has still its old reason, one that may start now still BeginTime,
+    and one whose nodes are back is said to wait for them until it is its turn. A job that was left out for
+    such a reason would not get its turn for a long time.
+    """
+    job = row.job
+    if not job.waiting or job.held:
+        return row
+    waits_for = job.waits_for
+    later = job.begin_time_s is not None and job.begin_time_s > at_s
+    away = _AWAY.search(waits_for)
+    nodes_back = away is not None and any(node in there for node in expand_hosts(away[1]))
+    if later and not waits_for:
+        waits_for = _BEGIN_TIME
+    elif nodes_back or (waits_for == _BEGIN_TIME and not later):
+        waits_for = ""
+    return row if waits_for == job.waits_for else replace(row, job=replace(job, waits_for=waits_for))
+
+
 def _with_jobs(nodes: Sequence[LiveNode], jobs: Sequence[LiveJob]) -> tuple[LiveNode, ...]:
     """Count what jobs hold that have started since the nodes were read."""
     held: dict[str, int] = {}
@@ -193,3 +292,44 @@ def _with_jobs(nodes: Sequence[LiveNode], jobs: Sequence[LiveJob]) -> tuple[Live
     return tuple(
         replace(node, gpus_used=min(node.gpus, max(node.gpus_used, held.get(node.name, 0)))) for node in nodes
     )
+
+
+def write_backs(config: str, diagnostics: str) -> WriteBack | None:
+    """Return how Slurm's backfill undoes changes of priorities, and for how long; None: it does not.
+
+    A backfill cycle reads all priorities when it begins, yields its locks every now and then so that others
+    may change jobs, and writes the priority that it has read to each job when its turn comes. A change that
+    was made meanwhile is undone. Most cycles notice a change and end; with `bf_continue` they go on, and
+    without it a change in the same second as another is not noticed. Seen on 22.05.8
+    (`tests/slurm/test_slurm_backfill.py`), mended in 26.05.3.
+
+    `config` is the output of `scontrol show config`, `diagnostics` that of `sdiag`; where it is empty the
+    cycles that have ended are not known.
+    """
+    settings = config_values(config)
+    version = tuple(map(int, re.findall(r"\d+", settings.get("SLURM_VERSION", ""))[:3]))
+    if settings.get("SchedulerType", "sched/backfill") != "sched/backfill" or version >= _MENDED:
+        return None
+    words = settings.get("SchedulerParameters", "").split(",")
+    given = {name.strip(): value for name, _, value in (word.partition("=") for word in words)}
+    interval_s = _number(given, "bf_interval", _INTERVAL_S)
+    if interval_s <= 0:
+        return None  # it is switched off
+    longest_s = _number(given, "bf_max_time", interval_s) or interval_s
+    yield_s = _number(given, "bf_yield_sleep", _YIELD_SLEEP_US) / 1e6
+    counted = _CYCLES.search(diagnostics)
+    return WriteBack(
+        interval_s,
+        longest_s + yield_s + _SLACK_S,
+        "Slurm's backfill writes back the priorities that its cycle began with"
+        f" ({'bf_continue, ' if 'bf_continue' in given else ''}a cycle each {interval_s:g} s)",
+        cycles=None if counted is None else int(counted["ended"]),
+        running=None if counted is None else _RUNNING in counted["now"],
+    )
+
+
+def _number(given: dict[str, str], name: str, otherwise: float) -> float:
+    try:
+        return float(given[name])
+    except (KeyError, ValueError):
+        return otherwise

@@ -8,7 +8,7 @@ has given, so the job goes behind all others, and a job that goes back should be
 (`ReturnToDefault.priority`). With priority/multifactor it is the priority that the job would have had.
 
 Slurm sets the nice value of a job that takes a priority to 0, and comments are written over: what stood there
-is written down first (`overwritten.py`), and given back from there alone.
+is written down first (`slurm_memory.Overwritten`), and given back from there alone.
 """
 
 import math
@@ -33,11 +33,9 @@ from live_scheduler.adapter import (
     StartAfter,
 )
 from live_scheduler.slurm.commands import call, change_cluster, not_yet
-from live_scheduler.slurm.job_comment import JobComment
-from live_scheduler.slurm.overwritten import Before
 from live_scheduler.slurm.queue_reading import QueueRow
 from live_scheduler.slurm.scontrol_session import GIVEN_UP, ScontrolSession, fits_a_line
-from live_scheduler.slurm.slurm_memory import SlurmMemory
+from live_scheduler.slurm.slurm_memory import Before, JobComment, SlurmMemory
 
 # Slurm counts down from 4,294,901,760 (0xFFFF0000) and nothing of its own ever lies above.
 PRIORITIES = PriorityRange(4_294_902_000, 4_294_967_000, exclusive=True)

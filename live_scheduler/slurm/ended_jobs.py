@@ -15,7 +15,7 @@ from cluster_logs.slurm_mark import MarkKey
 from cluster_logs.slurm_words import facts_of_tres, held_by_tres, home_partition, slurm_state
 from foundation.errors import BadInputError
 from live_scheduler.cluster_state import EndedJob, LiveJob
-from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between
+from live_scheduler.slurm.accounting import IDS_OF_A_CALL, days_between, sacct_command, sacct_records
 from live_scheduler.slurm.commands import NO_ACCOUNTING, call
 from live_scheduler.slurm.other_facts import fact_columns, other_facts
 from live_scheduler.slurm.queue_reading import (
@@ -25,7 +25,6 @@ from live_scheduler.slurm.queue_reading import (
     read_ended,
     time_s,
 )
-from live_scheduler.slurm.sacct_records import sacct_command, sacct_records
 from live_scheduler.slurm.slurm_memory import Origin
 
 _FACT_COLUMNS = fact_columns("sacct")

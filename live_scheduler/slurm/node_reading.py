@@ -1,8 +1,9 @@
 """Nodes and partitions as sinfo tells them."""
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.slurm_words import (
@@ -15,7 +16,7 @@ from cluster_logs.slurm_words import (
     node_words,
 )
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.cluster_state import LiveNode
+from live_scheduler.cluster_state import LiveNode, PoweredNode, PowerState
 from live_scheduler.slurm.commands import call, sinfo_by_node
 
 _FIELDS = (
@@ -30,13 +31,20 @@ _FIELDS = (
     "GresUsed",
 )
 _COMMAND = sinfo_by_node(_FIELDS)
-
 # States in which a node may start jobs. Jobs are given to nodes that sleep or boot too.
 _MAY_START = frozenset(
     {"idle", "mixed", "mix", "allocated", "alloc", "completing", "comp", "planned", "plnd", "cloud"}
     | {"powered_down"}
 )
 _BOOTS = frozenset({"power_up", "powering_up"})
+_POWER_FIELDS = ("NodeList", "PartitionName", "StateComplete", "Gres", "Reason")
+POWER_COMMAND = sinfo_by_node(_POWER_FIELDS)
+# Nodes that are to reboot are as good as gone; reserved ones, and those that fall asleep, are there.
+_AWAY = NODE_STARTS_NOTHING.union({"reboot_requested"}) - {"reserved", "resv", "powering_down"}
+_IDLE = frozenset({"idle", "cloud", "dynamic_norm"})
+_BUSY = frozenset({"allocated", "mixed", "completing"})
+_GIVEN_UP = "ResumeTimeout reached"
+_RESERVED_NODES = re.compile(r"(?:^|\s)Nodes=(\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +160,64 @@ def _devices(word: GpuWord) -> set[int]:
         return {int(number) for number in numbers if number.isdigit()}
     fractions = word.detail.split(",") if "/" in word.detail else []
     return {at for at, fraction in enumerate(fractions) if not fraction.startswith("0/")}
+
+
+def parse_power(
+    lines: Sequence[str],
+    untouchable: frozenset[str] = frozenset(),
+    untouchable_partitions: frozenset[str] = frozenset(),
+) -> tuple[PoweredNode, ...]:
+    """Return the nodes, with their power, of sinfo's lines: one for each partition of each node.
+
+    Slurm gives jobs to sleeping nodes and boots those. One that is not back after ResumeTimeout is set down,
+    with the reason "ResumeTimeout reached" (seen on Slurm 22.05).
+
+    Those that are named, or have one of these partitions, may not sleep. Raises ServiceUnavailableError.
+    """
+    facts: dict[str, tuple[str, str, str]] = {}
+    partitions: dict[str, list[str]] = {}
+    for line in lines:
+        values = line.split("|", len(_POWER_FIELDS) - 1)
+        if len(values) != len(_POWER_FIELDS):
+            raise ServiceUnavailableError(f"sinfo answered {line!r}, not {len(_POWER_FIELDS)} fields.")
+        name, partition, state, gres, reason = values
+        facts[name] = state, gres, reason.rstrip("|")
+        partitions.setdefault(name, []).append(partition)
+    return tuple(
+        _with_state(
+            PoweredNode(name, power_of(state, reason), tuple(partitions[name]), gpus_of_gres(gres)),
+            state,
+            untouchable=name in untouchable or not untouchable_partitions.isdisjoint(partitions[name]),
+        )
+        for name, (state, gres, reason) in facts.items()
+    )
+
+
+def power_of(state: str, reason: str = "") -> PowerState:
+    """Return where a node stands by its state with all flags (`idle+powered_down`), and its reason."""
+    words = node_words(state)
+    if words & {"powering_up", "power_up"}:
+        return PowerState.BOOTING
+    if words & {"powering_down", "power_down"}:
+        return PowerState.FALLING_ASLEEP
+    if "powered_down" not in words:
+        return PowerState.AWAY if words & {"down", "not_responding"} else PowerState.AWAKE
+    if "down" not in words:
+        return PowerState.ASLEEP
+    return PowerState.BOOT_FAILED if reason.startswith(_GIVEN_UP) else PowerState.AWAY
+
+
+def _with_state(node: PoweredNode, state: str, *, untouchable: bool) -> PoweredNode:
+    words = node_words(state)
+    # A node that boots does not answer, and one that is booted again is still called down.
+    expected = {"not_responding", "down"} if node.power is PowerState.BOOTING else set()
+    may_sleep = node.power is PowerState.AWAKE and words <= _IDLE and not untouchable
+    counts, busy = not words & (_AWAY - expected), bool(words & _BUSY)
+    return replace(node, counts=counts, busy=busy, may_sleep=may_sleep)
+
+
+def reserved_nodes(text: str) -> frozenset[str]:
+    """Return the nodes of reservations, present and to come, by `scontrol --oneliner show reservation`."""
+    return frozenset(
+        name for nodes in _RESERVED_NODES.findall(text) if nodes != "(null)" for name in expand_hosts(nodes)
+    )

@@ -38,10 +38,9 @@ from cluster_logs.slurm_words import (
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.commands import NO_SUCH_JOB, call
-from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.node_reading import NodeKind
 from live_scheduler.slurm.other_facts import NOTHING, fact_columns, other_facts
-from live_scheduler.slurm.slurm_memory import Origin, SlurmMemory
+from live_scheduler.slurm.slurm_memory import JobComment, Origin, SlurmMemory
 
 # In the environment of every program whose times or array indices are read.
 PLAIN_TIMES = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}

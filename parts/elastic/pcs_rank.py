@@ -7,7 +7,7 @@ from math import inf
 from foundation.human_times import human_duration
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.deciding.decision import QueuePlace
-from live_scheduler.service.rank_accounts import gpu_time
+from live_scheduler.service.job_account import gpu_time
 from lucid_models.amounts import counted
 from parts.elastic.pcs import Pcs, Turn
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from live_scheduler.last_lines import LastLines
+from live_scheduler.memory.records import LastLines
 
 INTENTS_FILE = "intents.jsonl"
 

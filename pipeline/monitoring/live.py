@@ -19,10 +19,9 @@ from cluster_logs.node_table import owners_of_rows
 from foundation.errors import LucidError, NotFoundError
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
-from live_scheduler.forecast.prediction_quality import PredictionErrorSummary
+from live_scheduler.forecast.submission_predictions import PredictionErrorSummary
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE, estimates_at_submission, read_lines
-from live_scheduler.hindsight.observation import StartAgreement, start_agreement
-from live_scheduler.hindsight.regret_job import WARM_UP_S
+from live_scheduler.hindsight.regret_job import WARM_UP_S, StartAgreement, start_agreement
 from live_scheduler.hindsight.replayed_window import (
     Hindsight,
     LivedJob,

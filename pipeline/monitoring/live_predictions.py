@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from live_scheduler.daemon import JOURNAL_FILE
-from live_scheduler.forecast.prediction_quality import (
+from live_scheduler.forecast.submission_predictions import (
+    SUBMISSION_PREDICTIONS_FILE,
     PredictionErrorSummary,
     by_policy_and_release,
     judged_predictions,
     summarise_errors,
 )
-from live_scheduler.forecast.submission_predictions import SUBMISSION_PREDICTIONS_FILE
 from live_scheduler.memory.journal import Journal
 from pipeline.monitoring.data import DAY_S
 from pipeline.monitoring.forecast_errors import Change, change_over_days

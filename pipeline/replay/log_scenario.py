@@ -225,7 +225,7 @@ def learned_pairs(singles_path: Path | None, pairs_path: Path | None, seed: int)
     """Return what a pairwise packing model predicts, trained on these measurements; None: there are none."""
     if singles_path is None or pairs_path is None:
         return None
-    from live_scheduler.deciding.sharing_beliefs import believed_pairs
+    from live_scheduler.deciding.live_policies import believed_pairs
     from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
     from profiler_jobs.profile_table import read_pair_profiles, read_solo_profiles
 

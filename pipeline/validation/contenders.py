@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from foundation.progress import Progress
-from live_scheduler.deciding.sharing_beliefs import believed_pairs
+from live_scheduler.deciding.live_policies import believed_pairs
 from lucid_models.evaluation.rival_estimates import known_from_s, user_name_s
 from lucid_models.packing.model import PackingAnalyzeModel
 from lucid_models.qssf import rolling

@@ -62,7 +62,7 @@ from pathlib import Path
 from cluster_logs.ingest import ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
 from cluster_logs.slurm_words import DEFAULT_FIELDS
-from live_scheduler.queue_file import check_queue
+from live_scheduler.ranking import check_queue
 from live_scheduler.service.live_messages import live_job
 from live_scheduler.service.schema import Job
 from live_scheduler.slurm.ended_jobs import _FIELDS

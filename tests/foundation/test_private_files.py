@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from foundation.private_files import private_database, private_folder
-from live_scheduler.append_only import append_lines
+from live_scheduler.memory.records import append_lines
 from live_scheduler.service.state_files import token_of, write_endpoint
-from live_scheduler.state_folder import state_folder
+from live_scheduler.settings_file import state_folder
 from local_stack.supervisor import write_private
 from lucid_models.mlflow_server import MlflowServer
 from lucid_models.registry import Registry

@@ -9,8 +9,7 @@ from live_scheduler.client import ReleaseClient
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.forecast.forecaster import Forecaster
-from live_scheduler.forecast.other_starts import other_starts_of
-from live_scheduler.forecast.submission_predictor import SubmissionPredictor
+from live_scheduler.forecast.submission_predictor import SubmissionPredictor, other_starts_of
 from live_scheduler.limit_memory import LimitMemory
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.service import schema

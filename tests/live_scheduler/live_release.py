@@ -9,8 +9,7 @@ from typing import Any
 
 from live_scheduler.client import ReleaseClient
 from live_scheduler.release import LiveRelease
-from live_scheduler.release_store import ReleaseStore
-from live_scheduler.verified_release import verify_release
+from live_scheduler.release_store import ReleaseStore, verify_release
 from lucid_models.releases.approval import APPROVED, ReleaseIdentity, VerdictTags, identify
 from lucid_models.releases.manifest import (
     MANIFEST_FILE,

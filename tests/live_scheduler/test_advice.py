@@ -16,19 +16,17 @@ from hypothesis import strategies as st
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import Refusal
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.forecast.advice import TEXTS_PER_PASS, Advisor, advice, clock_time, still_right
 from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast, forecast
-from live_scheduler.forecast.forecast_inputs import ForecastInputs
+from live_scheduler.forecast.forecast_inputs import ForecastInputs, RunTime
 from live_scheduler.forecast.forecast_process import ForecastProcess
 from live_scheduler.forecast.forecaster import ESTIMATED_AT_ONCE, Forecaster
-from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.online_state import OnlineState
-from live_scheduler.release import FallbackRelease
+from live_scheduler.release import ClientStatus, FallbackRelease
 from tests.live_scheduler.live_release import keep_release
 from tests.waiting import PATIENCE_S
 

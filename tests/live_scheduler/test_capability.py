@@ -16,15 +16,15 @@ from live_scheduler.adapter import SetPriority
 from live_scheduler.capability import LiveCapability, WayBack
 from live_scheduler.client import ReleaseClient
 from live_scheduler.cluster_state import ClusterState
-from live_scheduler.last_lines import LastLines
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.messages import Message
+from live_scheduler.memory.records import LastLines
 from live_scheduler.release import LiveRelease
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK, WATCH_SETTINGS, Watch, watch_settings
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, read_heartbeat, write_heartbeat
 from live_scheduler.safety.restore_command import give_part_back
 from live_scheduler.safety.touched import TouchedJobs
+from live_scheduler.service.messages import Message
 from tests.live_scheduler.live_answers import STATE, Live
 from tests.live_scheduler.memory_cluster import PRIORITIES, MemoryCluster
 

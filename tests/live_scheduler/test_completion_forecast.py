@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from foundation.errors import BadInputError, NotFoundError
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.forecast.completion_forecast import FEWEST_SAMPLES, forecast
-from live_scheduler.forecast.forecast_inputs import ForecastInputs
-from live_scheduler.forecast.run_times import ALIKE, RunTime, kin_of, ranks_of
+from live_scheduler.forecast.forecast_inputs import ALIKE, ForecastInputs, RunTime, kin_of, ranks_of
 from live_scheduler.live_settings import LiveSettings, Mode
 from simulator.workload.colocation import BelievedPairs, SummedUtilisation
 from simulator.workload.job import JobProfile

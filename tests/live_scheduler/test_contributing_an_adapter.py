@@ -16,7 +16,7 @@ import pytest
 
 from foundation import parts
 from live_scheduler.assembly import RELEASES_DIR
-from live_scheduler.state_folder import state_folder
+from live_scheduler.settings_file import state_folder
 from tests.command_line import Lucid
 from tests.live_scheduler.live_release import AWAY, keep_release
 from tests.waiting import PATIENCE_S, wait_until

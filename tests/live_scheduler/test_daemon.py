@@ -7,12 +7,11 @@ import pytest
 
 from foundation.errors import ServiceUnavailableError
 from live_scheduler.adapter import PriorityRange, Refusal, SetPriority
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.memory.journal import Journal
-from live_scheduler.release import FallbackRelease
+from live_scheduler.release import ClientStatus, FallbackRelease
 from live_scheduler.safety.heartbeat import Moment
 from live_scheduler.safety.safety_net import SafetyNet
 from live_scheduler.safety.touched import Touch, TouchedJobs, Way
@@ -206,7 +205,7 @@ def test_each_job_is_on_record_before_the_cluster_is_asked_the_front_first(
     assert asked == [place.job_id for place in view.decision.ranked]
     assert len(asked) == len(USERS)
     # Where it cannot be written down, nothing is asked.
-    monkeypatch.setattr("live_scheduler.last_lines.append_lines", full_disk)
+    monkeypatch.setattr("live_scheduler.memory.records.append_lines", full_disk)
     cluster.submit("late", user="u1")
     assert "No space left" in daemon.pass_once().problem
     assert len(asked) == len(USERS)

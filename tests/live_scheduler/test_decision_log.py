@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from live_scheduler.append_only import older_file
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.hindsight.decision_log import (
@@ -17,9 +15,11 @@ from live_scheduler.hindsight.decision_log import (
     estimates_at_submission,
     read_lines,
 )
-from live_scheduler.hindsight.observation import start_agreement
+from live_scheduler.hindsight.regret_job import start_agreement
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
+from live_scheduler.memory.records import older_file
+from live_scheduler.release import ClientStatus
 from live_scheduler.service.job_account import first_sight_in_words
 
 STATUS = ClientStatus("champion", "following", "release 3", 3, "approved", None, None, None, None, None)

@@ -8,14 +8,14 @@ import pytest
 
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.decision import Decision, QueuePlace
-from live_scheduler.safety.guards import (
+from live_scheduler.safety.heartbeat import Moment
+from live_scheduler.safety.safety_net import (
     OscillationGuard,
     ReadingGuard,
     clock_problem,
     decision_problem,
     turned,
 )
-from live_scheduler.safety.heartbeat import Moment
 
 NODES = (LiveNode("n1", 8, 0, True, ("vc1",)),)
 

@@ -9,7 +9,7 @@ import pytest
 from foundation.errors import BadInputError, UnknownNameError
 from live_scheduler.adapter import Advise, ReturnToDefault, SetPriority, is_kept
 from live_scheduler.cluster_state import ClusterState, LiveJob
-from live_scheduler.hands_off import HandsOff
+from live_scheduler.live_settings import HandsOff
 from live_scheduler.safety.restoring import changes_of_hands_off
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.settings_file import read_live_settings, settings_from

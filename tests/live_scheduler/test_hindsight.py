@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.hindsight.decision_log import FirstSight
-from live_scheduler.hindsight.observation import StartAgreement
 from live_scheduler.hindsight.regret_job import (
     HINDSIGHT_FILE,
     RegretJob,
     RegretReport,
+    StartAgreement,
     read_regret_report,
 )
 from live_scheduler.hindsight.replayed_window import (
@@ -30,6 +29,7 @@ from live_scheduler.hindsight.replayed_window import (
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
+from live_scheduler.release import ClientStatus
 from simulator.policies.registry import load_policy
 from simulator.policy import Policy
 from tests.waiting import wait_until

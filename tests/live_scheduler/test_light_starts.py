@@ -4,7 +4,7 @@ import sys
 import pytest
 
 # What the way back needs of a Slurm cluster; the switch that waits to go it is to stay small.
-WAY_BACK = "live_scheduler.safety.restore_command, live_scheduler.slurm.adapter, live_scheduler.state_folder"
+WAY_BACK = "live_scheduler.safety.restore_command, live_scheduler.slurm.adapter, live_scheduler.settings_file"
 HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "fsspec", "httpx", "pydantic", "fastapi", "mlflow"}
 # A client imports what it asks a server with when it is made, and what scores for its first release.
 CLIENT = "live_scheduler.client"

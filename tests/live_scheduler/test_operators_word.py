@@ -244,7 +244,7 @@ def test_a_disk_that_is_full_is_no_hindrance_to_the_way_back(
     def full(*_: object, **__: object) -> None:
         raise OSError("no space")
 
-    monkeypatch.setattr("live_scheduler.last_lines.append_lines", full)
+    monkeypatch.setattr("live_scheduler.memory.records.append_lines", full)
     with pytest.raises(OSError, match="no space"):
         site.heard()
     restore(site.cluster, site.touched)

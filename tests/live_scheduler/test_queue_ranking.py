@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError
-from live_scheduler.queue_file import check_queue
-from live_scheduler.ranking import rank_queue, read_queue
+from live_scheduler.ranking import check_queue, rank_queue, read_queue
 from live_scheduler.release import FallbackRelease
 
 HEADER = "job_id,user,virtual_cluster,name,gpus,submit_time\n"

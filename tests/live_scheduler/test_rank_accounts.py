@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, LiveJob, LiveNode
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
+from live_scheduler.release import ClientStatus
 from live_scheduler.service.job_account import explanation_of
 
 NOW = 1_700_000_000.0

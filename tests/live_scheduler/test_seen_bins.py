@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 from hypothesis import given
 
-from live_scheduler.seen_bins import KEPT_S, SeenBins
+from live_scheduler.memory.records import KEPT_S, SeenBins
 
 BIN_S = 600
 START_S = 2_900_000 * BIN_S

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from live_scheduler import slurm
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
+from live_scheduler.release import ClientStatus
 from live_scheduler.service_manager import ServiceManager
 from live_scheduler.slurm import adapter
 

@@ -8,8 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from live_scheduler.cluster_state import EndedJob
-from live_scheduler.hindsight.observation import StartAgreement
-from live_scheduler.hindsight.regret_job import HINDSIGHT_FILE, RegretReport
+from live_scheduler.hindsight.regret_job import HINDSIGHT_FILE, RegretReport, StartAgreement
 from live_scheduler.hindsight.replayed_window import Hindsight, MeanTimes, Regret
 from live_scheduler.service import schema
 from tests.live_scheduler.live_answers import NOW_S, STATE, Live, metrics_of

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from live_scheduler.service import connections, web
+from live_scheduler.service import serving, web
 from live_scheduler.service.operations import Operations
 from live_scheduler.service.serving import WebServer
 from tests.evidence import Evidence
@@ -62,7 +62,7 @@ def test_bodies_without_the_token_are_not_waited_for(standing: Live) -> None:
 def hurried(monkeypatch: pytest.MonkeyPatch, standing: Live) -> Iterator[WebServer]:
     """The same service with short deadlines."""
     monkeypatch.setattr(web, "BODY_WITHIN_S", 0.3)
-    protocol = connections.guarded_protocol(head_within_s=0.3)
+    protocol = serving.guarded_protocol(head_within_s=0.3)
     monkeypatch.setattr("live_scheduler.service.serving.guarded_protocol", lambda: protocol)
     app = web.web_app(standing.operations, standing.service.metrics, standing.token)
     server = WebServer(app, 0)

@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from live_scheduler.adapter import SetPriority, WriteBack
 from live_scheduler.safety.dead_mans_switch import Watch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
-from live_scheduler.safety.restoring import Restoration, restore
-from live_scheduler.safety.settling import Settling, longest_s, two_cycles_s, watch_words
+from live_scheduler.safety.restoring import (
+    Restoration,
+    Settling,
+    longest_s,
+    restore,
+    two_cycles_s,
+    watch_words,
+)
 from live_scheduler.safety.touched import TouchedJobs, Way
-from live_scheduler.slurm.backfill import write_backs
+from live_scheduler.slurm.adapter import write_backs
 from tests.live_scheduler.memory_cluster import PRIORITIES, MemoryCluster
 
 OURS = replace(PRIORITIES, exclusive=True)

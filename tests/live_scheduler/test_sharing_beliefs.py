@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from live_scheduler.deciding.sharing_beliefs import believed_pairs
+from live_scheduler.deciding.live_policies import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
 from profiler_jobs.campaign import measure_simulated_profiles
 from simulator.workload.job import JobProfile

@@ -9,27 +9,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.cluster_state import ClusterState, EndedJob, LiveJob, LiveNode
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.deciding.live_policies import live_policy, live_policy_names
-from live_scheduler.forecast.completion_forecast import CompletionForecast, JobForecast, forecast
-from live_scheduler.forecast.forecast_inputs import ForecastInputs
+from live_scheduler.forecast.completion_forecast import (
+    CompletionForecast,
+    JobForecast,
+    Prediction,
+    forecast,
+    predict,
+)
+from live_scheduler.forecast.forecast_inputs import ForecastInputs, RunTime
 from live_scheduler.forecast.forecast_process import ForecastProcess
-from live_scheduler.forecast.prediction import Prediction, predict
-from live_scheduler.forecast.prediction_quality import JudgedPrediction, judged_predictions, summarise_errors
-from live_scheduler.forecast.run_times import RunTime
 from live_scheduler.forecast.submission_predictions import (
     SUBMISSION_PREDICTIONS_FILE,
+    JudgedPrediction,
     SubmissionPrediction,
     SubmissionPredictions,
+    judged_predictions,
     read_submission_predictions,
+    summarise_errors,
 )
 from live_scheduler.forecast.submission_predictor import AGAIN_S, SubmissionPredictor
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
+from live_scheduler.release import ClientStatus
 from live_scheduler.service.expectation import ExpectedTimes
 from simulator.cluster.spec import ClusterSpec
 from simulator.engine.simulation import Simulation
@@ -90,7 +96,7 @@ def test_what_runs_is_told_its_median_end_and_holds_its_gpus():
 
 
 def test_a_burst_is_told_in_a_bounded_number_of_plays_and_all_of_it(monkeypatch):
-    monkeypatch.setattr("live_scheduler.forecast.prediction.MOST_PREDICTED", 100)
+    monkeypatch.setattr("live_scheduler.forecast.completion_forecast.MOST_PREDICTED", 100)
     queue = [waits(number, gpus=1, ago_s=100 - number) for number in range(1, 31)]
     found = predict(inputs(queue, dict.fromkeys(range(1, 31), 10.0)), [job.job_id for job in queue])
     assert list(found) == [job.job_id for job in queue]
@@ -190,7 +196,7 @@ def test_a_disk_that_is_full_makes_no_prediction(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("live_scheduler.append_only.append_lines", full)
+    monkeypatch.setattr("live_scheduler.memory.records.append_lines", full)
     with pytest.raises(OSError, match="No space"):
         book.add([prediction(1)])
     assert book.of(waits(1, ago_s=0)) is None

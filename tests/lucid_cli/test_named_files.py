@@ -12,7 +12,7 @@ from cluster_logs.metrics.metric_files import read_samples_file
 from cluster_logs.readers.nodes_file import read_nodes_file
 from experiments.model_quality.throughput_rivals import read_published
 from foundation.errors import LucidError
-from live_scheduler.queue_file import read_queue
+from live_scheduler.ranking import read_queue
 from live_scheduler.settings_file import read_live_settings
 from lucid_models.model_format import load_model
 from pipeline.studies.sweeps.spec import SweepSpec

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
-from live_scheduler.client import ReleaseClient
-from live_scheduler.followed_cluster import followed_cluster
+from live_scheduler.client import ReleaseClient, followed_cluster
 from live_scheduler.release import FallbackRelease, LiveRelease
 from lucid_models.registry import Registry
 from lucid_models.releases.clusters import note_removal, which_cluster

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from live_scheduler.hands_off import HandsOff
+from live_scheduler.live_settings import HandsOff
 from live_scheduler.safety.operators_word import WordsOnRecord
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.control import PRIORITIES

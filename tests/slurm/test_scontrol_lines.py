@@ -25,10 +25,8 @@ from live_scheduler.adapter import (
 )
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.control import PRIORITIES, Control
-from live_scheduler.slurm.job_comment import JobComment
-from live_scheduler.slurm.overwritten import OVERWRITTEN_FILE, Before, Overwritten
 from live_scheduler.slurm.queue_reading import QueueRow
-from live_scheduler.slurm.slurm_memory import SlurmMemory
+from live_scheduler.slurm.slurm_memory import OVERWRITTEN_FILE, Before, JobComment, Overwritten, SlurmMemory
 
 # Writes down each line of its input and each list of arguments; answers as `answers` says, line -> words.
 WITNESS = """
@@ -257,7 +255,7 @@ def test_what_cannot_be_written_down_is_not_written_over(
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("live_scheduler.last_lines.append_lines", full)
+    monkeypatch.setattr("live_scheduler.memory.records.append_lines", full)
     rows = [row(nice=100, comment=JobComment("mine"), partition="prof")]
     for change in (SetPriority("17", PRIORITIES.most), Advise("17", "soon")):
         heard, (why,) = slurm.told(rows, change)

@@ -26,8 +26,7 @@ from live_scheduler.adapter import (
     StartAfter,
 )
 from live_scheduler.cluster_state import OTHER_FACTS, EndedJob, LiveJob
-from live_scheduler.memory.journal import JobEventKind
-from live_scheduler.memory.tracking import JobTracker
+from live_scheduler.memory.journal import JobEventKind, JobTracker
 from live_scheduler.slurm import accounting
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.control import PRIORITIES

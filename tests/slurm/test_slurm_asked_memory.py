@@ -4,7 +4,7 @@ import pytest
 
 from cluster_logs.slurm_words import as_asked
 from live_scheduler.cluster_state import LiveJob
-from live_scheduler.slurm.asked_memory import as_asked_for
+from live_scheduler.slurm.adapter import as_asked_for
 
 LEAST = 191_000.0
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from foundation.errors import BadInputError, ServiceUnavailableError
-from live_scheduler.slurm.inquiry import Inquiry
+from live_scheduler.slurm.adapter import Inquiry
 
 
 class Clock:

@@ -12,13 +12,11 @@ from cluster_logs.slurm_words import home_partition
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm import adapter, queue_reading
-from live_scheduler.slurm.job_comment import JobComment
+from live_scheduler.slurm.adapter import as_of_now
 from live_scheduler.slurm.node_reading import NodeKind, parse_nodes
-from live_scheduler.slurm.overwritten import Before, Overwritten
 from live_scheduler.slurm.queue_reading import QUEUE_FIELDS, QueueReader, QueueRow, count_tasks, time_s
 from live_scheduler.slurm.scontrol_session import fits_a_line
-from live_scheduler.slurm.slurm_memory import SlurmMemory
-from live_scheduler.slurm.stale_reasons import as_of_now
+from live_scheduler.slurm.slurm_memory import Before, JobComment, Overwritten, SlurmMemory
 from tests.evidence import Evidence
 
 PLAIN = dict.fromkeys(QUEUE_FIELDS, "(null)") | {

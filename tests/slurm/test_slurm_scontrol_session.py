@@ -12,9 +12,9 @@ from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.adapter import Refusal, SetPriority
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.slurm.control import PRIORITIES, Control
-from live_scheduler.slurm.job_comment import JobComment
 from live_scheduler.slurm.queue_reading import QueueRow
 from live_scheduler.slurm.scontrol_session import GIVEN_UP, ScontrolSession
+from live_scheduler.slurm.slurm_memory import JobComment
 
 # Complains about what is no command as scontrol does; `say WORDS` stands for a complaint about a change, and
 # its slurmctld answers.

@@ -16,7 +16,7 @@ import pytest
 from foundation.process_lock import holder
 from live_scheduler.assembly import RELEASES_DIR
 from live_scheduler.safety.dead_mans_switch import WATCH_LOCK
-from live_scheduler.state_folder import state_folder
+from live_scheduler.settings_file import state_folder
 from parts.kueue.tests.kueue_server import WORKLOADS, KueueServer, serve
 from parts.kueue.tests.test_daemon import USER_LABEL, SmallKueue, kubeconfig
 from tests.command_line import Lucid

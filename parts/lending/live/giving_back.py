@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from live_scheduler.node_looks import some_nodes
+from live_scheduler.capability import some_nodes
 from parts.lending.live.loan_record import LoanRecord
 from parts.lending.live.node_loans import LoanNode, LoanReading, LoanRefusal, NodeLoans, Side
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
+from live_scheduler.capability import look_at_nodes
 from live_scheduler.cluster_state import ClusterState
-from live_scheduler.mode import Mode
-from live_scheduler.node_looks import look_at_nodes
+from live_scheduler.live_settings import Mode
 from live_scheduler.release import LiveRelease, Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.rate_limit import TokenBucket

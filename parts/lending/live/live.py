@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from foundation.errors import BadInputError
 from foundation.human_times import moment_here
-from live_scheduler.capability import LiveCapability, Route, WayBack
+from live_scheduler.capability import LiveCapability, Route, WayBack, some_nodes
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.node_looks import some_nodes
 from parts.lending.live.giving_back import LoansBack, give_back
 from parts.lending.live.loan_record import LoanRecord
 from parts.lending.live.node_loans import NodeLoans

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from live_scheduler.messages import Count, Gpus, Message, Name, Pushed, Seconds, Time
-from live_scheduler.service.pushed_messages import once
+from live_scheduler.service.messages import Count, Gpus, Message, Name, Pushed, Seconds, Time, once
 
 MAX_SERVERS = 2_000
 MAX_JOBS_OF_A_SERVER = 1_000

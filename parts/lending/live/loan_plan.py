@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
 from foundation.errors import BadInputError
-from live_scheduler.natural_order import natural_key
+from live_scheduler.cluster_state import natural_key
 from parts.lending.replay.orchestrator import servers_of_use, servers_to_lend, share_of_servers
 from parts.lending.replay.reclaiming import LoanedServer, ReclaimChoice, choose_reclaim
 from parts.lending.replay.settings import LoanSettings

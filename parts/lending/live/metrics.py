@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from live_scheduler.service.metric_rows import counters, gauges
+from live_scheduler.service.metrics import counters, gauges
 from parts.lending.live.loan_status import LoanStatus
 
 

@@ -20,13 +20,12 @@ from pathlib import Path
 
 from cluster_logs.host_lists import expand_hosts
 from foundation.errors import BadInputError
+from live_scheduler.cluster_state import PoweredNode
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.powered_nodes import PoweredNode
 from live_scheduler.slurm.commands import call, change_cluster
 from live_scheduler.slurm.control import START_DELAY_S
-from live_scheduler.slurm.node_reading import read_nodes
+from live_scheduler.slurm.node_reading import POWER_COMMAND, parse_power, read_nodes, reserved_nodes
 from live_scheduler.slurm.placement import Placements
-from live_scheduler.slurm.powered_nodes import POWER_COMMAND, parse_power, reserved_nodes
 from live_scheduler.slurm.queue_reading import QueueReader, QueueRow
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 from parts.lending.live.node_loans import LoanNode, LoanReading, LoanRefusal, Side

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import BadInputError
-from live_scheduler.mode import Mode
+from live_scheduler.live_settings import Mode
 from parts.lending.replay.released_loans import ReleasedLoans
 
 # What Slurm takes for a partition's name, and what neither a list of names nor a line can be broken with.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import LucidError
-from live_scheduler.seen_bins import SeenBins
+from live_scheduler.memory.records import SeenBins
 from parts.lending.live.loan_plan import InferenceNeed
 from parts.lending.live.settings import NodeLoanSettings
 from parts.lending.live.usage_source import ReadUsage

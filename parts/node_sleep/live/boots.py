@@ -1,6 +1,6 @@
 """Follows nodes from reading to reading: which boot, which did not come back, which are left alone."""
 
-from live_scheduler.powered_nodes import PowerState
+from live_scheduler.cluster_state import PowerState
 from parts.node_sleep.live.node_power import PowerReading
 
 

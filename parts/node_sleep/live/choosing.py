@@ -9,8 +9,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from live_scheduler.natural_order import NaturalKey, natural_key
-from live_scheduler.powered_nodes import PoweredNode, PowerState
+from live_scheduler.cluster_state import NaturalKey, PoweredNode, PowerState, natural_key
 
 
 def choose_to_sleep(

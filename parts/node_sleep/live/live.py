@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from foundation.human_times import moment_here
-from live_scheduler.capability import LiveCapability, WayBack
+from live_scheduler.capability import LiveCapability, WayBack, some_nodes
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.node_looks import some_nodes
 from parts.node_sleep.live.node_power import PowerControl
 from parts.node_sleep.live.settings import NodeSleepSettings
 from parts.node_sleep.live.touched_nodes import TouchedNodes

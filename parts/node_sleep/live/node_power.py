@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from live_scheduler.powered_nodes import PoweredNode, PowerState
+from live_scheduler.cluster_state import PoweredNode, PowerState
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import BadInputError
-from live_scheduler.mode import Mode
+from live_scheduler.live_settings import Mode
 from parts.node_sleep.replay.settings import SleepSettings
 
 

@@ -9,8 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from live_scheduler.cluster_state import LiveJob
-from live_scheduler.powered_nodes import PoweredNode, PowerState
+from live_scheduler.cluster_state import LiveJob, PoweredNode, PowerState
 
 # Slurm has looked at the job and lacks nodes for it, or has not looked yet.
 _LACKS_NODES = frozenset({"", "Resources"})

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from live_scheduler.messages import Count, Message, Time
-from live_scheduler.node_looks import some_nodes
+from live_scheduler.capability import some_nodes
+from live_scheduler.service.messages import Count, Message, Time
 
 
 class SleepingNodes(Message):

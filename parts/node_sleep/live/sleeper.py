@@ -10,14 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from live_scheduler.cluster_state import ClusterState
-from live_scheduler.mode import Mode
-from live_scheduler.node_looks import look_at_nodes
-from live_scheduler.powered_nodes import PoweredNode, PowerState
+from live_scheduler.capability import look_at_nodes
+from live_scheduler.cluster_state import ClusterState, PoweredNode, PowerState
+from live_scheduler.live_settings import Mode
+from live_scheduler.memory.records import SeenBins
 from live_scheduler.release import LiveRelease, Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.rate_limit import TokenBucket
-from live_scheduler.seen_bins import SeenBins
 from parts.node_sleep.live.boots import Boots
 from parts.node_sleep.live.choosing import choose_to_sleep, choose_to_wake
 from parts.node_sleep.live.node_power import NodeChange, PowerControl, PutToSleep, WakeNode

@@ -19,7 +19,7 @@ from pathlib import Path
 from cluster_logs.host_lists import expand_hosts
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.slurm.commands import call, config_values
-from live_scheduler.slurm.powered_nodes import POWER_COMMAND, parse_power, reserved_nodes
+from live_scheduler.slurm.node_reading import POWER_COMMAND, parse_power, reserved_nodes
 from live_scheduler.slurm.scontrol_session import ScontrolSession
 from parts.node_sleep.live.node_power import NodeChange, NodeRefusal, PowerReading, PutToSleep
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from live_scheduler.last_lines import LastLines
-from live_scheduler.powered_nodes import PowerState
+from live_scheduler.cluster_state import PowerState
+from live_scheduler.memory.records import LastLines
 from parts.node_sleep.live.node_power import NodeChange, PowerReading, PutToSleep
 
 TOUCHED_NODES_FILE = "touched_nodes.jsonl"

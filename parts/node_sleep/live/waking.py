@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from live_scheduler.node_looks import some_nodes
-from live_scheduler.powered_nodes import PowerState
+from live_scheduler.capability import some_nodes
+from live_scheduler.cluster_state import PowerState
 from parts.node_sleep.live.node_power import PowerControl, WakeNode
 from parts.node_sleep.live.touched_nodes import NodeTouch, TouchedNodes
 

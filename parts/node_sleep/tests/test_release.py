@@ -11,7 +11,7 @@ import pytest
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import NodeSeries
 from foundation.errors import NotFoundError, ReleaseRefusedError
-from live_scheduler.verified_release import verify_release
+from live_scheduler.release_store import verify_release
 from lucid_models.boosting import BoostingSettings
 from lucid_models.registry import Registry
 from lucid_models.releases.approval import identify

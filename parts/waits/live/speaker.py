@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from live_scheduler.forecast.other_starts import PLAY_FORWARD as PLAYED
+from live_scheduler.forecast.submission_predictor import PLAY_FORWARD as PLAYED
 from live_scheduler.live_settings import Mode
 from lucid_models.amounts import counted
 from parts.waits.live.settings import WaitAnswerSettings

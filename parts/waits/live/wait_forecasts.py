@@ -5,14 +5,13 @@ from collections.abc import Iterable, Mapping
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.daemon import JOURNAL_FILE, Daemon
 from live_scheduler.forecast.completion_forecast import JobForecast
-from live_scheduler.forecast.other_starts import OtherStarts, StartOpinion
 from live_scheduler.forecast.submission_predictions import (
     SUBMISSION_PREDICTIONS_FILE,
     SubmissionPrediction,
     policy_of,
     read_submission_predictions,
 )
-from live_scheduler.forecast.submission_predictor import RECENT_S
+from live_scheduler.forecast.submission_predictor import RECENT_S, OtherStarts, StartOpinion
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import Journal
 from live_scheduler.release import LiveRelease

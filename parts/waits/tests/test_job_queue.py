@@ -6,8 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from live_scheduler.cluster_state import ClusterState, LiveJob
-from live_scheduler.memory.journal import JobEvent, JobEventKind
-from live_scheduler.memory.tracking import JobTracker
+from live_scheduler.memory.journal import JobEvent, JobEventKind, JobTracker
 from lucid_models.training_data import as_known_at
 from parts.waits.live.recent_starts import RecentStarts, queue_facts
 from parts.waits.model.features import WaitFeatures

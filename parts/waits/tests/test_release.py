@@ -9,7 +9,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError, UnknownNameError
-from live_scheduler.verified_release import verify_release
+from live_scheduler.release_store import verify_release
 from lucid_models.registry import Registry
 from lucid_models.releases.approval import identify
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict

@@ -16,7 +16,7 @@ from cluster_logs.node_table import counted
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
-from live_scheduler.deciding.sharing_beliefs import believed_pairs
+from live_scheduler.deciding.live_policies import believed_pairs
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import colocation_of
 from pipeline.replay.run_time_estimates import EstimateSource

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import LucidError, ServiceUnavailableError
 from foundation.jsonable import to_jsonable
-from live_scheduler.deciding.sharing_beliefs import believed_pairs
+from live_scheduler.deciding.live_policies import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
 from pipeline.replay.job_types import JobTypes
 from pipeline.studies.experiment import FAILED, OK

@@ -11,21 +11,20 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from live_scheduler.client_status import ClientStatus
 from live_scheduler.daemon import JOURNAL_FILE
-from live_scheduler.forecast.prediction_quality import JudgedPrediction
 from live_scheduler.forecast.submission_predictions import (
     SUBMISSION_PREDICTIONS_FILE,
+    JudgedPrediction,
     SubmissionPrediction,
     SubmissionPredictions,
 )
 from live_scheduler.hindsight.decision_log import DECISIONS_FILE
-from live_scheduler.hindsight.observation import StartAgreement
-from live_scheduler.hindsight.regret_job import RegretReport
+from live_scheduler.hindsight.regret_job import RegretReport, StartAgreement
 from live_scheduler.hindsight.replayed_window import Hindsight, MeanTimes, Regret
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.live_view import LiveView
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
+from live_scheduler.release import ClientStatus
 from live_scheduler.service.hosting import LiveService
 from live_scheduler.service.operations import Operations
 from pipeline.monitoring.live import LiveRecords

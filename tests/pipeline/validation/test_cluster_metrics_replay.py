@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
-from live_scheduler.deciding.sharing_beliefs import PredictedPairs
+from live_scheduler.deciding.live_policies import PredictedPairs
 from lucid_models.training_data import read_training_jobs
 from pipeline.profiling.profile_store import write_profile_set
 from pipeline.validation.contenders import sharing_scores

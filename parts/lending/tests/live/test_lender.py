@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, ServiceUnavailableError
-from live_scheduler.mode import Mode
+from live_scheduler.live_settings import Mode
 from live_scheduler.release import Pinned
 from parts.lending.live.giving_back import give_back
 from parts.lending.live.lender import NodeLender

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from live_scheduler.client import ReleaseClient
-from live_scheduler.mode import Mode
+from live_scheduler.live_settings import Mode
 from parts.lending.live.lender import NodeLender
 from parts.lending.live.loan_messages import MAX_SERVERS, LoanAnswer
 from parts.lending.live.loan_record import LoanRecord

@@ -9,8 +9,7 @@ import pytest
 
 from live_scheduler.client import ReleaseClient
 from live_scheduler.daemon import Daemon
-from live_scheduler.live_settings import LiveSettings
-from live_scheduler.mode import Mode
+from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.release import LiveRelease
 from lucid_models.model_format import save_model
 from parts.lending.live.lender import NodeLender

@@ -7,7 +7,7 @@ import pytest
 from foundation.errors import ReleaseRefusedError
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
 from live_scheduler.live_settings import LiveSettings
-from live_scheduler.verified_release import verify_release
+from live_scheduler.release_store import verify_release
 from lucid_models.registry import Registry
 from lucid_models.releases.approval import identify
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, rollback_release

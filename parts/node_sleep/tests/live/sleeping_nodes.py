@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.powered_nodes import PoweredNode, PowerState
+from live_scheduler.cluster_state import PoweredNode, PowerState
 from parts.node_sleep.live.node_power import NodeChange, NodeRefusal, PowerReading, PutToSleep
 
 

@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError, UnknownNameError
-from live_scheduler.cluster_state import ClusterState, LiveJob
+from live_scheduler.cluster_state import ClusterState, LiveJob, PowerState
 from live_scheduler.live_settings import LiveSettings, Mode
-from live_scheduler.powered_nodes import PowerState
 from live_scheduler.release import Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.settings_file import settings_from

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.powered_nodes import PowerState
+from live_scheduler.cluster_state import PowerState
 from live_scheduler.safety.dead_mans_switch import Watch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from parts.node_sleep.live.node_power import PutToSleep, WakeNode

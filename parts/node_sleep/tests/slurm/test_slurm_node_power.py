@@ -3,9 +3,8 @@
 import pytest
 
 from foundation.errors import ServiceUnavailableError
-from live_scheduler.powered_nodes import PowerState
-from live_scheduler.slurm.node_reading import starts_jobs
-from live_scheduler.slurm.powered_nodes import parse_power, power_of, reserved_nodes
+from live_scheduler.cluster_state import PowerState
+from live_scheduler.slurm.node_reading import parse_power, power_of, reserved_nodes, starts_jobs
 from parts.node_sleep.live.slurm_power import power_settings
 
 CONFIG = """
