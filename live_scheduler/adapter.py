@@ -196,8 +196,8 @@ class Profiling(Protocol):
     def takes(self, job: LiveJob, cluster: ClusterState) -> bool:
         """Whether a job may run there first."""
 
-    def limit_s(self, job_id: str) -> float:
-        """For how long a job that runs there may do so."""
+    def limit_s(self, job_id: str) -> float | None:
+        """For how long a job that runs there may do so; None: for as long as the policy says."""
 
 
 class Restorer(Protocol):

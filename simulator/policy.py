@@ -68,7 +68,8 @@ class Policy(ABC):
     event. `at_events_only`: its rule is applied when something happens, as published, though it would answer
     otherwise in between; any other policy says when (`next_change_s`). `overtaking_bound_s`: a job that has
     waited for so long is overtaken only where that does not delay it (`mechanisms.overtaking_bound`).
-    `elastic`: it gives elastic jobs (`Job.elasticity`) other GPUs while they run.
+    `elastic`: it gives elastic jobs (`Job.elasticity`) other GPUs while they run. `profiling_limit_s`: a run
+    on its profiler ends after so many seconds; infinite: it profiles no job.
     `unequal_nodes`: it places jobs on nodes of several sizes, and binds them to their own (`JobView.nodes`)
     where virtual clusters share nodes.
     """
@@ -82,6 +83,7 @@ class Policy(ABC):
     at_events_only: bool = False
     round_s: float | None = None
     overtaking_bound_s: float = inf
+    profiling_limit_s: float = inf
     elastic: bool = False
     unequal_nodes: bool = False
     costs: RunCosts = RunCosts()

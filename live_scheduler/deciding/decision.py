@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any, NamedTuple
 
 
@@ -36,6 +37,7 @@ class Decision:
     `sends_home` are runs on the profiling partition that are over by the policy. `left_alone` says why jobs
     that wait were not ranked. `latency_s` is what the decision took, features and inference included;
     `problem` why the release or the policy could not be used, if so (`ranked` is empty then).
+    `profiling_limit_s`: the policy ends a run on the profiling partition after so long.
     """
 
     at_s: float
@@ -47,6 +49,7 @@ class Decision:
     left_alone: Mapping[str, str]
     latency_s: float
     problem: str | None = None
+    profiling_limit_s: float = inf
 
     @cached_property
     def by_id(self) -> Mapping[str, QueuePlace]:
@@ -57,7 +60,3 @@ class Decision:
     def places(self) -> Mapping[str, int]:
         """The places of the ranked jobs in their queues, from 1."""
         return {job.job_id: job.place for job in self.ranked}
-
-    def order_of(self, pool: str) -> list[str]:
-        """Return the ids of a pool's jobs, first served first."""
-        return [job.job_id for job in self.ranked if job.pool == pool]

@@ -172,6 +172,7 @@ class DecisionMaker:
             sends_home=tuple(sends_home),
             left_alone=self.pools.left_alone,
             latency_s=latency_s,
+            profiling_limit_s=self.policy.profiling_limit_s,
         )
 
 

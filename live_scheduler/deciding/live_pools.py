@@ -30,7 +30,7 @@ class AnyProfiling:
         """Whether its run may be stopped."""
         return job.requeueable and job.tasks == 1
 
-    def limit_s(self, job_id: str) -> float:
+    def limit_s(self, job_id: str) -> float | None:
         """Not limited."""
         return inf
 
@@ -224,12 +224,16 @@ class LivePools:
             view.run_since_s = view.first_start_time_s = job.start_time_s
             # Policies look for what began since they last looked, and clusters tell starts late, in seconds.
             view.start_time_s = max(job.start_time_s, self._followed_s)
-            view.run_limit_s = self._rules.limit_s(job.job_id) if name == PROFILER else None
+            view.run_limit_s = self._limit_s(job) if name == PROFILER else None
         view.pool = name
         view.placement = self._placement(job, name)
         view.partner = None
         view.joined = False
         return view
+
+    def _limit_s(self, job: LiveJob) -> float:
+        limit_s = self._rules.limit_s(job.job_id)
+        return self._policy.profiling_limit_s if limit_s is None else limit_s
 
     def _placement(self, job: LiveJob, pool: str) -> Placement:
         at = self._node_at[pool]

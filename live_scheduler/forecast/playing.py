@@ -17,7 +17,6 @@ from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.forecast.forecast_inputs import ForecastInputs, RunTime, kin_of, ranks_of
 from live_scheduler.forecast.present_state import present_state
-from simulator.engine import Simulation
 from simulator.engine.simulation import Simulation
 from simulator.job_view import JobView
 from simulator.policies.registry import load_policy
@@ -57,7 +56,7 @@ class PlayableCluster:
             policy,
             settings,
             profile_of=lambda job: inputs.profiles.get(job.job_id),
-            profiling_limit_s=getattr(getattr(policy, "settings", None), "profiling_limit_s", inf),
+            profiling_limit_s=policy.profiling_limit_s,
         )
         now_s = self.cluster.at_s
         self.overdue = frozenset(

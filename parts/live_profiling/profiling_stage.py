@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 
 from live_scheduler.adapter import Change, MoveTo, SendHome, StartAfter
 from live_scheduler.cluster_state import ClusterState, LiveJob
@@ -74,15 +75,16 @@ class ProfilingStage:
         self._misfits: set[str] = set()  # Slurm refused to move them, or they waited there in vain
         self._asked: Counter[str] = Counter()  # how often this process asked to move a job in
         self._seen: dict[tuple[str, float | None], tuple[float, float]] = {}  # run -> age then, and then
+        self._limit_s = ProfilerSettings().profiling_limit_s  # until a decision says the policy's
 
     def takes(self, job: LiveJob, cluster: ClusterState) -> bool:
         """Whether a job may be profiled."""
         return not self.why_not(job, cluster)
 
-    def limit_s(self, job_id: str) -> float:
-        """For how long a job that runs on the profiling partition may do so."""
+    def limit_s(self, job_id: str) -> float | None:
+        """For how long a job that runs on the profiling partition may do so; None: as the policy says."""
         intent = self.intents.values.get(job_id)
-        return ProfilerSettings().profiling_limit_s if intent is None else intent.limit_s
+        return None if intent is None else intent.limit_s
 
     def why_not(self, job: LiveJob, cluster: ClusterState) -> str:
         """Return why a job may not be profiled; empty: it may."""
@@ -107,6 +109,8 @@ class ProfilingStage:
 
         When they cannot be recorded no job is moved in; moves home are always made.
         """
+        if decision.profiling_limit_s < inf:
+            self._limit_s = decision.profiling_limit_s
         changes = [*self.reconcile(cluster), *self._cut_short(decision, cluster)]
         entering = self._entering(decision, cluster)
         if not self._records:
@@ -230,7 +234,7 @@ class ProfilingStage:
             yield Guest(
                 job,
                 home,
-                self.limit_s(job.job_id),
+                self._limit_s if intent is None else intent.limit_s,
                 job.restarts > (intent.restarts if intent is not None else 0),
                 age_s + now - then,
             )

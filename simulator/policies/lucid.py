@@ -46,6 +46,7 @@ class Lucid(Policy):
     def __init__(self, settings: LucidSettings | None = None) -> None:
         self.settings = settings or LucidSettings()
         self.profiler = SpaceAwareProfiler(self.settings)
+        self.profiling_limit_s = self.settings.profiling_limit_s
         self.costs = RunCosts(completion_s=self.settings.completion_s)
         self.orchestrator = ResourceOrchestrator(self.settings)
         self.packing = IndolentPacking(

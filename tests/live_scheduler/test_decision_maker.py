@@ -150,7 +150,7 @@ def test_starts_are_those_of_the_simulator(policy, rows):
                 place.job_id for place in decision.ranked if place.pool == pool and place.starts_now
             ] == expected
             # They come first, so a cluster that serves the front of its queue does as the policy does.
-            assert decision.order_of(pool)[: len(expected)] == expected
+            assert [each.job_id for each in decision.ranked if each.pool == pool][: len(expected)] == expected
 
 
 def job(number, gpus=1, partition="vc1", **more):
@@ -221,9 +221,34 @@ def test_small_new_jobs_go_to_the_profiling_partition_when_their_own_is_full():
     assert decision.by_id["1"].limit_s is not None
 
 
+class NoMemory:
+    """A profiling stage that has lost its intents."""
+
+    def takes(self, job, cluster):
+        return True
+
+    def limit_s(self, job_id):
+        return None
+
+
+@pytest.mark.parametrize("limit_s", [60.0, 300.0])
+def test_a_run_on_the_profiler_whose_limit_is_not_known_has_the_policys(limit_s):
+    chosen = LiveSettings(
+        "test",
+        policy="lucid",
+        policy_settings={"profiling_limit_s": limit_s},
+        profiling_partition="prof",
+    )
+    live = DecisionMaker(live_policy(chosen), Told({"1": 1_000.0}), chosen, release="r", profiling=NoMemory())
+    guest = job(1, partition="prof", start_time_s=EPOCH_S + 1_000.0, gpus_on=(("p", 1),))
+    live.follow(ClusterState(EPOCH_S + 1_001.0, (guest,), (node("a"), node("p", partition="prof", used=1))))
+    assert live.decide().profiling_limit_s == limit_s
+    assert live.pools.views["1"].run_limit_s == limit_s
+
+
 def test_a_job_of_several_partitions_is_served_in_the_first_that_is_ordered():
     decision = decide([job(1, partition="other,vc1")], [node("a")], {"1": 1})
-    assert decision.order_of("vc1") == ["1"]
+    assert [each.job_id for each in decision.ranked if each.pool == "vc1"] == ["1"]
 
 
 def test_an_array_of_jobs_keeps_its_record_as_one():

@@ -20,7 +20,7 @@ def test_pcs_says_which_class_which_share_and_who_is_ahead_and_why():
     ]
     view = decided(queue, {"1": 5_000.0, "2": 4_000.0, "3": 3_000.0, "4": 600.0, "5": 500.0}, "pcs", PCS)
     # The first class holds nothing; each that is served there is more of its share of four GPUs.
-    assert view.decision.order_of("vc1") == ["4", "5", "2", "3"]
+    assert [each.job_id for each in view.decision.ranked if each.pool == "vc1"] == ["4", "5", "2", "3"]
     text = said(view, "3")
     assert (
         "It is in size class 2 of 3 (up to 27.8 GPU-h; it is expected to take 2 GPUs x 50 min = 1.67 GPU-h), "
@@ -56,4 +56,4 @@ def test_whose_turn_is_next_goes_by_shares_and_is_first_come_within_a_class():
         one = waiting[at].pop(0)
         held[at] += one.gpus
         expected.append(one.job_id)
-    assert view.decision.order_of("vc1") == expected
+    assert [each.job_id for each in view.decision.ranked if each.pool == "vc1"] == expected

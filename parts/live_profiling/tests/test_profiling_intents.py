@@ -168,6 +168,21 @@ def test_each_job_has_its_own_time_also_after_a_restart(tmp_path: Path, clock: C
     assert again.reconcile(both) == [SendHome("1", "vc1")]
 
 
+def test_a_guest_without_an_intent_has_the_time_of_the_policy_that_decides(
+    stage: ProfilingStage, clock: Clock
+) -> None:
+    guest = measured(mark="a mark of ours")
+    assert stage.limit_s("1") is None
+    by_policy = replace(decision(), profiling_limit_s=60.0)
+    assert stage.changes(by_policy, cluster(guest)) == []
+    clock.now += 59
+    assert stage.changes(by_policy, cluster(guest, at_s=NOW_S + 59)) == []
+    clock.now += 1
+    assert stage.changes(by_policy, cluster(guest, at_s=NOW_S + 60)) == [SendHome("1", "vc1")]
+    # A policy that profiles no job leaves the limit of the one before.
+    assert stage.changes(decision(), cluster(guest, at_s=NOW_S + 60)) == [SendHome("1", "vc1")]
+
+
 def test_work_that_nobody_stopped_in_time_is_not_thrown_away(stage: ProfilingStage) -> None:
     entered(stage, waits())
     late = cluster(measured(), at_s=NOW_S + 201 + OVERRUN_S)

@@ -11,7 +11,7 @@ def register(app: typer.Typer) -> None:
 def heat(lake: str, cluster: str, hour: int) -> None:
     """Say how hot a cluster's GPUs are at an hour of the day."""
     from cluster_logs.lake import Lake
-    from tests.contributing.heat.model import HeatModel
+    from parts.heat.model import HeatModel
 
     rows = Lake(lake).read_series("gpu_heat", cluster)
     model = HeatModel.fit(rows["time"].dt.hour.tolist(), rows["celsius"].tolist())
