@@ -163,8 +163,8 @@ with DAG(
     )
     simulate_runs = StepOperator.partial(
         task_id="simulate_runs",
-        step="pipeline.steps.studies:simulate_runs",
-        map_index_template="{{ task.arguments['replays'] }}",
+        step="pipeline.steps.studies:evaluate",
+        map_index_template="{{ task.arguments['names'] }}",
     ).expand(arguments=plan_sweep.output)
     collect_sweep = StepOperator(
         task_id="collect_sweep",

@@ -19,8 +19,9 @@ from lucid_airflow.assets import RELEASE_CHALLENGER
 from lucid_airflow.dag_defaults import every_dag
 from lucid_airflow.links import MlflowLink, ReleaseLink
 from lucid_airflow.operators.step import StepOperator
+from lucid_airflow.study_stages import rounds, study_stages
 
-MOST_ROUNDS = 6  # the graph is fixed when it is parsed; rounds beyond the form's number do nothing
+MOST_ROUNDS = 6
 
 with DAG(
     dag_id="tune_system",
@@ -131,6 +132,7 @@ with DAG(
         links=[MlflowLink()],
         multiple_outputs=True,
         may_end_run=True,
+        trigger_rule="none_failed",  # rounds beyond the form's are skipped
     )
     build_release = StepOperator(
         task_id="build_release",
@@ -139,22 +141,13 @@ with DAG(
         links=[ReleaseLink(), MlflowLink()],
         outlets=[RELEASE_CHALLENGER],
     )
-
-    before = plan_tuning
-    for number in range(1 + MOST_ROUNDS):
-        ask_trials = StepOperator(
-            task_id=f"ask_round_{number}",
-            step="pipeline.steps.studies:ask_trials",
-            arguments={
-                "study_uri": study_uri,
-                "round_number": number,
-                **form_fields.answers(dag, "rounds", "trials_per_task"),
-            },
-        )
-        evaluate_trials = StepOperator.partial(
-            task_id=f"evaluate_round_{number}", step="pipeline.steps.studies:evaluate_trials"
-        ).expand(arguments=ask_trials.output)
-        before >> ask_trials >> evaluate_trials
-        before = evaluate_trials
-
-    before >> propose_settings >> build_release
+    study_stages(
+        rounds(1 + MOST_ROUNDS),
+        after=plan_tuning,
+        before=propose_settings,
+        study="pipeline.studies.tuning.study:TuningStudy",
+        study_uri=study_uri,
+        rounds=dag.param("rounds"),
+        per_task=dag.param("trials_per_task"),
+    )
+    propose_settings >> build_release

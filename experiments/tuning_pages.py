@@ -18,12 +18,11 @@ from experiments.reproduction.ablations import ALL_PROFILED
 from foundation.errors import LucidError
 from foundation.progress import Progress, reporting
 from pipeline.profiling.profile_store import ingest_profiles
-from pipeline.studies.tuning.local import run_study
+from pipeline.studies.tuning.plan import TuningSpec, plan_study
 from pipeline.studies.tuning.proposal import propose
 from pipeline.studies.tuning.report import study_markdown, weights_of, write_report
-from pipeline.studies.tuning.rounds import trials_of
 from pipeline.studies.tuning.space import TuningBase
-from pipeline.studies.tuning.study import TuningSpec, plan_study
+from pipeline.studies.tuning.study import run_study
 
 TRIALS = 24
 VENUS_DAYS = 42
@@ -108,7 +107,7 @@ def study_case(case: TuningExample, data: Path, state: Path, workers: int, progr
     run_study(study, trials=TRIALS, workers=workers, progress=progress)
     proposal = propose(study, progress=progress)
     write_report(study, proposal)
-    trials = trials_of(study)
+    trials = study.trials()
     report = study_markdown(study, trials, proposal, weights_of(study, trials))
     return f"### {case.title}\n\n{report}"
 

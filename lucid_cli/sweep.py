@@ -124,10 +124,10 @@ def sweep(
     Run the same command again to go on after an interruption: what is done is not computed again. A run that
     fails is a row with its error, and the exit code is 1.
     """
+    from pipeline.studies.sweeps.report import collect_sweep
     from pipeline.studies.sweeps.runs import axes_of, variants
     from pipeline.studies.sweeps.spec import SweepSpec
-    from pipeline.studies.sweeps.sweep import collect_sweep, plan_sweep
-    from pipeline.studies.sweeps.workers import run_pending
+    from pipeline.studies.sweeps.sweep import plan_sweep, run_pending
 
     if gpus is not None and gpus_per_node is not None:
         raise BadInputError(

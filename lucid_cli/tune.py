@@ -60,10 +60,10 @@ def tune(
     Prints a proposal, which holds only if it is better on days that chose nothing, and which the gate judges
     like any other release. The same command again goes on where it stopped.
     """
-    from pipeline.studies.tuning.local import run_study
+    from pipeline.studies.tuning.plan import TuningSpec, plan_study
     from pipeline.studies.tuning.proposal import propose
     from pipeline.studies.tuning.report import record_study, write_report
-    from pipeline.studies.tuning.study import TuningSpec, plan_study
+    from pipeline.studies.tuning.study import run_study
     from pipeline.training.windows import read_as_of
 
     spec = TuningSpec(
@@ -90,7 +90,8 @@ def tune(
         if tracking is None:
             study = plan_study(**arguments, progress=progress)
         else:
-            from pipeline.studies.tuning.challenger import build_challenger, current_release, plan_around
+            from pipeline.studies.tuning.challenger import build_challenger
+            from pipeline.studies.tuning.plan import current_release, plan_around
 
             study = plan_around(current_release(tracking, cluster), **arguments, progress=progress)
         for remark in study.remarks:

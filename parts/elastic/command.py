@@ -120,10 +120,9 @@ def search(
     Draws the front into front.html of the search's folder while it runs. The same command again goes on where
     it stopped. Figures are those of fresh samples, which chose nothing.
     """
-    from parts.elastic.pareto.local import run_search
-    from parts.elastic.pareto.report import write_progress
-    from parts.elastic.pareto.steps import finish_search, plan_search
-    from parts.elastic.pareto.study import load_study
+    from parts.elastic.pareto.plan import plan_search
+    from parts.elastic.pareto.report import finish_search, write_progress
+    from parts.elastic.pareto.study import ParetoSearch, run_search
     from pipeline.replay.log_file import LogFile
 
     options: dict[str, Any] = {
@@ -156,7 +155,7 @@ def search(
         )
         for remark in plan["remarks"]:
             say(remark)
-        study = load_study(plan["study_uri"])
+        study = ParetoSearch.load(plan["study_uri"])
         say(f"The front as it stands: {study.uri}/front.html")
         executed = run_search(study, workers=workers, progress=progress, after_round=write_progress)
         progress(0, None, "the front")
@@ -180,9 +179,8 @@ def show_front(
 ) -> None:
     """Show a front: its points by id, with their figures on fresh samples."""
     from parts.elastic.pareto.presented import read_front
-    from parts.elastic.pareto.report import newest_front
+    from parts.elastic.pareto.report import newest_front, point_row
     from parts.elastic.pareto.samples import PREDICTED_BY
-    from parts.elastic.pareto.steps import point_row
 
     where = named.find()
     if "study_uri" in where:
@@ -210,7 +208,7 @@ def pick(
     as_json: JsonFlag = False,
 ) -> None:
     """Write a point's configuration as JSON, which policy pcs takes as its setting `configuration`."""
-    from parts.elastic.pareto.steps import pick_configuration
+    from parts.elastic.pareto.report import pick_configuration
 
     picked = pick_configuration(front_id=front_id, **named.find())
     file = out or Path(f"pcs-{front_id}.json")
@@ -239,13 +237,13 @@ def compare(
     """Simulate a search's front and another on the same fresh samples, and say which points each covers."""
     from parts.elastic.pareto.compare import compare_fronts, read_configurations
     from parts.elastic.pareto.presented import read_front
-    from parts.elastic.pareto.study import load_study
+    from parts.elastic.pareto.study import ParetoSearch
 
     uri = study or str(_newest_study())
     ours = {point.front_id: point.config for point in read_front(uri).points}
     with progress_reporter() as progress:
         comparison = compare_fronts(
-            load_study(uri),
+            ParetoSearch.load(uri),
             ours,
             read_configurations(front),
             samples=samples,

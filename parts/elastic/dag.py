@@ -28,11 +28,10 @@ from lucid_airflow.assets import RELEASE_CHALLENGER
 from lucid_airflow.dag_defaults import APPROVAL_TIMEOUT, every_dag
 from lucid_airflow.links import MlflowLink, PageLink, ReleaseLink
 from lucid_airflow.operators.step import StepOperator
+from lucid_airflow.study_stages import StudyStage, rounds, study_stages
 from parts.elastic.operators import RequestChoiceOperator
 
-MOST_ROUNDS = 12  # the graph is fixed when it is parsed; rounds beyond the form's number are skipped
-STAGES = [("round", n, f"round_{n}") for n in range(MOST_ROUNDS)]
-STAGES += [("confirm", 0, "near_front"), ("hold_out", 0, "fresh_samples")]
+MOST_ROUNDS = 12
 
 with DAG(
     dag_id="search_pareto_front",
@@ -169,24 +168,17 @@ with DAG(
         outlets=[RELEASE_CHALLENGER],
     )
 
-    before = plan_search
-    for stage, number, name in STAGES:
-        ask = StepOperator(
-            task_id=f"ask_{name}",
-            step="parts.elastic.steps:ask_simulations",
-            arguments={
-                "study_uri": study_uri,
-                "stage": stage,
-                "round_number": number,
-                "rounds": plan_search.output["rounds"],
-                "evaluations_per_task": dag.param("evaluations_per_task"),
-            },
-            trigger_rule="all_success" if stage == "round" else "none_failed",
-        )
-        evaluate = StepOperator.partial(
-            task_id=f"evaluate_{name}", step="parts.elastic.steps:evaluate_configurations"
-        ).expand(arguments=ask.output)
-        before >> ask >> evaluate
-        before = evaluate
-
-    before >> collect_front >> request_choice >> build_release
+    study_stages(
+        [
+            *rounds(MOST_ROUNDS),
+            StudyStage("confirm", 0, "near_front"),
+            StudyStage("hold_out", 0, "fresh_samples"),
+        ],
+        after=plan_search,
+        before=collect_front,
+        study="parts.elastic.pareto.study:ParetoSearch",
+        study_uri=study_uri,
+        rounds=plan_search.output["rounds"],
+        per_task=dag.param("evaluations_per_task"),
+    )
+    collect_front >> request_choice >> build_release

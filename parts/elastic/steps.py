@@ -1,16 +1,17 @@
 """The tasks of the DAG `search_pareto_front`, each a step (`foundation/steps.py`)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 from foundation.progress import Progress
-from foundation.steps import Done, NothingToDo, StepRun
-from parts.elastic.pareto import steps as search
+from foundation.steps import Done, StepRun
+from parts.elastic.pareto import plan as search
 from parts.elastic.pareto.presented import front_markdown, keep_page, read_front
 from parts.elastic.pareto.release_choice import build_picked_release, describe_choice
+from parts.elastic.pareto.report import finish_search
 from pipeline.steps.release import built
 from pipeline.training.windows import DEFAULT_HOLD_OUT_DAYS, only_cluster, read_as_of
 from pipeline.validation.held_out_days import HeldOutDays, usual_held_out
@@ -55,41 +56,6 @@ def plan_search(
     )
 
 
-def ask_simulations(
-    *,
-    study_uri: str,
-    stage: Literal["round", "confirm", "hold_out"],
-    rounds: int,
-    round_number: int = 0,
-    evaluations_per_task: int = 4,
-) -> Done:
-    """Ask what to simulate next: a round's candidates, or the front on more samples.
-
-    Of the stage "round" those beyond `rounds` have nothing to do. Returns the arguments of each
-    `evaluate_configurations`; what was asked for before is the same again, without what is known.
-    """
-    if stage == "round" and round_number >= int(rounds):
-        raise NothingToDo(f"The search has {rounds} rounds.")
-    tasks = search.ask_simulations(
-        study_uri=study_uri,
-        stage=stage,
-        round_number=round_number,
-        evaluations_per_task=int(evaluations_per_task),
-    )
-    simulations = sum(len(task["evaluations"]) for task in tasks)
-    return Done(tasks, f"{simulations} simulations in {len(tasks)} tasks.", on_the_way=True)
-
-
-def evaluate_configurations(
-    *, progress: Progress, study_uri: str, evaluations: Sequence[Sequence[str]]
-) -> Done:
-    """Simulate some configurations on samples of the workload; returns how many were run."""
-    done = search.evaluate_batch(
-        study_uri=study_uri, evaluations=[list(each) for each in evaluations], progress=progress
-    )
-    return Done(done, f"{len(evaluations)} configurations were simulated.", on_the_way=True)
-
-
 def collect_front(
     *,
     tracking_uri: str,
@@ -103,7 +69,7 @@ def collect_front(
 
     Returns the front's rows, the run in MLflow, and Markdown for the person that picks.
     """
-    finished = search.finish_search(study_uri=study_uri, tracking_uri=tracking_uri)
+    finished = finish_search(study_uri=study_uri, tracking_uri=tracking_uri)
     front, path = read_front(study_uri), finished["mlflow_path"]
     kept = keep_page(front, finished["files"], pages_dir=state_dir / "fronts", cluster=cluster)
     page = f"lucid/fronts/{kept}" if kept else None

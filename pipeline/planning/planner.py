@@ -16,8 +16,8 @@ from pipeline.planning.capacity_plan import PlanSettings, make_plan
 from pipeline.planning.log_request import Commands, LogRequest
 from pipeline.planning.plan_rows import PlanTable, Prices
 from pipeline.planning.planned_part import planned_parts
-from pipeline.planning.planned_run import PlannedRun, inputs_digest
-from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays, replay_planned
+from pipeline.planning.planned_run import PlannedRun
+from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays
 from pipeline.planning.report import (
     REPORT_FILE,
     CapacityReport,
@@ -31,6 +31,7 @@ from pipeline.replay.cluster_events import ClusterSize
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.site_grade import grade_cluster, grade_log
 from pipeline.studies.store import digest
+from pipeline.studies.study import answer_one
 from pipeline.studies.wait_target import Resampling, WaitTarget
 from pipeline.training.windows import read_time
 from simulator.energy import EnergySettings
@@ -70,11 +71,11 @@ def plan_capacity(
     if workers is None:
         workers = usable_cores() if len(log.scenario.workload) > _FEW_JOBS else 1
     grade = grade_of_request(request, progress)
-    store = StoredReplays.open(inputs_digest(log), uri)
+    store = StoredReplays.open(log, uri)
     commands = Commands(log, out_dir)
     table = PlanTable(log, settings.target, settings.resampling, settings.prices, commands.of)
-    with ReplayPool(partial(replay_planned, log), workers) as pool:
-        replays = PlanReplays(log, store, pool, workers, progress)
+    with ReplayPool(partial(answer_one, store), workers) as pool:
+        replays = PlanReplays(store, pool, workers, progress)
         plan = make_plan(replays, table, settings, progress)
         report = CapacityReport(name, log, settings, plan, replays.executed, replays.reused, grade)
     write_report(report, out_dir)

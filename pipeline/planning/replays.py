@@ -15,8 +15,7 @@ from foundation.worker_processes import WorkerLostError, WorkerPool
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import planned_parts
 from pipeline.planning.planned_run import PlannedRun, inputs_digest
-from pipeline.studies.experiment import FORMAT_VERSION, OK, Experiment
-from pipeline.studies.store import write_json
+from pipeline.studies.study import FORMAT_VERSION, OK, Record, StoredStudy
 from pipeline.studies.wait_target import Floats
 from simulator.replay import simulate
 
@@ -41,8 +40,9 @@ class Replayed:
     waits_s: Floats
 
 
-class StoredReplays(Experiment):
-    """Replays of one log below a URI, as `pipeline/studies/experiment.py` has experiments.
+@dataclass(frozen=True)
+class StoredReplays(StoredStudy[PlannedRun]):
+    """The study behind a plan: replays of one log below a URI.
 
     URI/replayed_log.json    what is replayed, by its digest
     URI/replays/ID.json      a replay's figures
@@ -52,17 +52,57 @@ class StoredReplays(Experiment):
     kind: ClassVar[str] = "plan"
     unit: ClassVar[str] = "replay"
     records: ClassVar[str] = "replays"
-    items_argument: ClassVar[str] = "replays"
     how_to_begin: ClassVar[str] = "Plan first: `lucid plan`."
     plan_file: ClassVar[str] = "replayed_log.json"
 
+    log: PlannedLog
+    inputs_sha256: str
+
     @classmethod
-    def open(cls, inputs_sha256: str, folder_uri: str) -> "StoredReplays":
+    def open(cls, log: PlannedLog, folder_uri: str) -> "StoredReplays":
         """Open the replays of a log; those of several may lie below a folder, each by its digest."""
-        document = {"inputs_sha256": inputs_sha256}
+        document = {"inputs_sha256": inputs_digest(log)}
         uri, sha256 = cls.place(document, out_uri=None, folder_uri=folder_uri)
         cls.write_plan(uri, {**document, "sha256": sha256})
-        return cls(uri)
+        return cls(uri, log, document["inputs_sha256"])
+
+    @classmethod
+    def read_fields(cls, uri: str, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Refuse: a log is not stored with its replays, `open` takes it."""
+        raise NotImplementedError
+
+    def item(self, identity: str) -> None:
+        """Return nothing: which size is replayed next is found out as the plan is made."""
+
+    def label(self, item: PlannedRun) -> str:
+        """Name a replay."""
+        return f"{item.total_nodes} nodes, {item.variant}"
+
+    def run(self, identity: str, item: PlannedRun, progress: Progress = silent) -> Record:
+        """Replay the log on the nodes of a run; the record has its figures and each job's wait (s)."""
+        began = process_time()
+        scenario = replace(self.log.scenario, cluster=self.log.cluster_of(item.nodes))
+        parts = planned_parts()
+        for part in parts:
+            scenario = part.replayed(scenario, item.value_of(part), item.seed)
+        result = simulate(scenario, item.policy, settings=item.all_settings, progress=progress)
+        of_parts = (name for part in reversed(parts) for name in (*part.figures, *part.kept_figures))
+        names = [name for name in (*KEPT_FIGURES, *of_parts) if name in result.summary]
+        return {
+            "format_version": FORMAT_VERSION,
+            "status": OK,
+            "run": item.to_dict(),
+            "figures": to_jsonable({name: result.summary[name] for name in names}),
+            "waits_s": result.counted["queuing_delay_s"].to_numpy(dtype=np.float64),
+            "cpu_s": process_time() - began,
+        }
+
+    def keep(self, identity: str, record: Record) -> None:
+        """Store a replay: its waits first, for a record says that all of it is there."""
+        stored, waits = dict(record), io.BytesIO()
+        np.save(waits, stored.pop("waits_s"), allow_pickle=False)
+        write_bytes(self._waits_uri(identity), waits.getvalue())
+        super().keep(identity, to_jsonable(stored))
 
     def find(self, identity: str, run: PlannedRun) -> Replayed | None:
         """Return what is stored of a replay."""
@@ -71,39 +111,22 @@ class StoredReplays(Experiment):
             return None
         return Replayed(run, record["figures"], np.load(io.BytesIO(waits), allow_pickle=False))
 
-    def keep(self, identity: str, replayed: Replayed, cpu_s: float) -> None:
-        """Store a replay: its waits first, for a record says that all of it is there."""
-        waits = io.BytesIO()
-        np.save(waits, replayed.waits_s, allow_pickle=False)
-        write_bytes(self._waits_uri(identity), waits.getvalue())
-        record = {
-            "format_version": FORMAT_VERSION,
-            "status": OK,
-            "run": replayed.run.to_dict(),
-            "figures": replayed.figures,
-            "cpu_s": cpu_s,
-        }
-        write_json(self.record_uri(identity), to_jsonable(record))
-
     def _waits_uri(self, identity: str) -> str:
         return f"{self.uri}/waits/{identity}.npy"
 
 
-ReplayPool = WorkerPool[PlannedRun, tuple[dict[str, Any], Floats, float]]
+ReplayPool = WorkerPool[tuple[str, PlannedRun], Record]
 
 
 class PlanReplays:
-    """Replays of a planned log over the `workers` processes of a pool that runs `replay_planned`."""
+    """Replays of a planned log, asked for as the plan is made, over the `workers` processes of a pool."""
 
-    def __init__(
-        self, log: PlannedLog, store: StoredReplays, pool: ReplayPool, workers: int, progress: Progress
-    ) -> None:
-        self.log = log
+    def __init__(self, store: StoredReplays, pool: ReplayPool, workers: int, progress: Progress) -> None:
+        self.log = store.log
         self.store = store
         self.workers = workers
         self.executed = 0
         self.reused = 0
-        self._inputs = inputs_digest(log)
         self._pool = pool
         self._progress = progress
         self._replayed: dict[str, Replayed] = {}
@@ -114,41 +137,23 @@ class PlanReplays:
 
     def of(self, runs: Sequence[PlannedRun]) -> list[Replayed]:
         """Return these replays, in their order; those that are not stored are made side by side."""
-        by_identity = {run.identity(self._inputs): run for run in runs}
-        missing: dict[int, tuple[str, PlannedRun]] = {}
-        for identity, run in by_identity.items():
+        identities = [run.identity(self.store.inputs_sha256) for run in runs]
+        missing: dict[str, PlannedRun] = {}
+        for identity, run in zip(identities, runs, strict=True):
             if identity in self._replayed:
                 continue
             stored = self.store.find(identity, run)
             if stored is None:
-                missing[id(run)] = (identity, run)
+                missing[identity] = run
             else:
                 self.reused += 1
                 self._replayed[identity] = stored
         try:
-            for run, (figures, waits_s, cpu_s) in self._pool.results([run for _, run in missing.values()]):
-                identity, _ = missing[id(run)]
-                self._replayed[identity] = Replayed(run, figures, waits_s)
-                self.store.keep(identity, self._replayed[identity], cpu_s)
+            for (identity, run), record in self._pool.results(missing.items()):
+                self._replayed[identity] = Replayed(run, record["figures"], record["waits_s"])
                 self.executed += 1
                 self._progress(self.executed, None, Work("replays", "replays"))
         except WorkerLostError as error:
             error.advise("Plan again: what is finished is kept.")
             raise
-        return [self._replayed[run.identity(self._inputs)] for run in runs]
-
-
-def replay_planned(
-    log: PlannedLog, run: PlannedRun, progress: Progress = silent
-) -> tuple[dict[str, Any], Floats, float]:
-    """Replay a log on the nodes of a run; returns figures, each job's wait (s) and CPU seconds."""
-    began = process_time()
-    scenario = replace(log.scenario, cluster=log.cluster_of(run.nodes))
-    parts = planned_parts()
-    for part in parts:
-        scenario = part.replayed(scenario, run.value_of(part), run.seed)
-    result = simulate(scenario, run.policy, settings=run.all_settings, progress=progress)
-    of_parts = (name for part in reversed(parts) for name in (*part.figures, *part.kept_figures))
-    figures = {name: result.summary[name] for name in (*KEPT_FIGURES, *of_parts) if name in result.summary}
-    waits_s = result.counted["queuing_delay_s"].to_numpy(dtype=np.float64)
-    return to_jsonable(figures), waits_s, process_time() - began
+        return [self._replayed[identity] for identity in identities]

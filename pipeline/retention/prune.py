@@ -33,7 +33,7 @@ from lucid_models.training_log import TRAINING_EXPERIMENT
 from pipeline.monitoring.records import EXPERIMENT as MONITORING
 from pipeline.planning.report import EXPERIMENT as PLANS
 from pipeline.retention.folders import expire_pages, expire_task_logs
-from pipeline.studies.sweeps.evaluation import EXPERIMENT as EVALUATIONS
+from pipeline.studies.sweeps.report import EXPERIMENT as EVALUATIONS
 from pipeline.studies.tuning.report import EXPERIMENT as TUNING
 
 _OWN_EXPERIMENTS = (

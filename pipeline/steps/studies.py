@@ -8,23 +8,56 @@ from urllib.parse import quote
 
 from foundation.human_times import human_duration
 from foundation.jsonable import to_jsonable
+from foundation.parts import at_place
 from foundation.progress import Progress
-from foundation.steps import Done, StepRun
+from foundation.steps import Done, NothingToDo, StepRun
 from foundation.usable_cores import usable_cores
 from pipeline.planning.planner import log_of_form, plan_cluster, settings_of_form
 from pipeline.steps.release import built
-from pipeline.studies.sweeps import evaluation
-from pipeline.studies.sweeps.sweep import load_plan
-from pipeline.studies.tuning import rounds as tuning_rounds
-from pipeline.studies.tuning.challenger import build_challenger, current_release, plan_around
+from pipeline.studies.study import OK, ROUND
+from pipeline.studies.sweeps.report import collect_evaluation
+from pipeline.studies.sweeps.sweep import SweepPlan, plan_evaluation
+from pipeline.studies.tuning.challenger import build_challenger
+from pipeline.studies.tuning.plan import TuningSpec, current_release, plan_around
 from pipeline.studies.tuning.proposal import propose, read_proposal
 from pipeline.studies.tuning.report import record_study, write_report
-from pipeline.studies.tuning.study import TuningSpec, load_study
+from pipeline.studies.tuning.study import TuningStudy
 from pipeline.training.windows import only_cluster, read_as_of
 from pipeline.validation.held_out_days import usual_held_out
 from pipeline.what_if.kept import AskedWhatIf, grade_of_what_if, keep_what_if
 
 _log = logging.getLogger(__name__)
+
+
+def ask_stage(
+    *, study: str, study_uri: str, stage: str, round_number: int, rounds: int, per_task: int = 4
+) -> Done:
+    """Ask a study (a `StoredStudy`, MODULE:NAME) for a stage's evaluations, by what those before found.
+
+    Of numbered rounds those beyond `rounds` have nothing to do. Returns the arguments of each `evaluate`;
+    what was asked for before is the same again, without what is done.
+    """
+    kind = at_place(study)
+    if stage == ROUND and round_number >= int(rounds) + kind.opening_rounds:
+        raise NothingToDo(f"The {kind.kind} has {rounds} rounds.")
+    asked = kind.load(study_uri)
+    tasks = asked.tasks(asked.ask(stage, round_number), int(per_task))
+    count = sum(len(task["identities"]) for task in tasks)
+    return Done(tasks, f"{count} {kind.unit}s in {len(tasks)} tasks.", on_the_way=True)
+
+
+def evaluate(
+    *, progress: Progress, study: str, study_uri: str, identities: Sequence[str], names: str = ""
+) -> Done:
+    """Evaluate some questions of a study. One that fails is a record of the study, not a failed step.
+
+    `names`: what they are, for people who watch. Returns how many were evaluated and how many failed.
+    """
+    asked = at_place(study).load(study_uri)
+    records = asked.evaluate(identities, progress)
+    failed = sum(record.get("status", OK) != OK for record in records)
+    sentence = f"{len(records)} {asked.unit}s done, {failed} of them failed."
+    return Done({"evaluated": len(records), "failed": failed}, sentence, on_the_way=True)
 
 
 def plan_sweep(
@@ -39,12 +72,12 @@ def plan_sweep(
 ) -> Done:
     """Freeze a log's jobs in the lake and divide the runs among tasks.
 
-    `asked` has the keys of a sweep file. Returns the arguments of each `simulate_runs`: of runs that are not
+    `asked` has the keys of a sweep file. Returns the arguments of each `evaluate`: of runs that are not
     done yet. Beside them the cluster, the sweep's URI and the number of runs.
     """
     cluster = cluster or only_cluster(lake_uri)
     run.check_right(cluster)
-    plan = evaluation.plan_evaluation(
+    plan = plan_evaluation(
         lake_uri=lake_uri,
         cluster=cluster,
         asked={**asked, "tracking": tracking_uri},
@@ -62,19 +95,6 @@ def plan_sweep(
     )
 
 
-def simulate_runs(*, progress: Progress, sweep_uri: str, run_ids: Sequence[str], replays: str = "") -> Done:
-    """Simulate some runs of a planned sweep. A run that fails is a row of the table, not a failed step.
-
-    `replays`: the runs in words, for people who watch. Returns how many runs were done and failed, and how
-    many jobs they replayed.
-    """
-    done = evaluation.simulate_chunk(sweep_uri=sweep_uri, run_ids=run_ids, progress=progress)
-    sentence = (
-        f"{done['runs']} replays done, {done['failed']} of them failed; {done['jobs']:,} jobs replayed."
-    )
-    return Done(done, sentence, on_the_way=True)
-
-
 def collect_sweep(
     *,
     run: StepRun,
@@ -88,7 +108,7 @@ def collect_sweep(
 
     Returns where the table is, and the best variants.
     """
-    plan, page = load_plan(sweep_uri), None
+    plan, page = SweepPlan.load(sweep_uri), None
     if plan.keeps_jobs:  # as the page What if has it done
         asked = AskedWhatIf(
             run_id=run.run_id,
@@ -100,7 +120,7 @@ def collect_sweep(
         grade = grade_of_what_if(lake_uri, cluster, asked.fields, progress)
         keep_what_if(plan, asked, run.state_dir() / "what_if", grade)
         page = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
-    result = evaluation.collect_evaluation(sweep_uri=sweep_uri, cluster=cluster, tracking_uri=tracking_uri)
+    result = collect_evaluation(sweep_uri=sweep_uri, cluster=cluster, tracking_uri=tracking_uri)
     for row in result["variants"]:
         _log.info("%s", row)
     mean_jct_h = {row["label"]: float(row["mean_jct_s"]) / 3_600.0 for row in result["variants"]}
@@ -196,36 +216,13 @@ def plan_tuning(
     return Done(value, f"Release {current.release} of {cluster} is tuned.", on_the_way=True)
 
 
-def ask_trials(*, study_uri: str, round_number: int, rounds: int, trials_per_task: int = 1) -> Done:
-    """Ask the optimiser for a round of trials, by what the rounds before it found.
-
-    A round that was asked for before is the same again, without the trials that are done; one beyond `rounds`
-    asks for nothing. Returns the arguments of each `evaluate_trials`.
-    """
-    study = load_study(study_uri)
-    asked = tuning_rounds.ask_round(study, round_number) if round_number <= int(rounds) else []
-    tasks = study.tasks(asked, int(trials_per_task))
-    trials = sum(len(task["trial_ids"]) for task in tasks)
-    words = f": {trials} trials in {len(tasks)} tasks" if tasks else " has nothing to try"
-    return Done(tasks, f"Round {round_number}{words}.", on_the_way=True)
-
-
-def evaluate_trials(*, progress: Progress, study_uri: str, trial_ids: Sequence[str]) -> Done:
-    """Replay some trials; returns how many were run and how many of them failed.
-
-    A trial that fails is a record of the study, not a failed step.
-    """
-    done = tuning_rounds.evaluate_trials(study_uri, trial_ids, progress)
-    return Done(done, f"{done['trials']} trials run, {done['failed']} of them failed.", on_the_way=True)
-
-
 def propose_settings(*, progress: Progress, tracking_uri: str, study_uri: str) -> Done:
     """Validate the best trial on days that chose nothing; the run ends unless it is better there.
 
     Writes the tables and pictures, and logs the study in MLflow. Returns the sentence, the changes, and where
     the tables are.
     """
-    study = load_study(study_uri)
+    study = TuningStudy.load(study_uri)
     proposal = propose(study, progress=progress)
     files = write_report(study, proposal)
     path = record_study(study, proposal, tracking_uri=tracking_uri)
@@ -255,7 +252,7 @@ def build_tuned_release(*, run: StepRun, tracking_uri: str, study_uri: str, lake
 
     Returns the release's name and version.
     """
-    study = load_study(study_uri)
+    study = TuningStudy.load(study_uri)
     release = build_challenger(study, read_proposal(study), tracking_uri=tracking_uri, lake_uri=lake_uri)
     return built(
         run,

@@ -24,7 +24,7 @@ from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.storage import read_bytes
 from pipeline.replay.site_grade import grade_cluster
-from pipeline.studies.experiment import OK, Record
+from pipeline.studies.study import OK, Record
 from pipeline.studies.sweeps.added_nodes import added_nodes_text
 from pipeline.studies.sweeps.kept_jobs import SUBMIT_TIME, USAGE, WAITS, kept_table
 from pipeline.studies.sweeps.runs import SweepRun

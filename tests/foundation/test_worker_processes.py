@@ -5,15 +5,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from foundation.errors import UnknownNameError
-from foundation.progress import Progress
+from foundation.progress import Progress, silent
 from foundation.worker_processes import WorkerLostError, WorkerPool, over_processes
-from pipeline.studies.local_run import run_stages
+from pipeline.studies.study import Record, StoredStudy, run_stages
 
 
 def square(item: int, progress: Progress) -> tuple[int, int]:
@@ -81,15 +83,30 @@ def test_the_outcome_does_not_depend_on_the_number_of_workers() -> None:
     assert over_processes(partial(add), 1, [], workers=2, what="nothing") == {}
 
 
-def killed(item: int) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return item
+class Killed(StoredStudy[int]):
+    """A study whose evaluations end the process that they are in."""
+
+    kind, unit, records, how_to_begin = "study", "trial", "trials", ""
+
+    @classmethod
+    def read_fields(cls, uri: str, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {}
+
+    def item(self, identity: str) -> int:
+        return 1
+
+    def label(self, item: int) -> str:
+        return "one"
+
+    def run(self, identity: str, item: int, progress: Progress = silent) -> Record:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
 
 
 def test_an_experiment_whose_worker_died_says_what_to_do() -> None:
-    stages = [("round 1", lambda: [1])]
+    stages = [("round 1", lambda: ["a trial"])]
     with pytest.raises(WorkerLostError, match=r"signal 9 .* Run it again: what is finished is kept"):
-        run_stages(stages, killed, unit="trials", workers=2)
+        run_stages(Killed("memory://killed"), stages, workers=2)
 
 
 REFUSES_TO_BE_IMPORTED = """

@@ -13,12 +13,10 @@ from experiments.reproduction.pcs.replays import PcsTrace, PcsVariant
 from foundation.progress import Progress, Work
 from parts.elastic.allocation import Pool
 from parts.elastic.engine import ElasticSimulation
-from parts.elastic.pareto.local import run_search
 from parts.elastic.pareto.objectives import STANDARD, metric_values
+from parts.elastic.pareto.plan import plan_search
 from parts.elastic.pareto.presented import Front, FrontPoint, present
-from parts.elastic.pareto.rounds import held_out_samples, sample_of
-from parts.elastic.pareto.steps import plan_search
-from parts.elastic.pareto.study import load_study
+from parts.elastic.pareto.study import ParetoSearch, held_out_samples, run_search, sample_of
 from pipeline.replay.log_file import LogFile
 from simulator.results.metrics import mean
 from simulator.workload.workload import Workload
@@ -63,7 +61,7 @@ def search_front(
             "whole_gpus": False,
         },
     )
-    study = load_study(plan["study_uri"])
+    study = ParetoSearch.load(plan["study_uri"])
     times = Path(study.uri) / TIME_FILE
     known = json.loads(times.read_text(encoding="utf-8")) if times.is_file() else {}
     fresh = not any((Path(study.uri) / "evaluations").glob("*.json"))
@@ -112,7 +110,9 @@ def front_points(
     Columns `trace`, `kind` (front, or a policy's key), `jct` (relative to AFS-L), `mean_pct`, `p99_pct`:
     means over the samples. Themis is left out: it predicts too slowly.
     """
-    samples = [sample_of(search.study_uri, name) for name in held_out_samples(load_study(search.study_uri))]
+    samples = [
+        sample_of(search.study_uri, name) for name in held_out_samples(ParetoSearch.load(search.study_uri))
+    ]
     known = {
         key: _on_samples(variant, samples, trace.gpus)
         for key, variant in variants.items()

@@ -16,10 +16,9 @@ from foundation.worker_processes import over_processes
 from parts.elastic.allocation import Pool
 from parts.elastic.pareto.objectives import covers, front_positions, hypervolume
 from parts.elastic.pareto.presented import Front
-from parts.elastic.pareto.rounds import collected_of, sample_of
 from parts.elastic.pareto.samples import evaluate
 from parts.elastic.pareto.search import on_scale
-from parts.elastic.pareto.study import ParetoSearch, load_study
+from parts.elastic.pareto.study import ParetoSearch, collected_of, sample_of
 from parts.elastic.rules.wfq import WfqConfig
 
 BEYOND = 1.1  # the hypervolume's reference point lies so far beyond the worst of both fronts
@@ -161,7 +160,7 @@ def judge(
 
 
 def _objectives(study_uri: str, simulation: tuple[WfqConfig, str]) -> list[float]:
-    study, collected = load_study(study_uri), collected_of(study_uri)
+    study, collected = ParetoSearch.load(study_uri), collected_of(study_uri)
     config, sample = simulation
     pool = Pool(collected.gpus, whole=collected.whole)
     measures = evaluate(config, sample_of(study_uri, sample), pool, study.objectives)

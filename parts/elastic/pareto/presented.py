@@ -17,15 +17,15 @@ from foundation.storage import read_bytes
 from lucid_models.amounts import amount
 from parts.elastic.configurations import configuration_from_json, configuration_to_json
 from parts.elastic.pareto.objectives import UNITS, Objective, front_positions
-from parts.elastic.pareto.rounds import (
+from parts.elastic.pareto.size_classes import WfqParameters
+from parts.elastic.pareto.study import (
+    ParetoSearch,
     TriedConfiguration,
     candidates_of,
     held_out_samples,
     search_samples,
     within_1pct,
 )
-from parts.elastic.pareto.size_classes import WfqParameters
-from parts.elastic.pareto.study import ParetoSearch
 from parts.elastic.rules.wfq import WfqConfig
 from pipeline.studies.store import read_json, write_json
 

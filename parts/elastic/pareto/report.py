@@ -1,4 +1,4 @@
-"""Writes a search's front beside it, and into MLflow: one run a search."""
+"""A search's front as a page and a table beside it, and as a run of MLflow; one point of it."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -8,22 +8,23 @@ from markupsafe import Markup
 
 from foundation import strict_json
 from foundation.csv_files import write_rows
-from foundation.errors import NotFoundError
+from foundation.errors import BadInputError, NotFoundError
 from foundation.html_pages import render_page
 from foundation.storage import write_bytes
 from lucid_models.registry import Registry
 from lucid_models.tracking_run import OpenRun
+from parts.elastic.configurations import configuration_to_json
 from parts.elastic.pareto.objectives import Objective, hypervolume
-from parts.elastic.pareto.presented import FRONT_FILE, Front, FrontPoint
-from parts.elastic.pareto.rounds import (
+from parts.elastic.pareto.presented import FRONT_FILE, Front, FrontPoint, present, read_front
+from parts.elastic.pareto.samples import PREDICTED_BY
+from parts.elastic.pareto.study import (
+    ParetoSearch,
     candidates_of,
     estimates,
     front_on_all_samples,
     search_samples,
     within_3pct,
 )
-from parts.elastic.pareto.samples import PREDICTED_BY
-from parts.elastic.pareto.study import ParetoSearch
 from parts.elastic.rules.wfq import WfqConfig
 from pipeline.studies.store import log_stored
 
@@ -311,3 +312,70 @@ def newest_front(
             )
         run_id = runs[0].run_id
     return Front.from_data(strict_json.loads(registry.read_run_file(run_id, FRONT_FILE))), run_id
+
+
+def finish_search(*, study_uri: str, tracking_uri: str | None = None) -> dict[str, Any]:
+    """Write the front, its tables and its interactive page, and log the search in MLflow.
+
+    Returns `front` (rows as `pick_configuration` returns them), `preference`, `evaluations`, `simulations`,
+    `files`, and `run_id` and `mlflow_path` (None without `tracking_uri`).
+    """
+    study = ParetoSearch.load(study_uri)
+    front = present(study)
+    files = write_report(study, front)
+    run_id, path = (None, None)
+    if tracking_uri is not None:
+        run_id, path = record_search(study, front, tracking_uri=tracking_uri)
+    return {
+        "preference": list(front.preference),
+        "predict_by": PREDICTED_BY,
+        "evaluations": front.evaluations,
+        "simulations": front.simulations,
+        "front": [point_row(point) for point in front.points],
+        "files": list(files),
+        "run_id": run_id,
+        "mlflow_path": path,
+    }
+
+
+def point_row(point: FrontPoint) -> dict[str, Any]:
+    """Return a point for people and programs: id, figures by name, and settings of policy `pcs`."""
+    configuration = configuration_to_json(point.config)
+    return {
+        "front_id": point.front_id,
+        "figures": dict(point.figures),
+        "spread": dict(point.spread),
+        "configuration": configuration,
+        "settings": {name: value for name, value in configuration.items() if name != "format_version"},
+    }
+
+
+def pick_configuration(
+    *,
+    front_id: str,
+    study_uri: str | None = None,
+    tracking_uri: str | None = None,
+    cluster: str | None = None,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """Return one row of a front, with `study`, `preference`, `name` and `run_id` besides.
+
+    A row has `front_id`, `figures` (on fresh samples, by name), `spread`, `configuration` (a JSON document)
+    and `settings` (of policy `pcs`). The front is that of a stored study, or of MLflow: that run's, or else
+    the newest search of the cluster. Raises UnknownNameError for an id that the front does not have,
+    NotFoundError when there is no front.
+    """
+    if study_uri is not None:
+        front, run_id = read_front(study_uri), None
+    elif tracking_uri is not None:
+        front, run_id = newest_front(tracking_uri, cluster=cluster, run_id=run_id)
+    else:
+        raise BadInputError("No front is named.", remedy="Give a study, or MLflow's address.")
+    return {
+        **point_row(front.point(front_id)),
+        "study": front.study,
+        "name": front.name,
+        "preference": list(front.preference),
+        "predict_by": PREDICTED_BY,
+        "run_id": run_id,
+    }

@@ -15,18 +15,25 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
+from foundation.progress import silent
 from lucid_models.registry import Registry
 from parts.elastic.configurations import load_configuration
-from parts.elastic.pareto import steps
 from parts.elastic.pareto.inputs import Collected, collect_from_log
-from parts.elastic.pareto.local import run_search
 from parts.elastic.pareto.objectives import covers
+from parts.elastic.pareto.plan import SearchSpec, plan_search, plan_study
 from parts.elastic.pareto.presented import present, read_front
-from parts.elastic.pareto.rounds import candidates_of, held_out_samples, search_samples
+from parts.elastic.pareto.report import finish_search, pick_configuration
 from parts.elastic.pareto.search import parameters_between
 from parts.elastic.pareto.size_classes import SearchBounds, WfqParameters
-from parts.elastic.pareto.study import ParetoSearch, SearchSpec, load_study, plan_study
+from parts.elastic.pareto.study import (
+    ParetoSearch,
+    candidates_of,
+    held_out_samples,
+    run_search,
+    search_samples,
+)
 from pipeline.replay.log_file import LogFile
+from pipeline.steps.studies import evaluate
 from tests.command_line import Lucid
 from tests.small_cluster import CLUSTER, make_jobs
 from tests.waiting import wait_until
@@ -141,9 +148,9 @@ def test_the_same_front_whatever_the_number_of_workers(
 
 RUN = """
 import sys
-from parts.elastic.pareto.local import run_search
-from parts.elastic.pareto.study import load_study
-run_search(load_study(sys.argv[1]))
+from parts.elastic.pareto.study import run_search
+from parts.elastic.pareto.study import ParetoSearch
+run_search(ParetoSearch.load(sys.argv[1]))
 """
 
 
@@ -163,7 +170,7 @@ def test_a_killed_search_goes_on_where_it_stopped(
         process.kill()
         process.wait()
     kept = {file: file.stat().st_mtime_ns for file in folder.glob("[!.]*.json")}
-    run_search(load_study(study.uri))
+    run_search(ParetoSearch.load(study.uri))
     present(study)
     assert files(study) == files(whole)
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
@@ -226,7 +233,7 @@ def test_steps_on_several_machines_give_the_same_front(
     log: Path, whole: ParetoSearch, tmp_path: Path
 ) -> None:
     """What the DAG does, with documents between the steps as Airflow carries them."""
-    plan = steps.plan_search(
+    plan = plan_search(
         log=LogFile(str(log), "pcs-csv"),
         gpus=GPUS,
         out_uri=str(tmp_path),
@@ -234,30 +241,22 @@ def test_steps_on_several_machines_give_the_same_front(
     )
     assert plan["rounds"] == 2
     uri = plan["study_uri"]
-    asks = [
-        lambda n=n: steps.ask_simulations(
-            study_uri=uri, stage="round", round_number=n, evaluations_per_task=3
-        )
-        for n in range(4)
-    ]
-    asks += [
-        lambda stage=stage: steps.ask_simulations(study_uri=uri, stage=stage)
-        for stage in ("confirm", "hold_out")
-    ]
-    for number, ask in enumerate(asks):
-        tasks = json.loads(json.dumps(ask()))
-        assert all(len(task["evaluations"]) <= 4 for task in tasks)
+    asks = [*(("round", number) for number in range(4)), ("confirm", 0), ("hold_out", 0)]
+    study = ParetoSearch.load(uri)
+    for stage, number in asks:
+        tasks = json.loads(json.dumps(study.tasks(study.ask(stage, number), 3)))
+        assert all(len(task["identities"]) <= 3 for task in tasks)
         if number in (2, 3):  # rounds that the plan does not have: one task without work
-            assert [task["evaluations"] for task in tasks] == [[]]
+            assert [task["identities"] for task in tasks] == [[]]
         for task in reversed(tasks):
-            steps.evaluate_batch(**task)
-    done = steps.finish_search(study_uri=uri)
+            evaluate(progress=silent, **task)
+    done = finish_search(study_uri=uri)
     assert json.loads(json.dumps(done))["mlflow_path"] is None
     assert read_front(uri).points == read_front(whole.uri).points
-    picked = steps.pick_configuration(front_id=done["front"][0]["front_id"], study_uri=uri)
+    picked = pick_configuration(front_id=done["front"][0]["front_id"], study_uri=uri)
     assert picked["settings"] == done["front"][0]["settings"]
     with pytest.raises(UnknownNameError, match=r"'c99'.*c1"):
-        steps.pick_configuration(front_id="c99", study_uri=uri)
+        pick_configuration(front_id="c99", study_uri=uri)
 
 
 # -- where jobs come from ------------------------------------------------------------------------------------
@@ -270,27 +269,27 @@ def test_jobs_of_a_lake_are_those_known_before_the_held_out_days(tmp_path: Path)
     names = ["vc0", "vc1", "vc2"]
     lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": 7, "gpus_per_node": 4}))
     asked = {"hold_out_days": 5, "virtual_cluster": "vc1", "jobs_per_sample": 40}
-    plan = steps.plan_search(lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, asked=asked)
-    study = load_study(plan["study_uri"])
+    plan = plan_search(lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, asked=asked)
+    study = ParetoSearch.load(plan["study_uri"])
     until = jobs["submit_time"].max() - pd.Timedelta(days=5)
     of_one = jobs[(jobs["virtual_cluster"] == "vc1") & (jobs["gpus"] > 0)]
     ended = of_one["submit_time"] + pd.to_timedelta(of_one["duration_s"], unit="s")
     assert study.jobs == int((of_one["end_time"].fillna(ended) <= until).sum())
     assert (study.gpus, study.whole_gpus) == (28, True)
     assert any("no speed-up curve and are taken as rigid" in remark for remark in study.remarks)
-    linear = steps.plan_search(
+    linear = plan_search(
         lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, asked={**asked, "scaling": "linear"}
     )
-    assert not load_study(linear["study_uri"]).whole_gpus
-    rigid = steps.plan_search(
+    assert not ParetoSearch.load(linear["study_uri"]).whole_gpus
+    rigid = plan_search(
         lake_uri=str(tmp_path / "lake"),
         cluster=CLUSTER,
         asked={**asked, "evaluations": 3, "round_size": 3, "samples": 1},
     )
-    assert run_search(load_study(rigid["study_uri"])) > 3
-    assert present(load_study(rigid["study_uri"])).points
+    assert run_search(ParetoSearch.load(rigid["study_uri"])) > 3
+    assert present(ParetoSearch.load(rigid["study_uri"])).points
     with pytest.raises(UnknownNameError, match=r"vc9.*vc0, vc1, vc2"):
-        steps.plan_search(
+        plan_search(
             lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, asked={**asked, "virtual_cluster": "vc9"}
         )
 

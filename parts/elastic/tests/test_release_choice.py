@@ -189,7 +189,7 @@ def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, local_sh
 def test_there_is_nothing_of_lucids_to_tune_where_another_policy_runs(
     lake_uri: str, local_shop: ReleaseShop
 ) -> None:
-    from pipeline.studies.tuning.challenger import current_release
+    from pipeline.studies.tuning.plan import current_release
 
     build_release(tracking_uri=local_shop.uri, cluster="small", policy="pcs")
     with pytest.raises(BadInputError, match="runs pcs, neither Lucid"):

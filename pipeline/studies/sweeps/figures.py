@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from foundation.png_figures import save_figure
-from pipeline.studies.experiment import OK
+from pipeline.studies.study import OK
 from pipeline.studies.sweeps.runs import axes_of
 
 MEASURES = (("mean_jct_h", "mean JCT (h)"), ("mean_queuing_delay_h", "mean queuing delay (h)"))

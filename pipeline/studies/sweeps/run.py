@@ -20,7 +20,7 @@ from live_scheduler.deciding.live_policies import believed_pairs
 from pipeline.replay.cluster_events import EVERYONE
 from pipeline.replay.log_scenario import colocation_of
 from pipeline.replay.run_time_estimates import EstimateSource
-from pipeline.studies.experiment import FAILED, FORMAT_VERSION, OK
+from pipeline.studies.study import FAILED, FORMAT_VERSION, OK
 from pipeline.studies.sweeps.added_nodes import with_added_nodes
 from pipeline.studies.sweeps.inputs import SweepInputs, load_inputs
 from pipeline.studies.sweeps.kept_jobs import JobKeeper

@@ -18,7 +18,7 @@ from foundation import strict_json
 from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, check_names
 from foundation.strict_json import StrictJsonError
-from pipeline.studies.experiment import OK
+from pipeline.studies.study import OK
 from pipeline.studies.sweeps.added_nodes import added_nodes_text
 from simulator.policies.registry import policy_class
 from simulator.scenario.companion import Companion, companion_of

@@ -6,47 +6,41 @@
     OUT/kept/ID-waits.parquet    where asked for: every job of a run; ID-usage.parquet: the cluster over time
     OUT/results.parquet, .csv    the tidy table; beside it the pictures and run_manifest.json
 
-Stored as pipeline/studies/experiment.py says; a folder may hold the runs of several plans.
+Stored as every `StoredStudy`; a folder may hold the runs of several plans.
 """
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import pandas as pd
-
-from foundation.csv_files import csv_text
-from foundation.errors import BadInputError, LucidError
-from foundation.leftovers import scratch_folder
-from foundation.progress import Progress, silent
-from foundation.run_manifest import run_manifest
-from foundation.storage import list_files, locate, write_bytes, write_frame
-from pipeline.studies.experiment import FAILED, FORMAT_VERSION, OK, Experiment, Record
-from pipeline.studies.store import store_files, write_json
+from cluster_logs.cluster_names import check_cluster_name
+from foundation.errors import BadInputError
+from foundation.progress import Progress, Work, silent
+from foundation.storage import list_files, locate
+from foundation.worker_processes import WorkerLostError, WorkerPool
+from pipeline.studies.study import FAILED, FORMAT_VERSION, OK, Record, StoredStudy, answer_one
 from pipeline.studies.sweeps.added_nodes import with_added_nodes
 from pipeline.studies.sweeps.inputs import SweepInputs, store_inputs
 from pipeline.studies.sweeps.kept_jobs import MOST_RUNS, WAITS, kept_table
 from pipeline.studies.sweeps.run import execute_run
-from pipeline.studies.sweeps.runs import SweepRun, run_id, tidy_table
+from pipeline.studies.sweeps.runs import SweepRun, run_id
+from pipeline.studies.sweeps.spec import SweepSpec
 from simulator.policies.registry import policy_class
 
-TABLE_FILE, CSV_FILE = "results.parquet", "results.csv"
-MANIFEST_FILE = "run_manifest.json"
-
-
-class SweepFailedError(LucidError):
-    """Runs of a sweep failed or are missing; the table says which."""
+# Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.
+MOST_CHUNKS = 1_000
 
 
 @dataclass(frozen=True)
-class SweepPlan(Experiment):
+class SweepPlan(StoredStudy[SweepRun]):
     """Runs by identity, in order, and where their inputs and results are."""
 
     kind = "sweep"
     unit = "run"
     records = "runs"
-    uri_argument, items_argument = "sweep_uri", "run_ids"
     how_to_begin = "Plan it first."
     plan_file = "sweep.json"
 
@@ -60,38 +54,35 @@ class SweepPlan(Experiment):
         """Below which what is known of each job of each run is kept; None: it is not."""
         return f"{self.uri}/kept" if self.keeps_jobs else None
 
+    @classmethod
+    def read_fields(cls, uri: str, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return its runs, and where their inputs are."""
+        rows = [dict(row) for row in plan["runs"]]
+        runs = {row.pop("run_id"): SweepRun.from_dict(row) for row in rows}
+        return {
+            "inputs_uri": f"{uri}/{plan['inputs']}",
+            "runs": runs,
+            "keeps_jobs": bool(plan.get("keeps_jobs", False)),
+        }
+
+    def item(self, identity: str) -> SweepRun | None:
+        """Return a run."""
+        return self.runs.get(identity)
+
+    def run(self, identity: str, item: SweepRun, progress: Progress = silent) -> Record:
+        """Simulate a run."""
+        return execute_run(self.inputs_uri, item, progress, self.kept_uri)
+
+    def label(self, item: SweepRun) -> str:
+        """Name a run."""
+        return item.label
+
     def is_done(self, identity: str) -> bool:
         """Whether there is a good record, and what is to be kept of its jobs."""
         if self.kept_uri is None:
             return super().is_done(identity)
         fs, path = locate(kept_table(f"{self.kept_uri}/{identity}", WAITS))
         return fs.get_file_info(path).is_file and super().is_done(identity)
-
-
-@dataclass(frozen=True)
-class SweepReport:
-    """A collected sweep: the table, and the files that were written."""
-
-    table: pd.DataFrame
-    table_uri: str
-    csv_uri: str
-    figures: tuple[str, ...]
-
-    @property
-    def not_ok(self) -> pd.DataFrame:
-        """The rows of runs that failed or are missing."""
-        return self.table[self.table["status"] != OK]
-
-    def raise_for_failure(self) -> None:
-        """Raise SweepFailedError when a run failed or is missing."""
-        bad = self.not_ok
-        if len(bad):
-            first = bad.iloc[0]
-            raise SweepFailedError(
-                f"{len(bad)} of {len(self.table)} runs have no result; the first, {first['run_id']} "
-                f"({first['policy']}, seed {first['seed']}): {first['error']}",
-                remedy=f"All are in {self.csv_uri}. Running the sweep again tries only them.",
-            )
 
 
 def plan_sweep(
@@ -146,25 +137,6 @@ def plan_digest(inputs: SweepInputs, runs: Sequence[SweepRun]) -> str:
     return hashlib.sha256("\n".join(identities).encode()).hexdigest()[:12]
 
 
-def load_plan(uri: str) -> SweepPlan:
-    """Read a stored plan. Raises NotFoundError when there is none, BadInputError for another format."""
-    uri = uri.rstrip("/")
-    document = SweepPlan.read_plan(uri)
-    runs = {
-        row["run_id"]: SweepRun.from_dict({key: value for key, value in row.items() if key != "run_id"})
-        for row in document["runs"]
-    }
-    keeps_jobs = bool(document.get("keeps_jobs", False))
-    return SweepPlan(uri, f"{uri}/{document['inputs']}", runs, tuple(document["remarks"]), keeps_jobs)
-
-
-def run_and_store(plan: SweepPlan, run: SweepRun, progress: Progress = silent) -> Record:
-    """Execute one run and store its record; return the record. What a worker does, wherever it is."""
-    record = execute_run(plan.inputs_uri, run, progress, plan.kept_uri)
-    write_json(plan.record_uri(record["run_id"]), record)
-    return record
-
-
 def lost_record(identity: str, run: SweepRun, why: str) -> Record:
     """Return the record of a run whose worker died under it."""
     return {
@@ -198,31 +170,92 @@ def pending(plan: SweepPlan) -> dict[str, SweepRun]:
     }
 
 
-def collect_sweep(plan: SweepPlan, *, figures: bool = True) -> SweepReport:
-    """Write the tidy table (Parquet and CSV) and the pictures of what is there now; return both.
+@dataclass(frozen=True)
+class ExecutedRuns:
+    """How many runs of a sweep were executed, how many of them failed, and the jobs that they simulated."""
 
-    `run_manifest.json` says where the numbers come from: inputs, command, commit, machine.
+    runs: int
+    failed: int
+    jobs: int
+    elapsed_s: float
+
+    @property
+    def jobs_per_s(self) -> float:
+        """Simulated jobs per second of wall time, over all workers."""
+        return self.jobs / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+
+def run_pending(
+    plan: SweepPlan, *, workers: int = 1, fresh: bool = False, progress: Progress = silent
+) -> ExecutedRuns:
+    """Execute every run of the plan that has no good record (`fresh`: every run).
+
+    With one worker the runs are executed here, one after another; with more, in that many processes.
+    `progress` counts simulated jobs, those of runs under way included; all runs replay about as many.
     """
-    table = tidy_table(plan.runs, read_records(plan))
-    table_uri, csv_uri = f"{plan.uri}/{TABLE_FILE}", f"{plan.uri}/{CSV_FILE}"
-    write_frame(table_uri, table)
-    write_bytes(csv_uri, csv_text(table).encode())
-    drawn = _draw(table, plan.uri) if figures else ()
-    write_json(f"{plan.uri}/{MANIFEST_FILE}", _manifest(plan))
-    return SweepReport(table, table_uri, csv_uri, drawn)
+    runs = dict(plan.runs) if fresh else pending(plan)
+    began_s = time.monotonic()
+    work = Work(f"{len(runs):,} runs", "jobs")
+    jobs_by_run: dict[str, int] = {}
+    most_jobs = failed = 0
+
+    def note(run: tuple[str, SweepRun], done_jobs: int, total_jobs: int | None) -> None:
+        nonlocal most_jobs
+        jobs_by_run[run[0]] = done_jobs
+        most_jobs = max(most_jobs, total_jobs or 0)
+        progress(sum(jobs_by_run.values()), most_jobs * len(runs) or None, work)
+
+    def lost(run: tuple[str, SweepRun], error: WorkerLostError) -> Record:
+        record = lost_record(*run, str(error))
+        plan.keep(run[0], record)
+        return record
+
+    with WorkerPool(partial(answer_one, plan), min(workers, len(runs))) as pool:
+        for run, record in pool.results(runs.items(), part=note, lost=lost):
+            is_good = record["status"] == OK
+            failed += not is_good
+            jobs = record["figures"]["jobs"] if is_good else 0
+            note(run, jobs, jobs)
+    jobs = sum(jobs_by_run.values())
+    progress(jobs, jobs, work)
+    return ExecutedRuns(len(runs), failed, jobs, time.monotonic() - began_s)
 
 
-def _manifest(plan: SweepPlan) -> dict[str, Any]:
-    return run_manifest(
-        inputs={"sweep_inputs": {"uri": plan.inputs_uri, "digest": plan.inputs_uri.rpartition("/")[2]}},
-        seeds={f"seed_{seed}": seed for seed in sorted({run.seed for run in plan.runs.values()})},
-        settings={identity: run.to_dict() for identity, run in plan.runs.items()},
-    )
+def plan_evaluation(
+    *,
+    lake_uri: str,
+    cluster: str,
+    asked: Mapping[str, Any],
+    runs_per_task: int = 1,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Freeze the inputs in the lake and say what is left to run.
 
+    `asked` holds the keys of a sweep file (`spec.py`); None and empty values are left out.
+    The jobs are those of the file that it names, else the lake's. Returns sweep_uri, tasks (the arguments of
+    `pipeline.steps.studies:evaluate`), runs, reused, remarks. The same form gives the same place: an
+    evaluation that was interrupted goes on.
 
-def _draw(table: pd.DataFrame, uri: str) -> tuple[str, ...]:
-    # Loading matplotlib takes longer than many a sweep.
-    from pipeline.studies.sweeps.figures import draw_sweep
-
-    with scratch_folder("sweep") as scratch:
-        return store_files(uri, draw_sweep(table, scratch))
+    Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster's tables.
+    """
+    check_cluster_name(cluster)
+    values = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
+    place = {} if "jobs" in values else {"lake": lake_uri, "cluster": cluster}
+    spec = SweepSpec().changed({**values, **place}, place="The form").with_live_settings()
+    runs = spec.runs()
+    inputs = spec.read_inputs(progress)
+    uri = f"{lake_uri.rstrip('/')}/sweeps/cluster={cluster}/{plan_digest(inputs, runs)}"
+    uri += "-jobs" if spec.keep_jobs else ""  # records of runs that kept nothing are elsewhere
+    plan = plan_sweep(inputs, runs, uri, keep_jobs=spec.keep_jobs)
+    pending_ids = list(pending(plan))
+    size = max(1, runs_per_task, -(-len(pending_ids) // MOST_CHUNKS))
+    return {
+        "sweep_uri": plan.uri,
+        "tasks": [
+            {**task, "names": ", ".join(plan.runs[identity].label for identity in task["identities"])}
+            for task in plan.tasks(pending_ids, size)
+        ],
+        "runs": len(plan.runs),
+        "reused": len(plan.runs) - len(pending_ids),
+        "remarks": list(plan.remarks),
+    }

@@ -8,89 +8,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from foundation.errors import BadInputError
-from foundation.progress import Progress, silent
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
-from lucid_models.releases.lifecycle import ReleaseInfo, build_release, load_release_models, show_release
+from lucid_models.releases.lifecycle import ReleaseInfo, build_release, show_release
 from lucid_models.releases.optional_parts import PartSettings
-from lucid_models.releases.store import ALLOW_SIMULATED
 from lucid_models.training import train_packing
 from pipeline.profiling.profile_store import read_profile_set
-from pipeline.release.current_release import find_current_release
 from pipeline.release.release_settings import pinned_settings
 from pipeline.studies.tuning.proposal import Proposal
 from pipeline.studies.tuning.space import (
-    LUCID,
-    TuningBase,
     policy_part,
     thresholds_of,
     with_thresholds,
 )
-from pipeline.studies.tuning.study import TuningSpec, TuningStudy, plan_study
-from pipeline.studies.tuning.tuned_part import tuned_parts, tuned_policies
-from pipeline.training.windows import training_window_end
-from pipeline.validation.contenders import learned_until
+from pipeline.studies.tuning.study import TuningStudy
+from pipeline.studies.tuning.tuned_part import tuned_parts
 from pipeline.validation.held_out_days import record_held_out
 
 SETTINGS_DATASET = "settings"  # in a manifest's training.datasets: the study that chose the settings
-
-
-def current_release(tracking_uri: str, cluster: str) -> TuningBase:
-    """Return what the release to tune pins: the cluster's champion, else its newest.
-
-    Raises NotFoundError when the cluster has none, BadInputError when it runs no policy that is tuned.
-    """
-    release = find_current_release(tracking_uri, cluster, purpose="to tune")
-    tuned = (LUCID, *tuned_policies())
-    if release.policy not in tuned:
-        names = [name.title() for name in tuned]
-        either = " or ".join(names)
-        raise BadInputError(
-            f"Release {release.version} of cluster {cluster!r} runs {release.policy}, neither "
-            f"{' nor '.join(names)}: there is nothing of theirs to tune.",
-            remedy=f"Search its own front (`lucid pareto`), or publish a release that runs {either}.",
-        )
-    settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
-    models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
-    return TuningBase(
-        settings,
-        models.packing.settings,
-        release.version,
-        {part.field: release.parts[part.field] for part in tuned_parts() if part.field in release.parts},
-        release.policy,
-        learned_until(models.manifest),
-    )
-
-
-def plan_around(
-    current: TuningBase,
-    *,
-    lake_uri: str,
-    cluster: str,
-    spec: TuningSpec,
-    out_uri: str | None = None,
-    progress: Progress = silent,
-) -> TuningStudy:
-    """Plan a study of a release's settings; as `plan_study`.
-
-    Raises BadInputError when the release learned from the held-out days: the challenger, which would share
-    its models, could not be judged on them.
-    """
-    until = training_window_end(lake_uri, cluster, spec.hold_out_days, spec.as_of)
-    if current.learned_until is not None and current.learned_until > until:
-        raise BadInputError(
-            f"Release {current.release} learned until {current.learned_until:%Y-%m-%d %H:%M}, but the "
-            f"held-out days begin at {until:%Y-%m-%d %H:%M} UTC: the gate could not judge its models there.",
-            remedy="Hold out fewer days, or train a release that stops earlier.",
-        )
-    return plan_study(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        spec=spec,
-        base=current,
-        out_uri=out_uri,
-        progress=progress,
-    )
 
 
 def build_challenger(

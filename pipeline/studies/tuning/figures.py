@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipeline.studies.tuning.rounds import Trial
 from pipeline.studies.tuning.space import SearchSpace, shown, symbol_of
+from pipeline.studies.tuning.study import Trial
 
 
 def course(trials: Sequence[Trial], best: Trial | None) -> Figure:

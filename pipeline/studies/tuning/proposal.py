@@ -19,9 +19,8 @@ from foundation.progress import Progress, silent
 from pipeline.release.release_settings import gate_settings
 from pipeline.studies.store import read_json, write_json
 from pipeline.studies.tuning.inputs import VALIDATION
-from pipeline.studies.tuning.rounds import Trial, best_trial, replayer_of, trials_of
 from pipeline.studies.tuning.space import THRESHOLDS, shown, symbol_of
-from pipeline.studies.tuning.study import TuningStudy
+from pipeline.studies.tuning.study import Trial, TuningStudy, best_trial
 from pipeline.studies.tuning.trials import WindowReplay
 from pipeline.studies.tuning.tuned_part import Value
 from simulator.gate.judge import judge
@@ -80,7 +79,7 @@ def propose(study: TuningStudy, *, progress: Progress = silent) -> Proposal:
 
     Raises LucidError when the current settings have no figures.
     """
-    trials = trials_of(study)
+    trials = study.trials()
     best = best_trial(trials)
     if best is None:
         why = (trials[0].record or {}).get("error") if trials else "no trial was run"
@@ -126,9 +125,9 @@ def read_proposal(study: TuningStudy) -> Proposal:
 
 
 def _validate(study: TuningStudy, current: Trial, best: Trial) -> dict[str, Any]:
-    replayer = replayer_of(study.uri)
     replays = {
-        name: replayer.replay(trial.values, VALIDATION) for name, trial in ((TUNED, best), (CURRENT, current))
+        name: study.replayer.replay(trial.values, VALIDATION)
+        for name, trial in ((TUNED, best), (CURRENT, current))
     }
     verdict = judge(
         {name: found.result for name, found in replays.items()},

@@ -12,9 +12,8 @@ from foundation.storage import write_bytes
 from lucid_models.registry import Registry
 from pipeline.studies.store import log_stored, store_files, write_json
 from pipeline.studies.tuning.proposal import CURRENT, PROPOSAL_FILE, TUNED, Proposal
-from pipeline.studies.tuning.rounds import Trial, best_trial, importances, trials_of
-from pipeline.studies.tuning.space import SearchSpace, shown, symbol_of
-from pipeline.studies.tuning.study import TuningStudy
+from pipeline.studies.tuning.space import SearchSpace, importances, shown, symbol_of
+from pipeline.studies.tuning.study import Trial, TuningStudy, best_trial
 from pipeline.studies.tuning.tuned_part import tuned_parts
 
 FIGURES = (
@@ -228,7 +227,7 @@ def write_report(study: TuningStudy, proposal: Proposal) -> tuple[str, ...]:
     from foundation.png_figures import save_figure
     from pipeline.studies.tuning import figures
 
-    trials = trials_of(study)
+    trials = study.trials()
     weights = weights_of(study, trials)
     table = sensitivity_table(study.space, trials)
     texts = {

@@ -1,4 +1,4 @@
-"""A tuning study: what is tuned, on which windows, how; stored as pipeline/studies/experiment.py says.
+"""A tuning study and its trials, in rounds that the optimiser asks for; stored as every `StoredStudy`.
 
 STUDY/study.json           the plan
 STUDY/inputs/              what every trial replays (pipeline/studies/tuning/inputs.py)
@@ -8,60 +8,27 @@ STUDY/trials/ID.json       a trial's record
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.log_span import submission_span
-from foundation.errors import BadInputError, check_names
+from foundation.errors import LucidError
 from foundation.progress import Progress, silent
-from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
-from pipeline.release.release_settings import pinned_settings
 from pipeline.replay.job_types import JobTypes
-from pipeline.studies.experiment import Experiment
-from pipeline.studies.store import digest
-from pipeline.studies.tuning.inputs import TuningWindows, freeze, read_known_lake, tuning_windows
-from pipeline.studies.tuning.space import LUCID, SearchSpace, TuningBase, search_space
-from pipeline.studies.tuning.trials import trial_id
-from pipeline.studies.tuning.tuned_part import FigureLimit, Value, tuned_parts, tuned_policies
-from pipeline.training.windows import training_window_end
-from simulator.gate.rules import OBJECTIVES
+from pipeline.studies.study import OK, Record, StoredStudy, run_stages
+from pipeline.studies.tuning.inputs import TuningWindows
+from pipeline.studies.tuning.space import LUCID, SearchSpace, TuningBase, next_trials
+from pipeline.studies.tuning.trials import TrialReplayer, trial_id
+from pipeline.studies.tuning.tuned_part import FigureLimit, Value, tuned_parts
+
+SHORTEST_S = 1.0  # an objective below a second counts as one: per cent of nothing mean nothing
+LIMIT_PRICE = 10.0  # per cent of the objective for a point beyond a limit: no gain is worth one
+SCORE_DIGITS = 6  # of per cent; what differs by less is the same
 
 
 @dataclass(frozen=True)
-class TuningSpec:
-    """What is asked of a study; the days are counted back from the end of training.
-
-    - `objective`: one of the gate's (`simulator.gate.rules.OBJECTIVES`), lower is better.
-    - `round_size`: trials that the optimiser asks for at once. Part of the study: with another size it asks
-      for other trials.
-    - `search`: values to try in place of a parameter's own; one value fixes it.
-    - `job_types`, `seed`: as in the gate; `seed` is the optimiser's too.
-    """
-
-    hold_out_days: int = 14
-    as_of: datetime | None = None
-    search_days: float = 9.0
-    validation_days: float = 7.0
-    blocks: int = 3
-    warm_up_days: float = 1.0
-    objective: str = "mean_jct_s"
-    round_size: int = 8
-    search: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    job_types: JobTypes = "drawn"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_names("objective", [self.objective], OBJECTIVES)
-        check_names("way to find job types", [self.job_types], get_args(JobTypes))
-        if not 1 <= self.round_size <= 200:
-            raise BadInputError(f"round_size is {self.round_size!r}.", remedy="Use 1 to 200.")
-
-
-@dataclass(frozen=True)
-class TuningStudy(Experiment):
+class TuningStudy(StoredStudy[Mapping[str, Value]]):
     """A planned study. `sha256` names what its trials depend on and how they are chosen.
 
     `parts` are the settings of the release's parts, by their fields; `limits` how much their figures may be
@@ -71,8 +38,8 @@ class TuningStudy(Experiment):
     kind = "study"
     unit = "trial"
     records = "trials"
-    items_argument = "trial_ids"
     how_to_begin = "Plan it first: `lucid tune`."
+    opening_rounds = 1
 
     cluster: str
     sha256: str
@@ -107,95 +74,10 @@ class TuningStudy(Experiment):
         """A trial's identity."""
         return trial_id(values, self.inputs_sha256)
 
-
-DEFAULTS = TuningBase()
-
-
-def plan_study(
-    *,
-    lake_uri: str,
-    cluster: str,
-    spec: TuningSpec | None = None,
-    base: TuningBase = DEFAULTS,
-    duration: DurationSettings | None = None,
-    out_uri: str | None = None,
-    progress: Progress = silent,
-) -> TuningStudy:
-    """Freeze the inputs and store the plan; the same arguments give the same study.
-
-    `base` is what holds now (default: the policy's and the model's own defaults); `duration` says how the
-    estimates are learned. The study lies at `out_uri`, by default in the lake under tuning/cluster=C/DIGEST.
-    Raises NotFoundError when the lake lacks jobs or nodes, BadInputError when the log is too short.
-    """
-    check_cluster_name(cluster)
-    tuning_spec = spec or TuningSpec()
-    pinned = pinned_settings(base.settings, base.policy)
-    tree = base.packing
-    until = training_window_end(lake_uri, cluster, tuning_spec.hold_out_days, tuning_spec.as_of)
-    first, _ = submission_span(lake_uri, cluster, tuning_spec.as_of)
-    windows = tuning_windows(
-        first,
-        until,
-        search_days=tuning_spec.search_days,
-        validation_days=tuning_spec.validation_days,
-        blocks=tuning_spec.blocks,
-        warm_up_days=tuning_spec.warm_up_days,
-    )
-    progress(0, None, "reading the log")
-    snapshot = read_known_lake(lake_uri, cluster, until, parts=base.parts)
-    parts = [part for part in tuned_parts() if part.field in base.parts]
-    policy = tuned_policies().get(base.policy)
-    space = search_space(
-        pinned,
-        tree,
-        nodes=snapshot.node_count,
-        chosen=tuning_spec.search,
-        parts=base.parts,
-        policy=base.policy,
-        told=policy is not None and policy.tells(snapshot.jobs),
-    )
-    shared = {
-        "known": snapshot.sha256(),
-        "windows": windows.to_data(),
-        "settings": pinned,
-        "packing": asdict(tree),
-        "duration": asdict(duration or DurationSettings()),
-        "job_types": tuning_spec.job_types,
-        "seed": tuning_spec.seed,
-        **{part.field: dict(base.parts[part.field]) for part in parts},
-        **({"policy": base.policy} if base.policy != LUCID else {}),
-    }
-    plan = {
-        "cluster": cluster,
-        **shared,
-        "inputs_sha256": digest(shared),
-        "space": space.to_data(),
-        "objective": tuning_spec.objective,
-        "round_size": tuning_spec.round_size,
-        **{limit.field: limit.limit for limit in (part.limit() for part in parts)},
-    }
-    folder_uri = f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}"
-    uri, sha256 = TuningStudy.place(plan, out_uri=out_uri, folder_uri=folder_uri)
-    remarks = freeze(
-        snapshot, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=progress
-    )
-    document = {
-        "sha256": sha256,
-        **plan,
-        "hold_out_days": tuning_spec.hold_out_days,
-        "as_of": None if tuning_spec.as_of is None else tuning_spec.as_of.isoformat(),
-        "base_release": base.release,
-        "remarks": list(remarks),
-    }
-    TuningStudy.write_plan(uri, document)
-    return load_study(uri)
-
-
-def load_study(uri: str) -> TuningStudy:
-    """Read a stored study. Raises NotFoundError when there is none, BadInputError for another format."""
-    return TuningStudy.load(
-        uri,
-        lambda plan: {
+    @classmethod
+    def read_fields(cls, uri: str, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the windows, the space, and what parts have in the plan."""
+        return {
             "windows": TuningWindows.from_data(plan["windows"]),
             "space": SearchSpace.from_data(plan["space"]),
             "packing": PackingSettings(**plan["packing"]),
@@ -205,5 +87,167 @@ def load_study(uri: str) -> TuningStudy:
                 for limit in (part.limit() for part in tuned_parts())
                 if limit.field in plan
             ),
-        },
+        }
+
+    # -- rounds ----------------------------------------------------------------------------------------------
+
+    def asked_in(self, stage: str, number: int) -> list[str]:
+        """Round 0 asks for the current settings and for every other value of each alone.
+
+        A later round goes by what the rounds before it found.
+        """
+        stored = self.stored_round(number, lambda: {"trials": self._choose(number)})
+        return [self.identity(values) for values in stored["trials"]]
+
+    def _choose(self, number: int) -> list[dict[str, Value]]:
+        if number == 0:
+            return self.space.one_at_a_time()
+        earlier = self.trials()
+        self.check_evaluated(number, sum(trial.record is None for trial in earlier))
+        if earlier[0].change_pct is None:
+            raise LucidError(
+                f"The current settings cannot be replayed: {(earlier[0].record or {}).get('error')}",
+                remedy="Nothing can be compared with them: fix that first.",
+            )
+        return next_trials(
+            self.space,
+            [(trial.values, trial.score) for trial in earlier],
+            seed=self.seed,
+            round_number=number,
+            size=self.round_size,
+        )
+
+    def item(self, identity: str) -> Mapping[str, Value] | None:
+        """Return the values of a trial."""
+        asked = (values for stored in self.stored_rounds() for values in stored["trials"])
+        return next((values for values in asked if self.identity(values) == identity), None)
+
+    def run(self, identity: str, item: Mapping[str, Value], progress: Progress = silent) -> Record:
+        """Replay a trial on every search block."""
+        return self.replayer.run(identity, item)
+
+    def label(self, item: Mapping[str, Value]) -> str:
+        """Name a trial by what it changes."""
+        current = self.space.current
+        changes = [f"{name} {value}" for name, value in item.items() if value != current[name]]
+        return ", ".join(changes) or "the current settings"
+
+    @property
+    def replayer(self) -> TrialReplayer:
+        """What replays its trials; the last study's is kept for this process's next trial."""
+        return _replayer_of(self.uri)
+
+    def trials(self) -> list["Trial"]:
+        """Return the trials of all rounds, numbered in the order in which they were asked for."""
+        values_by_round = [
+            (number, values)
+            for number, stored in enumerate(self.stored_rounds())
+            for values in stored["trials"]
+        ]
+        records = [self.record(self.identity(values)) for _, values in values_by_round]
+        current = records[0] if records else None
+        return [
+            Trial(
+                i,
+                number,
+                self.identity(values),
+                values,
+                record,
+                _change_pct(self, record, current),
+                _over_limit_points(self, record),
+            )
+            for i, ((number, values), record) in enumerate(zip(values_by_round, records, strict=True))
+        ]
+
+
+@lru_cache(maxsize=1)
+def _replayer_of(study_uri: str) -> TrialReplayer:
+    study = TuningStudy.load(study_uri)
+    return TrialReplayer(
+        inputs_uri=study.inputs_uri,
+        cluster=study.cluster,
+        windows=study.windows,
+        base=study.base,
+        job_types=study.job_types,
+        seed=study.seed,
     )
+
+
+def run_study(study: TuningStudy, *, trials: int, workers: int = 1, progress: Progress = silent) -> int:
+    """Run the current settings, each other value alone, and about `trials` more by the optimiser.
+
+    Whole rounds are run. Trials with a result are not run again; returns how many were run now.
+    """
+    rounds = -(-trials // study.round_size)
+    names = ["one change at a time", *(f"round {number} of {rounds}" for number in range(1, 1 + rounds))]
+    stages = [(name, partial(study.ask, number=number)) for number, name in enumerate(names)]
+    return run_stages(study, stages, workers=workers, progress=progress)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial as the tables show it; trial 0 holds the current settings.
+
+    `change_pct` is the mean over the search blocks of the objective's change against trial 0, so that a busy
+    block counts no more than a calm one. None: the trial failed, or was not run yet. `over_limit_points`: by
+    how much figures of the release's parts are above what they may be.
+    """
+
+    number: int
+    round_number: int
+    identity: str
+    values: Mapping[str, Value]
+    record: Record | None
+    change_pct: float | None
+    over_limit_points: float = 0.0
+
+    @property
+    def score(self) -> float | None:
+        """What the optimiser makes small: the change, and a price on what is beyond a limit."""
+        return None if self.change_pct is None else self.change_pct + LIMIT_PRICE * self.over_limit_points
+
+    def mean_figure(self, name: str) -> float | None:
+        """A figure's mean over the search blocks."""
+        if self.change_pct is None or self.record is None:
+            return None
+        values = [float(block[name]) for block in self.record["blocks"].values()]
+        return sum(values) / len(values)
+
+
+def _change_pct(study: TuningStudy, record: Record | None, current: Record | None) -> float | None:
+    if record is None or current is None or record["status"] != OK or current["status"] != OK:
+        return None
+    changes = []
+    for block, figures in record["blocks"].items():
+        before = max(float(current["blocks"][block][study.objective]), SHORTEST_S)
+        changes.append(100.0 * (max(float(figures[study.objective]), SHORTEST_S) / before - 1.0))
+    return sum(changes) / len(changes)
+
+
+def _over_limit_points(study: TuningStudy, record: Record | None) -> float:
+    """By how much the means over blocks of limited figures are above their limits."""
+    if record is None or record["status"] != OK:
+        return 0.0
+    blocks = record["blocks"].values()
+    means = {
+        limit: sum(float(figures[limit.figure]) for figures in blocks) / len(blocks) for limit in study.limits
+    }
+    return sum(max(0.0, mean - limit.limit) for limit, mean in means.items())
+
+
+def best_trial(trials: Sequence[Trial]) -> Trial | None:
+    """The trial with the lowest score; of equal ones, the one with the fewest changes, then the earliest.
+
+    One beyond a limit comes after all others. None when trial 0 has
+    no figures.
+    """
+    if not trials or trials[0].change_pct is None:
+        return None
+    current = trials[0].values
+
+    def rank(trial: Trial) -> tuple[float, float, int, int]:
+        changes = sum(value != current[name] for name, value in trial.values.items())
+        score = round(trial.change_pct or 0.0, SCORE_DIGITS)
+        return (trial.over_limit_points, score, changes, trial.number)
+
+    return min((trial for trial in trials if trial.change_pct is not None), key=rank)

@@ -14,8 +14,8 @@ from foundation.jsonable import to_jsonable
 from live_scheduler.deciding.live_policies import believed_pairs
 from lucid_models.packing.model import PackingAnalyzeModel
 from pipeline.replay.job_types import JobTypes
-from pipeline.studies.experiment import FAILED, OK
 from pipeline.studies.store import digest
+from pipeline.studies.study import FAILED, OK
 from pipeline.studies.sweeps.runs import RESULTS_VERSION
 from pipeline.studies.tuning.inputs import TuningWindows, read_block
 from pipeline.studies.tuning.space import (

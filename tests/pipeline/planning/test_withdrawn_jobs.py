@@ -8,8 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from pipeline.studies.sweeps.spec import SweepSpec
-from pipeline.studies.sweeps.sweep import plan_sweep
-from pipeline.studies.sweeps.workers import run_pending
+from pipeline.studies.sweeps.sweep import plan_sweep, run_pending
 from pipeline.what_if.kept import AskedWhatIf, keep_what_if
 
 START = datetime(2024, 3, 4, tzinfo=UTC)

@@ -20,11 +20,11 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from pipeline.replay.cluster_events import ClusterEvents, one_pool
 from pipeline.studies.sweeps.inputs import SweepInputs, load_inputs, store_inputs
+from pipeline.studies.sweeps.report import SweepFailedError, collect_sweep
 from pipeline.studies.sweeps.run import RunReplayer, execute_run, noisy_estimates_s, scaled_sizes
 from pipeline.studies.sweeps.runs import SweepRun, expand
 from pipeline.studies.sweeps.spec import SweepSpec
-from pipeline.studies.sweeps.sweep import SweepFailedError, collect_sweep, load_plan, pending, plan_sweep
-from pipeline.studies.sweeps.workers import run_pending
+from pipeline.studies.sweeps.sweep import SweepPlan, pending, plan_sweep, run_pending
 from simulator.workload.job import Job
 from simulator.workload.workload import Workload
 from tests.fixtures import small_jobs, small_profiles
@@ -297,7 +297,7 @@ def test_a_sweep_in_an_object_store(inputs):
     """Any storage that the lake can live in: here fsspec's memory."""
     plan = plan_sweep(inputs, expand(["fifo", "sjf"]), "memory://sweeps/one")
     run_pending(plan)
-    again = load_plan("memory://sweeps/one")
+    again = SweepPlan.load("memory://sweeps/one")
     assert again == plan
     assert not pending(again)
     report = collect_sweep(again)
@@ -310,7 +310,7 @@ def test_a_sweep_in_an_object_store(inputs):
 
 
 def test_a_policy_that_breaks_is_a_row(inputs, tmp_path, monkeypatch):
-    """What a policy of others may do."""
+    """What a policy of somebody else may do."""
     import simulator.policies.fifo as fifo
 
     def broken(self, snapshot):
@@ -378,7 +378,7 @@ def test_a_cluster_of_the_lake(lucid, inputs, tmp_path):
     words = ("sweep", "--cluster", "tiny", "--lake", tmp_path / "lake", "--policy", "fifo", "--out", "out")
     said = lucid(*words, "--workers", 1, "--json")
     assert said.code == 0, said.err
-    assert "simulated GPU" in said.err  # no profiles were stored
+    assert "simulated GPU" in said.err  # nobody stored profiles
     alone = RunReplayer(SweepInputs(inputs.jobs, inputs.sizes)).record(SweepRun("fifo"))
     assert said.json["rows"][0]["mean_jct_s"] == alone["figures"]["mean_jct_s"]
     both = lucid(*words, "--gpus", 8)

@@ -14,12 +14,11 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from pipeline.replay.cluster_events import one_pool
 from pipeline.studies.sweeps.added_nodes import EVERYWHERE, with_added_nodes
-from pipeline.studies.sweeps.evaluation import plan_evaluation
 from pipeline.studies.sweeps.inputs import SweepInputs, load_inputs
+from pipeline.studies.sweeps.report import collect_sweep
 from pipeline.studies.sweeps.runs import SweepRun, expand, run_id
 from pipeline.studies.sweeps.spec import SweepSpec
-from pipeline.studies.sweeps.sweep import collect_sweep, load_plan, pending, plan_sweep
-from pipeline.studies.sweeps.workers import run_pending
+from pipeline.studies.sweeps.sweep import SweepPlan, pending, plan_evaluation, plan_sweep, run_pending
 from simulator.recorders.wait_clocks import CAUSE_COLUMNS
 from tests.fixtures import ReleaseShop, small_jobs, small_profiles
 
@@ -108,7 +107,7 @@ def test_what_is_kept_of_each_job_adds_up(inputs: SweepInputs, tmp_path: Path) -
         inputs, expand(["fifo", "lucid"], added_nodes={"vc0": -1}), str(tmp_path), keep_jobs=True
     )
     run_pending(plan)
-    table = collect_sweep(load_plan(plan.uri), figures=False).table.set_index("run_id")
+    table = collect_sweep(SweepPlan.load(plan.uri), figures=False).table.set_index("run_id")
     assert table["added_nodes"].isna().tolist() == [True, False, True, False]
     assert table.loc[table["added_nodes"].notna(), "total_gpus"].tolist() == [40, 40]
     for identity in plan.runs:
@@ -161,7 +160,7 @@ def test_a_live_releases_models_estimate_what_they_have_not_seen(lake: str, loca
     version = local_shop.approved(1, settings={"gss": 2, "profiling_limit_s": 77})
     publish_release(tracking_uri=local_shop.uri, cluster="small", version=version)
     planned = plan_evaluation(lake_uri=lake, cluster="small", asked=asked)
-    plan = load_plan(planned["sweep_uri"])
+    plan = SweepPlan.load(planned["sweep_uri"])
     settings = {run.policy: run.settings for run in plan.runs.values()}
     assert settings["lucid"]["profiling_limit_s"] == 77
     assert settings["qssf"] == {}

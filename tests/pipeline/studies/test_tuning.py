@@ -18,19 +18,18 @@ from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
 from pipeline.profiling.profile_store import write_profile_set
-from pipeline.studies.tuning.local import run_study
+from pipeline.studies.tuning.plan import TuningSpec, plan_study
 from pipeline.studies.tuning.proposal import propose, read_proposal
 from pipeline.studies.tuning.report import write_report
-from pipeline.studies.tuning.rounds import (
-    ask_round,
-    best_trial,
-    evaluate_trials,
+from pipeline.studies.tuning.space import (
+    SearchSpace,
+    TuningBase,
     importances,
     next_trials,
-    trials_of,
+    search_space,
+    thresholds_rise,
 )
-from pipeline.studies.tuning.space import SearchSpace, TuningBase, search_space, thresholds_rise
-from pipeline.studies.tuning.study import TuningSpec, TuningStudy, load_study, plan_study
+from pipeline.studies.tuning.study import TuningStudy, best_trial, run_study
 from profiler_jobs.profile_table import ProfileSet
 from simulator.policies.lucid import LucidSettings
 from tests.command_line import Lucid
@@ -90,10 +89,10 @@ def files(study: TuningStudy, folder: str) -> dict[str, Any]:
 RUN = """
 import sys
 from pipeline.profiling.profile_store import write_profile_set
-from pipeline.studies.tuning.local import run_study
+from pipeline.studies.tuning.study import run_study
 from pipeline.studies.tuning.space import TuningBase
-from pipeline.studies.tuning.study import load_study
-run_study(load_study(sys.argv[1]), trials=3)
+from pipeline.studies.tuning.study import TuningStudy
+run_study(TuningStudy.load(sys.argv[1]), trials=3)
 """
 
 
@@ -104,7 +103,7 @@ run_study(load_study(sys.argv[1]), trials=3)
 def whole(lake: str, tmp_path_factory: pytest.TempPathFactory) -> TuningStudy:
     """A study that ran in one go, in one process."""
     study = plan(lake, tmp_path_factory.mktemp("whole"))
-    assert run_study(study, trials=3) == len(trials_of(study))
+    assert run_study(study, trials=3) == len(study.trials())
     return study
 
 
@@ -120,7 +119,7 @@ def test_the_same_trials_whatever_the_number_of_workers(
 
 
 def test_trial_0_holds_the_current_settings(whole: TuningStudy) -> None:
-    trials = trials_of(whole)
+    trials = whole.trials()
     assert trials[0].values == whole.space.current
     assert trials[0].change_pct == 0.0
     assert [trial.round_number for trial in trials] == [0] * (len(trials) - 3) + [1] * 3
@@ -132,7 +131,7 @@ def test_trial_0_holds_the_current_settings(whole: TuningStudy) -> None:
 def test_trials_with_a_result_are_not_run_again(lake: str, tmp_path: Path) -> None:
     study = plan(lake, tmp_path / "study")
     first = run_study(study, trials=0)
-    assert first == len(trials_of(study))
+    assert first == len(study.trials())
     records = {file: file.stat().st_mtime_ns for file in Path(study.uri, "trials").iterdir()}
     again = plan(lake, tmp_path / "study")
     assert again == study
@@ -154,37 +153,37 @@ def test_a_killed_study_goes_on_where_it_stopped(lake: str, whole: TuningStudy, 
         process.kill()
         process.wait()
     kept = {file: file.stat().st_mtime_ns for file in folder.glob("[!.]*.json")}
-    assert 2 <= len(kept) < len(trials_of(whole))
-    run_study(load_study(halved.uri), trials=3)
+    assert 2 <= len(kept) < len(whole.trials())
+    run_study(TuningStudy.load(halved.uri), trials=3)
     assert files(halved, "trials") == files(whole, "trials")
     assert {file: file.stat().st_mtime_ns for file in kept} == kept
 
 
 def test_a_trial_that_fails_is_a_record_and_tried_again(lake: str, tmp_path: Path) -> None:
     study = plan(lake, tmp_path / "study")
-    identities = ask_round(study, 0)
+    identities = study.ask(number=0)
     file = Path(study.uri, "trials", f"{identities[1]}.json")
-    evaluate_trials(study.uri, identities)
+    study.evaluate(identities)
     record = json.loads(file.read_text())
     file.write_text(json.dumps({**record, "status": "failed", "error": "the disk was full"}))
-    failed = trials_of(study)[1]
+    failed = study.trials()[1]
     assert failed.change_pct is None
-    assert best_trial(trials_of(study)) not in (None, failed)
-    assert len(ask_round(study, 1)) == 3  # the optimiser goes on without it
-    assert ask_round(study, 0) == [identities[1]]
-    assert evaluate_trials(study.uri, [identities[1]]) == {"trials": 1, "failed": 0}
+    assert best_trial(study.trials()) not in (None, failed)
+    assert len(study.ask(number=1)) == 3  # the optimiser goes on without it
+    assert study.ask(number=0) == [identities[1]]
+    assert [again["status"] for again in study.evaluate([identities[1]])] == ["ok"]
     assert json.loads(file.read_text()) == record
 
 
 def test_rounds_are_asked_for_in_order(lake: str, tmp_path: Path) -> None:
     study = plan(lake, tmp_path / "study")
     with pytest.raises(BadInputError, match="in order"):
-        ask_round(study, 1)
-    ask_round(study, 0)
+        study.ask(number=1)
+    study.ask(number=0)
     with pytest.raises(BadInputError, match="Evaluate them first"):
-        ask_round(study, 1)
+        study.ask(number=1)
     with pytest.raises(BadInputError, match="no trial"):
-        evaluate_trials(study.uri, ["unknown"])
+        study.evaluate(["unknown"])
 
 
 # -- what it may know ----------------------------------------------------------------------------------------
@@ -274,7 +273,7 @@ def test_a_luckily_better_trial_is_not_proposed(lake: str, tmp_path: Path) -> No
     """Records say that a trial without any effect was better on the search blocks: the guard sees through."""
     study = plan(lake, tmp_path / "study", search={**FEW, "borrowed_nodes_max": [4, 8]})
     run_study(study, trials=0)
-    lucky = next(trial for trial in trials_of(study) if trial.values["borrowed_nodes_max"] == 8)
+    lucky = next(trial for trial in study.trials() if trial.values["borrowed_nodes_max"] == 8)
     file = Path(study.uri, "trials", f"{lucky.identity}.json")
     record = json.loads(file.read_text())
     for figures in record["blocks"].values():
@@ -300,7 +299,7 @@ def test_too_few_days_to_validate_on_are_no_evidence(tmp_path: Path) -> None:
 def test_equal_trials_change_as_little_as_possible(lake: str, tmp_path: Path) -> None:
     study = plan(lake, tmp_path / "study", search={**FEW, "borrowed_nodes_max": [4, 8]})
     run_study(study, trials=6)
-    best = best_trial(trials_of(study))
+    best = best_trial(study.trials())
     assert best is not None
     changed = [name for name, value in best.values.items() if value != study.space.current[name]]
     assert "borrowed_nodes_max" not in changed  # a cluster of two nodes: there is none to borrow from
@@ -309,7 +308,7 @@ def test_equal_trials_change_as_little_as_possible(lake: str, tmp_path: Path) ->
 def test_nothing_better_changes_nothing(lake: str, tmp_path: Path) -> None:
     study = plan(lake, tmp_path / "study", search={name: [value] for name, value in CURRENT.items()})
     run_study(study, trials=5)
-    assert len(trials_of(study)) == 1  # the space holds the current settings alone
+    assert len(study.trials()) == 1  # the space holds the current settings alone
     proposal = propose(study)
     assert not proposal.proposed
     assert "nothing changes" in proposal.sentence
@@ -378,7 +377,7 @@ def test_a_study_says_what_is_wrong(lake: str, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="another study"):
         plan(lake, tmp_path / "study", seed=1)
     with pytest.raises(NotFoundError):
-        load_study(str(tmp_path / "nowhere"))
+        TuningStudy.load(str(tmp_path / "nowhere"))
 
 
 @settings(deadline=None, max_examples=10)

@@ -10,7 +10,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
 from foundation.errors import NotFoundError
 from pipeline.studies.sweeps.runs import SweepRun
-from pipeline.studies.sweeps.sweep import load_plan, read_records
+from pipeline.studies.sweeps.sweep import SweepPlan, read_records
 from pipeline.what_if import kept
 from pipeline.what_if.kept import (
     grade_of_what_if,
@@ -29,7 +29,7 @@ def sweep_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_its_figures_are_those_of_the_replays(sweep_uri: str, tmp_path: Path) -> None:
-    document = keep_what_if(load_plan(sweep_uri), asked(), tmp_path)
+    document = keep_what_if(SweepPlan.load(sweep_uri), asked(), tmp_path)
     assert document == read_kept(tmp_path, RUN_ID)
     assert document["asked"]["asked_by"] == "ada"
     assert [variant["name"] for variant in document["variants"]] == [
@@ -38,7 +38,7 @@ def test_its_figures_are_those_of_the_replays(sweep_uri: str, tmp_path: Path) ->
         "lucid",
         "lucid, nodes vc0 -1",
     ]
-    records = list(read_records(load_plan(sweep_uri)).values())
+    records = list(read_records(SweepPlan.load(sweep_uri)).values())
     for variant, record in zip(document["variants"], records, strict=True):
         for metric in ("mean_jct_s", "mean_queuing_delay_s"):
             assert variant[metric] == pytest.approx(record["figures"][metric])
@@ -56,7 +56,7 @@ def test_its_figures_are_those_of_the_replays(sweep_uri: str, tmp_path: Path) ->
 
 
 def test_a_run_that_failed_is_kept_with_its_error(sweep_uri: str, tmp_path: Path) -> None:
-    plan = load_plan(sweep_uri)
+    plan = SweepPlan.load(sweep_uri)
     first = next(iter(plan.runs))
     record = Path(plan.record_uri(first))
     good = record.read_text()
@@ -64,7 +64,7 @@ def test_a_run_that_failed_is_kept_with_its_error(sweep_uri: str, tmp_path: Path
         json.dumps({**json.loads(good), "status": "failed", "error": "it broke", "figures": None})
     )
     try:
-        document = keep_what_if(load_plan(sweep_uri), asked(), tmp_path)
+        document = keep_what_if(SweepPlan.load(sweep_uri), asked(), tmp_path)
     finally:
         record.write_text(good)
     assert document["variants"][0]["error"] == "it broke"
@@ -76,7 +76,7 @@ def test_the_newest_are_kept_and_the_same_run_replaces_itself(
 ) -> None:
     monkeypatch.setattr(kept, "MOST_KEPT", 2)
     for day, run_id in ((1, "a"), (3, "../../c"), (2, "b"), (3, "../../c")):
-        keep_what_if(load_plan(sweep_uri), asked(run_id, at=f"2026-11-0{day}T00:00:00+00:00"), tmp_path)
+        keep_what_if(SweepPlan.load(sweep_uri), asked(run_id, at=f"2026-11-0{day}T00:00:00+00:00"), tmp_path)
     assert [document["asked"]["run_id"] for document in list_kept(tmp_path)] == ["../../c", "b"]
     assert len(list(tmp_path.iterdir())) == 2
     assert what_if_folder(tmp_path, "../../c").parent == tmp_path
@@ -93,7 +93,7 @@ def test_how_far_a_replay_is_like_the_log_is_kept_with_it(sweep_uri: str, tmp_pa
     lake = Lake(str(tmp_path / "lake"))
     write_to_lake(synthesize("helios-venus", days=2, seed=0), lake, "one")
     grade = grade_of_what_if(lake.uri, "one", {"start": "", "end": None})
-    document = keep_what_if(load_plan(sweep_uri), asked(), tmp_path / "pages", grade)
+    document = keep_what_if(SweepPlan.load(sweep_uri), asked(), tmp_path / "pages", grade)
     assert document["grade"]["grade"] == "A"
     assert document["grade"]["rule"].startswith("Waits of a replay")
     assert read_kept(tmp_path / "pages", RUN_ID) == document

@@ -8,8 +8,7 @@ from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
 from pipeline.replay.cluster_events import one_pool
 from pipeline.studies.sweeps.inputs import SweepInputs
 from pipeline.studies.sweeps.runs import expand
-from pipeline.studies.sweeps.sweep import load_plan, plan_sweep
-from pipeline.studies.sweeps.workers import run_pending
+from pipeline.studies.sweeps.sweep import SweepPlan, plan_sweep, run_pending
 from pipeline.what_if.kept import AskedWhatIf, keep_what_if
 from tests.fixtures import small_jobs, small_profiles
 
@@ -36,4 +35,4 @@ def simulated_sweep(folder: Path) -> str:
 
 
 def keep_small_what_if(folder: Path, pages_dir: Path) -> None:
-    keep_what_if(load_plan(simulated_sweep(folder)), asked(), pages_dir)
+    keep_what_if(SweepPlan.load(simulated_sweep(folder)), asked(), pages_dir)

@@ -14,12 +14,11 @@ from lucid_models.packing.tree import PackingSettings
 from parts.lending.steps.release_settings import pinned_loaning
 from parts.lending.tests.steps.inference_days import inference_days
 from pipeline.release.release_settings import pinned_settings
-from pipeline.studies.tuning.local import run_study
+from pipeline.studies.tuning.plan import TuningSpec, plan_study
 from pipeline.studies.tuning.proposal import propose
 from pipeline.studies.tuning.report import write_report
-from pipeline.studies.tuning.rounds import Trial, best_trial, trials_of
 from pipeline.studies.tuning.space import TuningBase, search_space, thresholds_rise
-from pipeline.studies.tuning.study import TuningSpec, plan_study
+from pipeline.studies.tuning.study import Trial, best_trial, run_study
 from tests.pipeline.studies.test_tuning import FEW, lake_at
 from tests.small_cluster import CLUSTER, make_jobs
 
@@ -91,7 +90,7 @@ def test_trials_replay_the_load_and_shortages_count(tmp_path: Path) -> None:
     study = plan_study(**asked, out_uri=str(tmp_path / "study"))  # type: ignore[arg-type]
     assert [(each.field, each.limit) for each in study.limits] == [("short_limit_pct", 2.0)]
     run_study(study, trials=0, workers=1)
-    current, *others = trials_of(study)
+    current, *others = study.trials()
     (other,) = [trial for trial in others if trial.values["headroom"] == 0.0]
     assert (current.values["headroom"], other.values["headroom"]) == (0.05, 0.0)
     shares = [trial.mean_figure("inference_short_pct") for trial in (current, other)]
@@ -133,7 +132,7 @@ def test_trials_of_lyra_scale_jobs_and_lend_them_servers(tmp_path: Path) -> None
     study = plan_study(lake_uri=lake, cluster=CLUSTER, spec=spec, base=base, out_uri=str(tmp_path / "study"))
     assert study.policy == "lyra"
     run_study(study, trials=0, workers=1)
-    current, *others = trials_of(study)
+    current, *others = study.trials()
     assert [trial.record and trial.record["error"] for trial in (current, *others)] == [None] * 3
     by_change = {
         next(name for name, value in trial.values.items() if value != current.values[name]): trial
