@@ -1,5 +1,7 @@
 """`lucid plan`: how many nodes keep waits under a limit, and what loans and sleep change."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,54 +44,127 @@ from lucid_cli.setting_pairs import by_policy, named_values
 from lucid_cli.variadic import variadic
 
 if TYPE_CHECKING:
+    from pipeline.planning.capacity_plan import PlanSettings
+    from pipeline.planning.log_request import LogRequest
     from pipeline.planning.planned_run import PlannedRun
     from pipeline.planning.report import CapacityReport
     from simulator.energy import EnergySettings
 
 
-@with_options(energy)
-@with_part_options("plan")
-def plan(
-    of_parts: tuple[PlanOptions, ...],
-    savings: "EnergySettings",
+@dataclass(frozen=True)
+class LogToPlan:
+    """Group of options: the log, and its cluster at present."""
+
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="Jobs and nodes of a cluster in the lake.")
-    ] = None,
-    lake: LakeOption = None,
-    jobs: Annotated[str | None, file_option("A log instead.")] = None,
-    source_format: LogFormatOption = None,
-    nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes: the cluster at present.")] = None,
+    ] = None
+    lake: LakeOption = None
+    jobs: Annotated[str | None, file_option("A log instead.")] = None
+    source_format: LogFormatOption = None
+    nodes: Annotated[Path | None, file_option("CSV virtual_cluster,nodes: the cluster at present.")] = None
     gpus: Annotated[
         int | None, typer.Option(min=1, help="Or: one pool of N GPUs, planned in steps of --gpus-per-node.")
-    ] = None,
-    gpus_per_node: GpusPerNodeOption = 8,
-    start: StartOption = None,
-    end: EndOption = None,
-    time_zone: TimeZoneOption = None,
-    cold: ColdOption = False,
+    ] = None
+    gpus_per_node: GpusPerNodeOption = 8
+    start: StartOption = None
+    end: EndOption = None
+    time_zone: TimeZoneOption = None
+    cold: ColdOption = False
     rules: Annotated[
         str | None, typer.Option(help="A rule set, as of `lucid simulate`; default: that of the format.")
-    ] = None,
-    training_servers: TrainingServersOption = None,
+    ] = None
+    training_servers: TrainingServersOption = None
+
+    def request(self, of_parts: Sequence[PlanOptions]) -> "LogRequest":
+        """Return which log is planned for. Raises BadInputError for a time that is none."""
+        from pipeline.planning.log_request import LogRequest
+
+        for text, option in ((self.start, "--start"), (self.end, "--end")):
+            parse_time(text, option)
+        stated = {**vars(self), "nodes": text_of(self.nodes)}
+        del stated["lake"]
+        beside = {name: value for options in of_parts for name, value in options.of_log().items()}
+        return LogRequest(
+            **stated, lake_uri=lake_or_default(self.lake) if self.cluster else None, of_parts=beside
+        )
+
+
+@dataclass(frozen=True)
+class AskedOfPlan:
+    """Group of options: the policy, the limit of its waits, and what is tried."""
+
     policy: Annotated[
         str | None,
         typer.Option(metavar="P", help="Default: that of the cluster's champion, else fifo."),
-    ] = None,
-    setting: PolicySettingOption = None,
-    metric: Annotated[str, typer.Option(help="Of the waits: mean, p50, p95, p99.")] = "p95",
-    limit_s: Annotated[float, typer.Option("--limit-s", min=0, help="What it is to be at most.")] = 600.0,
-    points: Annotated[int, typer.Option(min=2, help="Sizes of the table, beside those of answers.")] = 12,
+    ] = None
+    setting: PolicySettingOption = None
+    metric: Annotated[str, typer.Option(help="Of the waits: mean, p50, p95, p99.")] = "p95"
+    limit_s: Annotated[float, typer.Option("--limit-s", min=0, help="What it is to be at most.")] = 600.0
+    points: Annotated[int, typer.Option(min=2, help="Sizes of the table, beside those of answers.")] = 12
     by_virtual_cluster: Annotated[
         bool,
         typer.Option("--by-virtual-cluster/--cluster-only", help="Ask of each virtual cluster, too."),
-    ] = True,
+    ] = True
     block_days: Annotated[
         float, typer.Option(help="Days of a block of the bootstrap: 1, or 7 for weeks.")
-    ] = 1.0,
+    ] = 1.0
     price_per_node_day: Annotated[
         float, typer.Option(min=0, metavar="P", help="Price of a node for a day, without its energy.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of boots that fail, and of the bootstrap.")] = 0,
+    ] = 0.0
+    seed: Annotated[int, typer.Option(min=0, help="Of boots that fail, and of the bootstrap.")] = 0
+
+    def settings(
+        self,
+        of_parts: Sequence[PlanOptions],
+        savings: "EnergySettings",
+        cluster: str | None,
+        tracking_uri: str | None,
+    ) -> "PlanSettings":
+        """Return what is asked; without a policy that of the cluster's champion."""
+        from pipeline.planning.capacity_plan import PlanSettings
+        from pipeline.planning.plan_rows import Prices
+        from pipeline.studies.wait_target import Resampling, WaitTarget
+
+        return PlanSettings(
+            self._run(cluster, tracking_uri),
+            WaitTarget(self.metric, self.limit_s),
+            Resampling(self.block_days, seed=self.seed),
+            Prices(savings, self.price_per_node_day),
+            points=self.points,
+            by_virtual_cluster=self.by_virtual_cluster,
+            asked={name: value for options in of_parts for name, value in options.asked().items()},
+        )
+
+    def _run(self, cluster: str | None, tracking_uri: str | None) -> "PlannedRun":
+        from pipeline.planning.planned_run import PlannedRun
+        from pipeline.planning.planner import DEFAULT_POLICY, policy_of_release
+
+        if self.policy is None and cluster is not None:
+            run = policy_of_release(tracking_or_default(tracking_uri), cluster)
+        else:
+            run = PlannedRun(self.policy or DEFAULT_POLICY)
+        prefixed = [
+            pair if "." in pair.partition("=")[0] else f"{run.policy}.{pair}" for pair in self.setting or []
+        ]
+        by_its_policy = by_policy(named_values(prefixed, "--setting", "sharing=apathetic"))
+        foreign = sorted(set(by_its_policy) - {run.policy})
+        if foreign:
+            raise BadInputError(
+                f"A setting is given for {foreign[0]!r}, but the plan runs {run.policy!r}.",
+                remedy="Give --policy, or leave it out.",
+            )
+        return replace(run, settings={**run.settings, **by_its_policy.get(run.policy, {})}, seed=self.seed)
+
+
+@with_options(energy)
+@with_part_options("plan")
+@with_options(AskedOfPlan)
+@with_options(LogToPlan)
+def plan(
+    log: LogToPlan,
+    asked: AskedOfPlan,
+    of_parts: tuple[PlanOptions, ...],
+    savings: "EnergySettings",
     out: Annotated[
         Path | None, folder_option("Page, CSV and JSON files, replays; default: in .lucid/plans.")
     ] = None,
@@ -102,47 +177,19 @@ def plan(
     Each row says the `lucid simulate` that repeats it. What was replayed into the same --out is not replayed
     again. What comes from the lake, or has --tracking-uri, is kept in MLflow.
     """
-    from pipeline.planning.capacity_plan import PlanSettings
-    from pipeline.planning.log_request import LogRequest
-    from pipeline.planning.plan_rows import Prices
     from pipeline.planning.planner import default_folder, plan_capacity
     from pipeline.planning.report import log_report
-    from pipeline.studies.wait_target import Resampling, WaitTarget
 
-    for text, option in ((start, "--start"), (end, "--end")):
-        parse_time(text, option)
-    request = LogRequest(
-        jobs=jobs,
-        source_format=source_format,
-        nodes=text_of(nodes),
-        gpus=gpus,
-        gpus_per_node=gpus_per_node,
-        start=start,
-        end=end,
-        time_zone=time_zone,
-        cold=cold,
-        rules=rules,
-        cluster=cluster,
-        lake_uri=lake_or_default(lake) if cluster else None,
-        training_servers=training_servers,
-        of_parts={name: value for options in of_parts for name, value in options.of_log().items()},
-    )
-    settings = PlanSettings(
-        _run(policy, setting, cluster, tracking_uri, seed),
-        WaitTarget(metric, limit_s),
-        Resampling(block_days, seed=seed),
-        Prices(savings, price_per_node_day),
-        points=points,
-        by_virtual_cluster=by_virtual_cluster,
-        asked={name: value for options in of_parts for name, value in options.asked().items()},
-    )
+    cluster = log.cluster
+    request = log.request(of_parts)
+    settings = asked.settings(of_parts, savings, cluster, tracking_uri)
     folder = out or default_folder(request)
     with progress_reporter() as progress:
         report = plan_capacity(
             request,
             settings,
             folder,
-            name=cluster or Path(jobs or "").name,
+            name=cluster or Path(log.jobs or "").name,
             workers=workers,
             progress=progress,
         )
@@ -152,29 +199,6 @@ def plan(
         say(line)
     document = to_jsonable(report.to_dict()) | {"page": str(folder / "index.html")}
     show(document, as_json=as_json, people=lambda: _print(report, folder))
-
-
-def _run(
-    policy: str | None, setting: list[str] | None, cluster: str | None, tracking_uri: str | None, seed: int
-) -> "PlannedRun":
-    from dataclasses import replace
-
-    from pipeline.planning.planned_run import PlannedRun
-    from pipeline.planning.planner import DEFAULT_POLICY, policy_of_release
-
-    if policy is None and cluster is not None:
-        run = policy_of_release(tracking_or_default(tracking_uri), cluster)
-    else:
-        run = PlannedRun(policy or DEFAULT_POLICY)
-    prefixed = [pair if "." in pair.partition("=")[0] else f"{run.policy}.{pair}" for pair in setting or []]
-    by_its_policy = by_policy(named_values(prefixed, "--setting", "sharing=apathetic"))
-    foreign = sorted(set(by_its_policy) - {run.policy})
-    if foreign:
-        raise BadInputError(
-            f"A setting is given for {foreign[0]!r}, but the plan runs {run.policy!r}.",
-            remedy="Give --policy, or leave it out.",
-        )
-    return replace(run, settings={**run.settings, **by_its_policy.get(run.policy, {})}, seed=seed)
 
 
 def _print(report: "CapacityReport", folder: Path) -> None:

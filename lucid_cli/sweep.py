@@ -1,5 +1,7 @@
 """`lucid sweep`: policies x settings x seeds on one log, in parallel; interrupted sweeps go on."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +9,7 @@ import typer
 
 from foundation.errors import BadInputError
 from foundation.usable_cores import usable_cores
+from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AllCoresOption,
     ColdOption,
@@ -21,7 +24,6 @@ from lucid_cli.options import (
     StartOption,
     TimeZoneOption,
     file_option,
-    text_of,
 )
 from lucid_cli.output import (
     JsonFlag,
@@ -46,73 +48,115 @@ SHOWN_FIGURES = (
 SHOWN_ROWS = 40  # of the screen's table, the best first; all runs are in the files
 
 
-@with_part_options("sweep")
-def sweep(
-    of_parts: tuple[SweepOptions, ...],
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder or URI for records, results.csv, .parquet, plots.")
-    ],
-    spec: Annotated[Path | None, file_option("TOML with the same names; options stand above it.")] = None,
-    jobs: Annotated[Path | None, file_option("The log to replay.")] = None,
-    source_format: LogFormatOption = None,
+@dataclass(frozen=True)
+class SweptLog:
+    """Group of options: the log, its cluster and what is known of its jobs, as keys of a sweep file."""
+
+    jobs: Annotated[Path | None, file_option("The log to replay.")] = None
+    source_format: LogFormatOption = None
     cluster: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Or: jobs, nodes and profiles of this cluster in the lake."),
-    ] = None,
-    lake: LakeOption = None,
-    nodes: NodesOption = None,
-    gpus: OnePoolOption = None,
-    gpus_per_node: Annotated[int | None, typer.Option(min=1, help="GPUs of one node; default 8.")] = None,
-    start: StartOption = None,
-    end: EndOption = None,
-    time_zone: TimeZoneOption = None,
-    cold: ColdOption = False,
-    rules: Annotated[str | None, typer.Option(help="A rule set by name; default: default.")] = None,
+    ] = None
+    lake: LakeOption = None
+    nodes: NodesOption = None
+    gpus: OnePoolOption = None
+    gpus_per_node: Annotated[int | None, typer.Option(min=1, help="GPUs of one node; default 8.")] = None
+    start: StartOption = None
+    end: EndOption = None
+    time_zone: TimeZoneOption = None
+    cold: ColdOption = False
+    rules: Annotated[str | None, typer.Option(help="A rule set by name; default: default.")] = None
+    job_types: Annotated[
+        str | None, typer.Option(help="log, or drawn: profiles that the log lacks are drawn from --singles.")
+    ] = None
+    singles: SinglesOption = None
+    pairs: PairsOption = None
+    cpu_cores_per_node: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs."),
+    ] = None
+    failure_mtbf_hours: MtbfOption = None
+    failure_repair_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
+    ] = None
+
+    def keys(self) -> dict[str, Any]:
+        """Return what is stated. Raises BadInputError for nodes of one pool of GPUs."""
+        if self.gpus is not None and self.gpus_per_node is not None:
+            raise BadInputError(
+                "One virtual cluster of --gpus has no nodes of --gpus-per-node.",
+                remedy="Give one of them; for nodes write --nodes FILE.",
+            )
+        keys = {**vars(self), "format": self.source_format, "cold": self.cold or None}
+        del keys["source_format"]
+        return {key: str(value) if isinstance(value, Path) else value for key, value in keys.items()}
+
+
+@dataclass(frozen=True)
+class Varied:
+    """Group of options: what a sweep varies, as keys of a sweep file."""
+
     policy: Annotated[
         list[str] | None, typer.Option(metavar="P ...", help="Policies' names: a b, a,b or repeated.")
-    ] = None,
+    ] = None
     setting: Annotated[
         list[str] | None,
         typer.Option(metavar="POLICY.NAME=V,V", help="Values to try; several settings: all combinations."),
-    ] = None,
+    ] = None
     seed: Annotated[
         list[str] | None,
         typer.Option(metavar="N,N", help="Seeds of what is drawn: job types, estimate noise. Default 0."),
-    ] = None,
+    ] = None
     node_scale: Annotated[
         list[str] | None, typer.Option(metavar="X,X", help="Factors on every virtual cluster's nodes.")
-    ] = None,
+    ] = None
     added_nodes: Annotated[
         list[str] | None,
         typer.Option(
             metavar="VC=N", help="Nodes more (or -N fewer), beside the present: vc1=-2, or *=4 in proportion."
         ),
-    ] = None,
+    ] = None
     live_release: Annotated[
         bool, typer.Option("--live-release", help="With --cluster: by its live release's models.")
-    ] = False,
-    keep_jobs: Annotated[
-        bool, typer.Option("--keep-jobs", help="Keep each job's wait with its causes, and usage over time.")
-    ] = False,
+    ] = False
     estimate_noise: Annotated[
         list[str] | None,
         typer.Option(
             metavar="X,X", help="Estimates are true run times x exp(X x N(0,1)) instead of the log's."
         ),
-    ] = None,
-    job_types: Annotated[
-        str | None, typer.Option(help="log, or drawn: profiles that the log lacks are drawn from --singles.")
-    ] = None,
-    singles: SinglesOption = None,
-    pairs: PairsOption = None,
-    cpu_cores_per_node: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Cores of each node for CPU jobs; 0: skip CPU jobs."),
-    ] = None,
-    failure_mtbf_hours: MtbfOption = None,
-    failure_repair_hours: Annotated[
-        float | None, typer.Option(metavar="H", help="Mean hours until such a node is back; default 4.")
-    ] = None,
+    ] = None
+
+    def keys(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is stated; `settings` are those that a file states for policies not named here."""
+        tried = by_policy(value_lists(self.setting, "--setting", "lucid.profiling_limit_s=60,100,200"))
+        return {
+            "policies": names_of(self.policy) if self.policy else None,
+            "settings": {**settings, **tried} if self.setting else None,
+            "seeds": numbers(self.seed, "--seed") if self.seed else None,
+            "node_scales": numbers(self.node_scale, "--node-scale") if self.node_scale else None,
+            "added_nodes": read_added_nodes(self.added_nodes) if self.added_nodes else None,
+            "live_release": self.live_release or None,
+            "estimate_noises": numbers(self.estimate_noise, "--estimate-noise")
+            if self.estimate_noise
+            else None,
+        }
+
+
+@with_part_options("sweep")
+@with_options(Varied)
+@with_options(SweptLog)
+def sweep(
+    log: SweptLog,
+    varied: Varied,
+    of_parts: tuple[SweepOptions, ...],
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder or URI for records, results.csv, .parquet, plots.")
+    ],
+    spec: Annotated[Path | None, file_option("TOML with the same names; options stand above it.")] = None,
+    keep_jobs: Annotated[
+        bool, typer.Option("--keep-jobs", help="Keep each job's wait with its causes, and usage over time.")
+    ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Compute runs that are done again, after a change of code.")
     ] = False,
@@ -129,44 +173,11 @@ def sweep(
     from pipeline.studies.sweeps.spec import SweepSpec
     from pipeline.studies.sweeps.sweep import plan_sweep, run_pending
 
-    if gpus is not None and gpus_per_node is not None:
-        raise BadInputError(
-            "One virtual cluster of --gpus has no nodes of --gpus-per-node.",
-            remedy="Give one of them; for nodes write --nodes FILE.",
-        )
     sweep_spec = SweepSpec() if spec is None else SweepSpec.from_toml(spec)
     options = {
-        "jobs": text_of(jobs),
-        "format": source_format,
-        "cluster": cluster,
-        "lake": lake,
-        "nodes": text_of(nodes),
-        "gpus": gpus,
-        "gpus_per_node": gpus_per_node,
-        "start": start,
-        "end": end,
-        "time_zone": time_zone,
-        "rules": rules,
-        "policies": names_of(policy) if policy else None,
-        "settings": {
-            **sweep_spec.settings,
-            **by_policy(value_lists(setting, "--setting", "lucid.profiling_limit_s=60,100,200")),
-        }
-        if setting
-        else None,
-        "seeds": numbers(seed, "--seed") if seed else None,
-        "node_scales": numbers(node_scale, "--node-scale") if node_scale else None,
-        "added_nodes": read_added_nodes(added_nodes) if added_nodes else None,
-        "live_release": live_release or None,
+        **log.keys(),
+        **varied.keys(sweep_spec.settings),
         "keep_jobs": keep_jobs or None,
-        "cold": cold or None,
-        "estimate_noises": numbers(estimate_noise, "--estimate-noise") if estimate_noise else None,
-        "job_types": job_types,
-        "singles": text_of(singles),
-        "pairs": text_of(pairs),
-        "cpu_cores_per_node": cpu_cores_per_node,
-        "failure_mtbf_hours": failure_mtbf_hours,
-        "failure_repair_hours": failure_repair_hours,
         **{name: value for of_part in of_parts for name, value in of_part.changes(sweep_spec).items()},
     }
     sweep_spec = sweep_spec.changed({key: value for key, value in options.items() if value is not None})
@@ -197,10 +208,10 @@ def sweep(
 
     def people() -> None:
         log_name = Path(sweep_spec.jobs).name or sweep_spec.cluster
-        varied = [axis for axis in axes_of(report.table) if report.table[axis].nunique(dropna=False) > 1]
-        short = {axis: axis.rpartition(".")[2] for axis in varied}
+        axes = [axis for axis in axes_of(report.table) if report.table[axis].nunique(dropna=False) > 1]
+        short = {axis: axis.rpartition(".")[2] for axis in axes}
         if len(set(short.values())) == len(short):
-            varied = list(short.values())
+            axes = list(short.values())
         else:
             short = {}
         of_a_part = next((each.figures for each in of_parts if each.figures[-1] in report.table), None)
@@ -212,7 +223,7 @@ def sweep(
         print_table(
             rows[:SHOWN_ROWS],
             title=f"{log_name}: {total:,} runs, means over seeds",
-            columns=["policy", *varied, "seeds", "mean_jct_s", "spread_jct_s", *shown[1:]],
+            columns=["policy", *axes, "seeds", "mean_jct_s", "spread_jct_s", *shown[1:]],
         )
         if len(rows) > SHOWN_ROWS:
             say(f"... and {len(rows) - SHOWN_ROWS:,} more variants in the table.")

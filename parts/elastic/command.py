@@ -56,43 +56,26 @@ class NamedFront:
         return {"study_uri": self.study or str(_newest_study())}
 
 
-@app.command(cls=variadic("--preference"))
-def search(
-    jobs: Annotated[Path | None, file_option("The log to draw samples from.")] = None,
-    source_format: LogFormatOption = None,
+@dataclass(frozen=True)
+class SampledLog:
+    """Group of options: the log that samples are drawn from."""
+
+    jobs: Annotated[Path | None, file_option("The log to draw samples from.")] = None
+    source_format: LogFormatOption = None
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="Or: this cluster's jobs in the lake.")
-    ] = None,
-    lake: LakeOption = None,
+    ] = None
+    lake: LakeOption = None
     virtual_cluster: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Of the lake's cluster this part alone; else all as one pool."),
-    ] = None,
+    ] = None
     gpus: Annotated[
         int | None, typer.Option(min=1, help="GPUs of the pool; a cluster of the lake knows its own.")
-    ] = None,
-    preference: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METRIC:MEASURE ...",
-            help="What is to be small: JCT, unfairness or Pred_err, each avg or a percentile (p99). "
-            "Default: JCT:avg Pred_err:avg.",
-        ),
-    ] = None,
-    evaluations: Annotated[
-        int, typer.Option(min=1, help="Different configurations to try; whole rounds.")
-    ] = 1_110,
-    jobs_per_sample: Annotated[int, typer.Option(min=2, help="Arrivals in each sample.")] = 2_000,
-    samples: Annotated[
-        int, typer.Option(min=1, help="Samples that configurations near the front are tried on.")
-    ] = 6,
-    held_out_samples: Annotated[
-        int, typer.Option(min=1, help="Fresh samples that the front is presented on.")
-    ] = 6,
-    round_size: Annotated[int, typer.Option(min=1, help="Configurations that are asked for at once.")] = 37,
+    ] = None
     scaling: Annotated[
         str, typer.Option(help="What jobs without a speed-up curve are: rigid, or linear.")
-    ] = "rigid",
+    ] = "rigid"
     whole_gpus: Annotated[
         bool | None,
         typer.Option(
@@ -100,17 +83,59 @@ def search(
             help="Hand out whole GPUs, or fractions. Default: whole GPUs if a job is rigid.",
             show_default=False,
         ),
-    ] = None,
-    speed_ups: SpeedUpsOption = None,
+    ] = None
+    speed_ups: SpeedUpsOption = None
+    hold_out_days: HoldOutOption = 14
+    as_of: AsOfOption = None
+    time_zone: TimeZoneOption = None
+
+    def asked(self) -> dict[str, Any]:
+        """Return what is asked of the log, as `plan_search` takes it."""
+        names = ("scaling", "whole_gpus", "time_zone", "hold_out_days", "as_of", "virtual_cluster")
+        return {**{name: getattr(self, name) for name in names}, "speed_ups_path": self.speed_ups}
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Group of options: what is preferred, and how much is searched; fields are those of `SearchSpec`."""
+
+    preference: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC:MEASURE ...",
+            help="What is to be small: JCT, unfairness or Pred_err, each avg or a percentile (p99). "
+            "Default: JCT:avg Pred_err:avg.",
+        ),
+    ] = None
+    evaluations: Annotated[
+        int, typer.Option(min=1, help="Different configurations to try; whole rounds.")
+    ] = 1_110
+    jobs_per_sample: Annotated[int, typer.Option(min=2, help="Arrivals in each sample.")] = 2_000
+    samples: Annotated[
+        int, typer.Option(min=1, help="Samples that configurations near the front are tried on.")
+    ] = 6
+    held_out_samples: Annotated[
+        int, typer.Option(min=1, help="Fresh samples that the front is presented on.")
+    ] = 6
+    round_size: Annotated[int, typer.Option(min=1, help="Configurations that are asked for at once.")] = 37
+    seed: Annotated[int, typer.Option(min=0, help="Of the samples and the optimiser.")] = 0
+
+    def asked(self) -> dict[str, Any]:
+        """Return the fields of `SearchSpec`."""
+        return {**vars(self), "preference": tuple(names_of(self.preference)) if self.preference else None}
+
+
+@app.command(cls=variadic("--preference"))
+@with_options(Searched)
+@with_options(SampledLog)
+def search(
+    log: SampledLog,
+    searched: Searched,
     workers: WorkersOption = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the samples and the optimiser.")] = 0,
     out: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="The search's folder or URI; default: its own in .lucid/pareto."),
     ] = None,
-    hold_out_days: HoldOutOption = 14,
-    as_of: AsOfOption = None,
-    time_zone: TimeZoneOption = None,
     track: Annotated[bool, typer.Option("--track", help="Record the search in MLflow.")] = False,
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
@@ -125,32 +150,16 @@ def search(
     from parts.elastic.pareto.study import ParetoSearch, run_search
     from pipeline.replay.log_file import LogFile
 
-    options: dict[str, Any] = {
-        "preference": tuple(names_of(preference)) if preference else None,
-        "evaluations": evaluations,
-        "jobs_per_sample": jobs_per_sample,
-        "samples": samples,
-        "held_out_samples": held_out_samples,
-        "round_size": round_size,
-        "seed": seed,
-        "scaling": scaling,
-        "whole_gpus": whole_gpus,
-        "speed_ups_path": speed_ups,
-        "time_zone": time_zone,
-        "hold_out_days": hold_out_days,
-        "as_of": as_of,
-        "virtual_cluster": virtual_cluster,
-    }
     tracking = tracking_or_default(tracking_uri) if track else None
     with progress_reporter() as progress:
         plan = plan_search(
-            gpus=gpus,
-            lake_uri=lake_or_default(lake) if cluster else None,
-            cluster=cluster,
-            log=LogFile(str(jobs), source_format or "") if jobs else None,
+            gpus=log.gpus,
+            lake_uri=lake_or_default(log.lake) if log.cluster else None,
+            cluster=log.cluster,
+            log=LogFile(str(log.jobs), log.source_format or "") if log.jobs else None,
             out_uri=out,
             folder_uri=str(_folder()),
-            asked=options,
+            asked={**log.asked(), **searched.asked()},
             progress=progress,
         )
         for remark in plan["remarks"]:
