@@ -14,11 +14,12 @@ import pyarrow.fs as pafs
 from cluster_logs.day_tables import day_tables
 from cluster_logs.lake import Lake
 from cluster_logs.lake_files import LakeFiles
+from foundation.parts import installed_parts
 from foundation.storage import list_files, locate
 
 _OWN_TABLES = ("jobs", "throughput", "node_states", "metrics")
 # What steps work with, beside the tables: made again from them when it is asked for again.
-WORK_FOLDERS = ("sweeps", "tuning", "pareto", "plans", "staging")
+WORK_FOLDERS = ("sweeps", "tuning", "plans", "staging")
 _TASK = "removal of what is past its retention"
 
 
@@ -75,7 +76,8 @@ def expire_work_files(lake_uri: str, cluster: str, *, before: datetime, dry_run:
     """
     fs, root = locate(lake_uri)
     total = Expired()
-    for name in WORK_FOLDERS:
+    of_parts = [folder for part in installed_parts() for folder in part.work_folders]
+    for name in (*WORK_FOLDERS, *of_parts):
         folder = f"{root.rstrip('/')}/{name}/cluster={cluster}"
         for unit in fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True)):
             files = list(_files(fs, unit))

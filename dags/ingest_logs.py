@@ -6,7 +6,7 @@ named rule; the same window twice gives the same tables. When all tables hold, t
 together, and `retrain_models` starts. Where production's GPUs are watched (a Prometheus, or samples in
 files), each job is told what it needed while it ran. Nodes in use are counted by a published sequence, the
 deployment's Prometheus (`LUCID_NODE_QUERIES`) or a live Slurm, else derived from the jobs. Installed parts
-read tables of their own: the load of inference servers, whose idle ones may be lent, is announced by itself.
+read tables of their own, each announced by itself.
 
 **A live Slurm** (source `slurm`) is a log as well: `sacct` of the data interval and the day before it, and
 `sinfo` for the nodes. With `LUCID_SLURM_CLUSTER` set it is the default, every hour

@@ -1,8 +1,8 @@
 """### How many nodes
 
 Answers an operator's questions by replays of a cluster's log: how many nodes of the cluster, and of each
-virtual cluster, keep the mean or a percentile of waits under a limit, what sleeping nodes cost in waiting and
-save in energy and money, and what servers on loan from inference save.
+virtual cluster, keep the mean or a percentile of waits under a limit, and what installed parts change:
+what they save in nodes, energy and money, and cost in waiting.
 
 The page (the button *Plan* of the task; all of them: `lucid/plans/` below Airflow's address) has the answers,
 both sides of each bound, a front of nodes, energy and waits with intervals, and for each row the
@@ -19,7 +19,7 @@ from lucid_airflow.operators.step import StepOperator
 with DAG(
     dag_id="plan_capacity",
     dag_display_name="Plan capacity",
-    description="How many nodes keep waits under a limit, and what sleep and loans change.",
+    description="How many nodes keep waits under a limit, and what installed parts change.",
     doc_md=__doc__,
     schedule=None,
     **every_dag("simulator", hours=12),

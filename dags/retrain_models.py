@@ -6,10 +6,9 @@ Trains the packing, throughput and duration models side by side on what was know
 registers a version of each in MLflow with naive rivals beside every score, and pins the three in a new
 release: the challenger. `validate_release` judges it next.
 
-Where the lake has counts of nodes, a forecast of busy nodes is trained as well, and where it has the load of
-inference servers, a forecast of that; where jobs wait, a model of how long. Each is skipped with the reason
-where not. A release pins them if the champion's settings of sleeping nodes, or of servers on loan, go by a
-forecast, or if it answers about waits: as the form says, else as the champion does.
+Models of installed parts are trained as well, where the lake has what each learns from; a model that is not
+trained is skipped with the reason. A release pins them where its parts go by them: as the form says, else as
+the champion does.
 
 New measurements of GPUs train the packing model alone; the release keeps the newest versions of the others.
 """

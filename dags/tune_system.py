@@ -1,11 +1,11 @@
 """### Better settings for a cluster, by simulation
 
 Searches profiling limits (T_prof, N_prof, C_prof), packing thresholds and sharing (G_SS) of a release that
-runs Lucid, what saved time is worth of one that runs Lyra, and how either lends servers: around the
-cluster's current release, on the days before the held-out window. Round 0 replays the current settings and
-every other value of each alone, which gives the sensitivity tables; each later round asks the optimiser
-for trials by what the rounds before it found. A round's trials are replayed side by side, as many tasks as
-the executor has room for. The same form again only computes what is missing.
+runs Lucid, and what installed parts let tune: around the cluster's current release, on the days before the
+held-out window. Round 0 replays the current settings and every other value of each alone, which gives the
+sensitivity tables; each later round asks the optimiser for trials by what the rounds before it found. A
+round's trials are replayed side by side, as many tasks as the executor has room for. The same form again only
+computes what is missing.
 
 The best trial is then replayed beside the current settings on days that chose nothing. Only if it is better
 there beyond chance is a release built with its settings: the challenger, which `validate_release` judges

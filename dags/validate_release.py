@@ -4,7 +4,7 @@ Starts when there is a new challenger, or by hand. Challenger, champion and the 
 held-out window of the log; the verdict (intervals, constraints, tables, plots) goes to MLflow with the
 release. A refusal is a result: this DAG succeeds, and `publish_release` says why nothing is published.
 
-A release whose configuration was picked from a Pareto front (`search_pareto_front`) is judged by the
+A release whose configuration was picked from a front is judged by the
 predictability that was preferred, at the price in mean JCT that it was picked at.
 
 The gate's rules are the installation's (LUCID_GATE_RULES). *What-if rules* make a study of the run: it is

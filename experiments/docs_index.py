@@ -114,8 +114,13 @@ def site_table() -> str:
 
 
 def environment_table() -> str:
-    """Return what the environment of Airflow's processes sets, as the modules that read it say."""
-    lines = (line for module in (settings, slurm_settings) for line in str(module.__doc__).splitlines())
+    """Return what the environment of Airflow's processes sets, as the modules that read it say, and of what a
+    part reads the part's page.
+    """
+    pages = [page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("parts/*/README.md"))]
+    of_parts = [line for page in pages for line in page.splitlines() if "| LUCID_" in line]
+    said = (line for module in (settings, slurm_settings) for line in str(module.__doc__).splitlines())
+    lines = [*said, *of_parts]
     rows = [
         tuple(cell.strip() for cell in line.strip("| ").split(" | "))[:2]
         for line in lines

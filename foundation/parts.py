@@ -58,6 +58,7 @@ class Part:
     - `adapters`: kinds of clusters of the live scheduler, by name.
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
     - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
+    - `work_folders`: of a lake, in which its steps keep what is made again when it is asked for again.
     - `live`: what it adds to the live scheduler, a `live_scheduler.capability.LiveCapability`.
     - `commands`: what it adds to `lucid`. `options`: what it adds to a command of the core, by its name, a
       group of options (`lucid_cli.part_options`).
@@ -87,6 +88,7 @@ class Part:
     adapters: Mapping[str, str] = field(default_factory=dict)
     rank_accounts: Mapping[str, str] = field(default_factory=dict)
     mlflow_experiments: tuple[str, ...] = ()
+    work_folders: tuple[str, ...] = ()
     live: str | None = None
     commands: tuple[Command, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)

@@ -29,12 +29,12 @@ LISTED = (
     Command(
         "plan",
         "lucid_cli.plan",
-        "Plan capacity by replays: nodes that keep waits under a limit, and what loans and sleep change.",
+        "Plan capacity by replays: nodes that keep waits under a limit, and what installed parts change.",
     ),
     Command(
         "tune",
         "lucid_cli.tune",
-        "Search a policy's settings, and those of its loans, by simulation of the days before the held-out.",
+        "Search a policy's settings by simulation of the days before the held-out.",
     ),
     Command(
         "monitor",

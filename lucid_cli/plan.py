@@ -1,4 +1,4 @@
-"""`lucid plan`: how many nodes keep waits under a limit, and what loans and sleep change."""
+"""`lucid plan`: how many nodes keep waits under a limit, and what installed parts change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -172,7 +172,7 @@ def plan(
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Plan capacity by replays: nodes that keep waits under a limit, and what loans and sleep change.
+    """Plan capacity by replays: nodes that keep waits under a limit, and what installed parts change.
 
     Each row says the `lucid simulate` that repeats it. What was replayed into the same --out is not replayed
     again. What comes from the lake, or has --tracking-uri, is kept in MLflow.

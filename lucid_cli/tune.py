@@ -55,7 +55,7 @@ def tune(
     tracking_uri: TrackingOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Search a policy's settings, and those of its loans, by simulation of the days before the held-out.
+    """Search a policy's settings by simulation of the days before the held-out.
 
     Prints a proposal, which holds only if it is better on days that chose nothing, and which the gate judges
     like any other release. The same command again goes on where it stopped.

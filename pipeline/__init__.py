@@ -1,7 +1,7 @@
 """The steps of the model factory, one folder a step, in the order of their names below.
 
 `ingest/` (`ingest_cluster` of a `ClusterLog`), `profiling/`, `training/` (`train_model`), `validation/`
-(`validate_release`), `release/`, `monitoring/` (`monitor_release`), `search/` (tuning, Pareto fronts, sweeps)
+(`validate_release`), `release/`, `monitoring/` (`monitor_release`), `search/` (tuning, sweeps)
 and `replay/` (`simulate_log` of a `LogToReplay`). Each joins the packages below it; the command line and
 Airflow's operators call the same functions. `settings` says where state, lake and registry are.
 """

@@ -1,4 +1,4 @@
-"""A synthetic cluster: its job table, its throughput, its nodes and the load of inference servers beside it.
+"""A synthetic cluster: its job table, its throughput, its nodes, and what tables of parts hold.
 
 These rows are not measured. They imitate published statistics (`cluster_profiles`), and `measure_statistics`
 says how well. Times are UTC, and the cluster's people live by UTC too. The log opens on an empty cluster,

@@ -14,6 +14,7 @@ PART = Part(
     },
     rank_accounts={"pcs": "parts.elastic.pcs_rank:pcs_rank"},
     mlflow_experiments=("lucid-pareto",),
+    work_folders=("pareto",),
     pages="parts.elastic.kept:PAGES",
     dags=(
         Dag("search_pareto_front", "parts.elastic.dag:dag", act="train", asks=True, command="lucid pareto"),

@@ -18,7 +18,7 @@ from lucid_airflow.dag_defaults import STEP_TIMEOUT, every_dag
 from lucid_airflow.links import MlflowLink
 from lucid_airflow.operators.rest import RequestRestOperator
 from lucid_airflow.operators.step import StepOperator
-from lucid_airflow.settings import forecast_schedule
+from lucid_airflow.settings import schedule, with_clock
 from parts.lending.assets import INFERENCE_LOAD_TABLE
 
 with DAG(
@@ -26,7 +26,7 @@ with DAG(
     dag_display_name="Forecast the inference load",
     description="How many servers inference could lend to training in the next hours.",
     doc_md=__doc__,
-    schedule=forecast_schedule(INFERENCE_LOAD_TABLE),
+    schedule=with_clock(schedule("LUCID_FORECAST_SCHEDULE", "@daily"), [INFERENCE_LOAD_TABLE]),
     **every_dag("models", hours=3),
     params={
         "cluster": form_fields.another_cluster(

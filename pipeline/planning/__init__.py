@@ -1,1 +1,1 @@
-"""Capacity planned by simulation: how many nodes keep waits under a limit, what loans and sleep change."""
+"""Capacity planned by simulation: nodes that keep waits under a limit, what installed parts change."""

@@ -54,7 +54,7 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
 
     A configuration that was picked stays until another is picked. Lucid's settings are the defaults of the
     day, which `tune_system` may better. That simulated profiles are allowed stays as well, and so do the
-    settings of sleeping nodes and of servers on loan.
+    settings of its parts.
     """
     try:
         champion = show_release(tracking_uri=tracking_uri, cluster=cluster)

@@ -57,7 +57,7 @@ def build_release(
 ) -> Done:
     """Pin model versions and the settings in a new release, the challenger; returns its name and version.
 
-    A policy that a person picked for the champion is kept, and so are its settings of sleeping nodes and its
+    A policy that a person picked for the champion is kept, and so are the settings of its parts and its
     permission to learn from simulated profiles; `allow_simulated_profiles` gives it. Without it a release of
     a real log that learned from such profiles lets no job share GPUs.
 

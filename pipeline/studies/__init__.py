@@ -1,1 +1,1 @@
-"""Searches by simulation: tuned settings, Pareto fronts, sweeps."""
+"""Searches by simulation: tuned settings, sweeps."""

@@ -1,5 +1,5 @@
 """Buttons on a task's page: the release that it is about, MLflow's run, model and verdict, the Data Docs, the
-page of a monitoring pass, of a Pareto front, of a capacity plan, or what else a part left.
+page of a monitoring pass, of a capacity plan, or what a part left.
 
 MLflow cannot be framed, so we link.
 """

@@ -6,7 +6,7 @@
 | MLflow's address for tasks | LUCID_TRACKING_URI | lucid_tracking_uri |
 | MLflow's address for browsers | LUCID_MLFLOW_UI_URL (default: the tracking URI) | |
 | Airflow's address for browsers | LUCID_AIRFLOW_URL (default: Airflow's `base_url` of `[api]`) | |
-| state folder (Data Docs, monitoring pages, Pareto fronts, clusters' pages, plans) | LUCID_STATE_DIR | |
+| state folder (Data Docs, monitoring pages, clusters' pages, plans, pages of parts) | LUCID_STATE_DIR | |
 | clock of the clusters' people, for hours and days | LUCID_TIME_ZONE (default: UTC) | |
 | when `monitor_live` runs by itself | LUCID_MONITOR_SCHEDULE (default: @daily; `none`: by hand only) | |
 | thresholds of `monitor_live` | LUCID_MONITOR_SETTINGS (a JSON object) | |
@@ -18,7 +18,6 @@
 | trust file, of keys believed | LUCID_TRUST (default: trust.json in the state folder; `unsigned`: all) | |
 | keys that sign | LUCID_JUDGE_KEY, LUCID_PUBLISHER_KEY (default: `keys/` in the state folder) | |
 | when `retrain_models` runs besides | LUCID_RETRAIN_SCHEDULE (default: none; @weekly, @daily, cron) | |
-| when `forecast_inference_load` runs besides | LUCID_FORECAST_SCHEDULE (default: @daily; `none`) | |
 | when `apply_retention` runs | LUCID_RETENTION_SCHEDULE (default: @daily; `none`) | |
 | how long each kind is kept | LUCID_RETENTION (a JSON object, read by `foundation.retention_settings`) | |
 | must a person approve every publication? | LUCID_REQUIRE_APPROVAL (default: true) | |
@@ -28,14 +27,13 @@
 | rules of the gate | LUCID_GATE_RULES (a JSON object, read by `simulator.gate.installed_rules`) | |
 | Prometheus with the GPUs' metrics | LUCID_PROMETHEUS_URL (default: none), ..._TOKEN, ..._USER | |
 | PromQL of nodes by state | LUCID_NODE_QUERIES (a JSON object: state -> PromQL) | |
-| PromQL of inference servers | LUCID_INFERENCE_QUERIES (a JSON object: usage, servers -> PromQL) | |
 | devices that `profile_workloads` offers | LUCID_GPU_DEVICES (default: simulated:0; `0,1`) | |
 | do tasks' logs show the frames of known errors? | LUCID_LOG_FRAMES (default: false) | |
 | who may read a lake on a local disk | LUCID_LAKE_MODE (octal; default: 0640 less the umask) | |
 | most that a gzip log may hold | LUCID_MOST_LOG_BYTES (default: 68719476736, 64 GiB) | |
 | where forms may read from | LUCID_INPUT_ROOTS (folders, URI prefixes; besides the inbox, the lake) | |
 
-Where Slurm's jobs go to: `slurm_settings.py`.
+Where Slurm's jobs go to: `slurm_settings.py`. What a part reads besides is in its README.
 
 Variables are read inside tasks only: a DAG file may not ask the database while it is parsed.
 """
@@ -69,12 +67,6 @@ def node_queries() -> list[str]:
     """Return `STATE=PROMQL` of each query that counts nodes; none: Prometheus is not asked."""
     document = read_json_object("LUCID_NODE_QUERIES", example='{"busy": "PROMQL", "total": "PROMQL"}')
     return [f"{state}={asked}" for state, asked in document.items()]
-
-
-def inference_queries() -> list[str]:
-    """Return `NAME=PROMQL` of each query of the load of inference servers; none: Prometheus is not asked."""
-    document = read_json_object("LUCID_INFERENCE_QUERIES", example='{"usage": "PROMQL", "servers": "PROMQL"}')
-    return [f"{name}={asked}" for name, asked in document.items()]
 
 
 def mlflow_ui_url() -> str | None:
@@ -185,15 +177,11 @@ def retrain_schedule(assets: Any) -> Any:
     """Return when `retrain_models` runs: with its assets, and by the clock if that is set. Reads no
     database.
     """
-    return _with_clock(schedule("LUCID_RETRAIN_SCHEDULE", None), assets)
+    return with_clock(schedule("LUCID_RETRAIN_SCHEDULE", None), assets)
 
 
-def forecast_schedule(asset: Any) -> Any:
-    """Return when `forecast_inference_load` runs: with its asset, and by the clock. Reads no database."""
-    return _with_clock(schedule("LUCID_FORECAST_SCHEDULE", "@daily"), [asset])
-
-
-def _with_clock(clock: str | None, assets: Any) -> Any:
+def with_clock(clock: str | None, assets: Any) -> Any:
+    """Return a schedule of a DAG that runs with its assets, and by the clock if one is given."""
     if clock is None:
         return assets
     from airflow.sdk import AssetOrTimeSchedule, CronTriggerTimetable

@@ -122,8 +122,8 @@ def refuse_lasting_sleep(initial: InitialState, companions: Iterable[Companion])
         for reasons in nodes.closed.values()
     ):
         raise BadInputError(
-            "Nodes of the initial state sleep or boot, and the scenario says nothing of sleeping nodes.",
-            remedy="Give the scenario a companion that wakes them; a control that is off wakes all.",
+            "Nodes of the initial state sleep or boot, and the scenario has nothing that wakes them.",
+            remedy="Add the companion; a control that is off wakes all.",
         )
 
 

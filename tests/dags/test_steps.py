@@ -13,7 +13,7 @@ OF_THE_RUN = {"run", "progress", "site"}
 OF_A_SITE = {"cluster", "lake_uri"}  # what a DAG may state of it
 # Where secrets are sent and what is done with the installation's own places: no form may choose it.
 OF_THE_INSTALLATION = {
-    *("prometheus_url", "node_queries", "inference_queries", "tracking_uri", "airflow_url"),
+    *("prometheus_url", "node_queries", "tracking_uri", "airflow_url"),
     *("state_dir", "what_if_dir", "live_dir", "live_scheduler", "monitor_settings", "task_log_dir"),
 }
 

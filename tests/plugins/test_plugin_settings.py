@@ -102,16 +102,6 @@ def test_retraining_by_the_clock_stands_beside_the_assets(monkeypatch) -> None:
     assert schedule.timetable.expression == "0 0 * * 0"
 
 
-def test_inference_is_forecast_daily_beside_its_asset_unless_said_otherwise(monkeypatch) -> None:
-    from airflow.sdk import Asset
-
-    asset = Asset("load")
-    monkeypatch.delenv("LUCID_FORECAST_SCHEDULE", raising=False)
-    assert settings.forecast_schedule(asset).timetable.expression in ("@daily", "0 0 * * *")
-    monkeypatch.setenv("LUCID_FORECAST_SCHEDULE", "none")
-    assert settings.forecast_schedule(asset) == [asset]
-
-
 @pytest.mark.parametrize("text", ["psi_major=1", "[1]", "3"])
 def test_thresholds_are_a_json_object(monkeypatch, text) -> None:
     monkeypatch.setenv("LUCID_MONITOR_SETTINGS", text)
@@ -119,3 +109,11 @@ def test_thresholds_are_a_json_object(monkeypatch, text) -> None:
         settings.monitor_settings()
     monkeypatch.setenv("LUCID_MONITOR_SETTINGS", '{"psi_major": 0.5}')
     assert settings.monitor_settings() == {"psi_major": 0.5}
+
+
+def test_a_dag_runs_with_its_assets_and_by_the_clock_where_one_is_set() -> None:
+    from airflow.sdk import Asset
+
+    asset = Asset("load")
+    assert settings.with_clock("@daily", [asset]).timetable.expression in ("@daily", "0 0 * * *")
+    assert settings.with_clock(None, [asset]) == [asset]

@@ -185,7 +185,7 @@ def test_unequal_nodes_are_refused_by_its_name() -> None:
 def test_nodes_that_sleep_from_the_start_need_a_companion_that_wakes_them() -> None:
     nodes = {"vc": PoolNodes(2, 8, closed={0: frozenset({ASLEEP})})}
     asleep = replace(SCENARIO, initial=InitialState(0.0, nodes=nodes))
-    with pytest.raises(BadInputError, match="says nothing of sleeping nodes"):
+    with pytest.raises(BadInputError, match="has nothing that wakes them"):
         Simulation(asleep, load_policy("fifo"))
 
 

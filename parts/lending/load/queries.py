@@ -24,6 +24,7 @@ from cluster_logs.metrics.series_queries import (
 )
 from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.node_states import MAX_NODES
+from foundation.environment import read_json_object
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import Progress, silent
 from parts.lending.load.table import (
@@ -67,6 +68,15 @@ class InferenceLoadQuery:
 def parse_load_queries(texts: Iterable[str]) -> dict[str, str]:
     """Return the queries of `NAME=PROMQL` texts."""
     return parse_queries(texts, "a load", "usage")
+
+
+def configured_queries() -> list[str]:
+    """Return `NAME=PROMQL` of each query of LUCID_INFERENCE_QUERIES; none: Prometheus is not asked.
+
+    Raises BadInputError where it is no JSON object of texts.
+    """
+    document = read_json_object("LUCID_INFERENCE_QUERIES", example='{"usage": "PROMQL", "servers": "PROMQL"}')
+    return [f"{name}={asked}" for name, asked in document.items()]
 
 
 def read_inference_load(query: InferenceLoadQuery, progress: Progress = silent) -> MeasuredRows:

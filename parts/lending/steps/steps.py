@@ -1,12 +1,12 @@
 """Steps of the load of inference servers: it is read into the lake, announced, forecast."""
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from foundation.progress import Progress
 from foundation.steps import Done, NothingToDo, StepRun
 from parts.lending.load.ingest import ingest_recorded_load
+from parts.lending.load.queries import configured_queries
 from parts.lending.load.table import LoadReading
 from parts.lending.steps import forecast_hours, forecast_plan
 from pipeline.ingest.measured_series import RecordedSeries
@@ -22,7 +22,6 @@ def ingest_load(
     progress: Progress,
     lake_uri: str,
     prometheus_url: str | None,
-    inference_queries: Sequence[str],
     cluster: str,
     inference_load_uri: str | None = None,
     servers: int | None = None,
@@ -42,7 +41,7 @@ def ingest_load(
         input_uri=inference_load_uri,
         time_zone=time_zone,
         prometheus_url=prometheus_url,
-        queries=list(inference_queries),
+        queries=configured_queries(),
         start=begun,
         end=ended,
     )

@@ -285,7 +285,7 @@ def with_live_beliefs(inputs: SweepInputs, *, lake_uri: str, cluster: str, track
     remark = (
         f"Policies that go by estimates and packing use the models of release {version}: its duration model "
         f"estimates {by_model:,} of {len(key):,} jobs; Helios' rolling estimate stands in for those that it "
-        "learned from. Its forecasts, sleeping nodes and loans are left out."
+        "learned from. What its parts forecast and do is left out."
     )
     return replace(
         inputs,

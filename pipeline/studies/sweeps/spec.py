@@ -13,7 +13,7 @@ estimate_noises = [0.5, 1.0]
 [settings.lucid]
 profiling_limit_s = [60, 100, 200]
 
-[COMPANION]                    # beside runs without it, as [node_sleep]
+[COMPANION]                    # beside runs without it, of a part
 buffer_nodes = [1, 3, 5, 10]
 """
 

@@ -19,7 +19,7 @@ class Act(StrEnum):
 
 
 MEANING: Mapping[Act, str] = {
-    Act.STUDY: "ask what if, plan capacity, have a log characterised: nothing of a release changes",
+    Act.STUDY: "ask what if, plan capacity, study a log: nothing of a release changes",
     Act.TRAIN: "bring a cluster's log, measure its GPUs, train and tune its models: a challenger at most",
     Act.JUDGE: "let the gate judge a release, and have the live one monitored",
     Act.APPROVE: "answer what runs ask: whether a release is published, which point of a front becomes one",

@@ -284,7 +284,7 @@ def test_a_cluster_that_begins_with_sleeping_nodes_needs_someone_to_wake_them():
     asleep = {1: frozenset({"asleep"}), 2: frozenset({"booting"})}
     state = InitialState(0.0, nodes={"vc": PoolNodes(3, 8, closed=asleep)})
     jobs = workload((10, 24, 100))
-    with pytest.raises(BadInputError, match="says nothing of sleeping nodes"):
+    with pytest.raises(BadInputError, match="has nothing that wakes them"):
         Simulation(Scenario(jobs, ClusterSpec({"vc": 3}), initial=state), load_policy("fifo"))
     result = run(jobs, ClusterSpec({"vc": 3}), buffer(boot_s=60), initial=state)
     assert waits(result) == [60]
