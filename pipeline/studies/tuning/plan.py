@@ -151,7 +151,7 @@ def current_release(tracking_uri: str, cluster: str) -> TuningBase:
         raise BadInputError(
             f"Release {release.version} of cluster {cluster!r} runs {release.policy}, neither "
             f"{' nor '.join(names)}: there is nothing of theirs to tune.",
-            remedy=f"Search its own front (`lucid pareto`), or publish a release that runs {either}.",
+            remedy=f"Publish a release that runs {either}.",
         )
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
     models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
