@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from cluster_logs.job_facts import JOB_FACTS
-from cluster_logs.job_table import NODES_SCHEMA, describe
+from cluster_logs.job_table import NODES_SCHEMA, THROUGHPUT_SCHEMA, describe
 from cluster_logs.node_states import NODE_STATES_SCHEMA
 from cluster_logs.site.declared import Declared, hints_of, plain, table_of
 from cluster_logs.site.left_out import slurm_keys
@@ -144,6 +144,7 @@ def pages() -> dict[Path, str]:
             "sacct command": f"```sh\n{EXPORT_COMMAND}\n```",
             "job table": job_table(),
             "nodes": lake_table(NODES_SCHEMA),
+            "throughput": lake_table(THROUGHPUT_SCHEMA),
             "node states": lake_table(NODE_STATES_SCHEMA),
             "inference load": lake_table(INFERENCE_LOAD_SCHEMA),
             "environment": environment_table(),

@@ -3,11 +3,12 @@
     python -m experiments.live.settings_table --write docs/live_slurm.md
 
 A page gets the tables whose markers it has: those of the live scheduler by name, and `settings of
-MODULE:CLASS` of any class whose docstring has an item for each setting. `table of MODULE:FUNCTION` is what a
-function returns.
+MODULE:CLASS` of any class with an item for each setting in its docstring, or a docstring below the setting.
+`table of MODULE:FUNCTION` is what a function returns.
 """
 
 import argparse
+import ast
 import inspect
 import re
 from collections.abc import Sequence
@@ -28,15 +29,34 @@ _NAMED = re.compile(r"^<!-- ((settings|table) of ([\w.]+):(\w+)): begin -->$", r
 
 
 def settings_table(kind: type, *, leave_out: Sequence[str] = ()) -> str:
-    """Return a Markdown table of the settings of a class whose docstring has an item for each."""
+    """Return a Markdown table of a class's settings; KeyError for one that its docstring has no item for.
+
+    A class without such items has a docstring below each setting, or below the last of several.
+    """
     by_name = {field.name: field for field in fields(kind) if field.name not in leave_out}
     rows = []
     for names, text in _ITEM.findall(inspect.getdoc(kind) or ""):
         found = [by_name.pop(name) for name in re.findall(r"\w+", names) if name not in leave_out]
         if found:
             rows.append((names, ", ".join(map(_default, found)), " ".join(text.split()).rstrip(".")))
+    if not rows:
+        return _table_of_documented(kind, leave_out)
     if by_name:
         raise KeyError(f"{kind.__name__} does not say what {', '.join(sorted(by_name))} mean.")
+    return markdown_table(("setting", "default", "meaning"), rows, align_numbers=False)
+
+
+def _table_of_documented(kind: type, leave_out: Sequence[str]) -> str:
+    settable = (field for field in fields(kind) if field.default_factory is MISSING)
+    by_name = {field.name: field for field in settable if field.name not in leave_out}
+    (tree,) = ast.parse(inspect.cleandoc(inspect.getsource(kind))).body
+    rows: list[tuple[str, str, str]] = []
+    for node in getattr(tree, "body", ()):
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name)) if name in by_name:
+                rows.append((f"`{name}`", _default(by_name[name]), ""))
+            case ast.Expr(value=ast.Constant(value=str(text))) if rows and not rows[-1][2]:
+                rows[-1] = (*rows[-1][:2], " ".join(text.split()).rstrip("."))
     return markdown_table(("setting", "default", "meaning"), rows, align_numbers=False)
 
 

@@ -57,21 +57,23 @@ def _rules_of_parts() -> list[type[PartRules]]:
 
 @dataclass(frozen=True, kw_only=True)
 class GateRules(CheckedSettings):
-    """Settings of the gate. docs/gate.md says why the defaults are what they are."""
+    """Settings of the gate, as docs/gate.md lists them."""
 
     noun = "gate setting"
     whose = "The gate's "
 
     objective: Annotated[str, OneOf("objective", tuple(FIGURES))] = "mean_jct_s"
+    """What is compared: mean JCT, or a measure of the prediction error."""
     margin_pct: Annotated[float, Between(0, 100)] = 2.0
     """Non-inferiority: the upper bound of the objective's change may be this much of the champion's."""
     margin_floor_s: Annotated[float, Between(0, 1e9)] = 10.0
-    """... or at most this many seconds, whichever is more."""
+    """At most this many seconds, where that is more."""
     site_margin_pct: Annotated[float, Between(0, 100)] = 5.0
     """The same against the site's order. It is wider: two releases of one policy schedule much alike, so that
     their difference is known to a per cent; a release and the site's order do not, and a week's interval
     reaches 5 % to each side of what was found."""
     site_margin_floor_s: Annotated[float, Between(0, 1e9)] = 10.0
+    """At most this many seconds, where that is more."""
     margin_points: Annotated[float, Between(0, 100)] = 1.0
     """In place of the seconds where the objective is a prediction error, in percentage points."""
     jct_price_pct: Annotated[float, Between(0, 10_000)] = 0.0
@@ -85,9 +87,13 @@ class GateRules(CheckedSettings):
     """By the release's estimates of run times, as its users are told, or by the true ones: what is uncertain
     then is only when a job gets its GPUs."""
     confidence_pct: Annotated[float, Between(50, 99.99)] = 95.0
+    """Of the paired block-bootstrap intervals."""
     resamples: Annotated[int, Between(100, 1_000_000)] = 2_000
+    """How often blocks are drawn."""
     seed: Annotated[int, Between(0, 2**32 - 1)] = 0
+    """Of these draws."""
     interval: Annotated[Literal["bca", "percentile"], OneOf("interval", ("bca", "percentile"))] = "bca"
+    """How the interval is made of the draws."""
     min_blocks: Annotated[int, Between(2, 1_000)] = 2
     """Fewer blocks (day x virtual cluster) give no interval, and without one nothing is approved."""
 
@@ -108,15 +114,19 @@ class GateRules(CheckedSettings):
     """Any order by size trades the tail for the mean: on a loaded week of Philly, QSSF's P99.9 is 24 % above
     FIFO's while its mean JCT is 85 % below."""
     p999_floor_s: Annotated[float, Between(0, 1e9)] = 1_800.0
+    """A rise by less blocks nothing; so with the further floors."""
     starvation_wait_s: Annotated[float, Between(1, 1e9)] = 86_400.0
     """A job that waits longer than this is counted as starved."""
     starved_margin_pct: Annotated[float, Between(0, 1_000)] = 25.0
+    """By how much the number of starved jobs may rise."""
     starved_floor_pct: Annotated[float, Between(0, 100)] = 0.1
     """Of all jobs (at least one job)."""
     longest_wait_margin_pct: Annotated[float, Between(0, 1_000)] = 100.0
     """Wide, because it hangs on one job; P99.9 and the number of starved jobs are the finer measures."""
     longest_wait_floor_s: Annotated[float, Between(0, 1e9)] = 86_400.0
+    """Seconds."""
     fairness_margin_pct: Annotated[float, Between(0, 1_000)] = 25.0
+    """By how much the worst group's mean slowdown may rise above the reference's worst group's."""
     fairness_floor: Annotated[float, Between(0, 1e6)] = 1.0
     """In units of slowdown (JCT over run time)."""
     fairness_min_jobs: Annotated[int, Between(1, 1_000_000)] = 20
@@ -132,6 +142,7 @@ class GateRules(CheckedSettings):
     decision_latency_limit_ms: Annotated[float, Between(0.001, 1e6)] = 10.0
     """The paper's 3 ms (Lucid section 4.7), and room for a machine a third as fast."""
     decision_jobs: Annotated[int, Between(1, 1_000_000)] = 2_048
+    """Queued jobs that are ranked to measure it."""
     of_parts: Mapping[str, Any] = field(default_factory=dict)
     """Rules that parts add, by name, where they are not their defaults (`PartRules.of`)."""
 

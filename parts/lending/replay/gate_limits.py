@@ -68,6 +68,7 @@ class LoanGateRules(PartRules):
     loan_group_margin_pct: Annotated[float, Between(0, 1_000)] = 10.0
     """By how much longer the jobs of any virtual cluster may wait with loans than without, on average."""
     loan_group_floor_s: Annotated[float, Between(0, 1e9)] = 60.0
+    """At most this many seconds, where that is more."""
 
 
 def loaned_servers(seen: LoanEvidence, rules: GateRules) -> list[Constraint]:
