@@ -39,9 +39,8 @@ from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import WorkloadEstimateModel
 from lucid_models.model_format import save_model
 from lucid_models.packing.model import PackingAnalyzeModel
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput.scorer import SERIES
+from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 from tests.fixtures import small_profiles, small_throughput
 from tests.live_scheduler.live_release import keep_release
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder

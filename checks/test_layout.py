@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+from collections import Counter
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -62,3 +64,23 @@ def test_the_folder_mlflow_hides_no_package() -> None:
     found = find_spec("mlflow")
     assert found is not None
     assert Path(str(found.origin)).parent != ROOT / "mlflow"
+
+
+def test_a_module_defines_each_of_its_names_once() -> None:
+    """A second constant of a name that is taken changes what the functions above it read."""
+    twice = [
+        f"{file}: {name}"
+        for file in modules("foundation", "cluster_logs", "lucid_models", "simulator", "pipeline", "parts")
+        for name, count in Counter(_defined(ast.parse((ROOT / file).read_text(encoding="utf-8")))).items()
+        if count > 1
+    ]
+    assert twice == []
+
+
+def _defined(module: ast.Module) -> Iterator[str]:
+    """Functions, classes and constants of a module, each time that they are defined."""
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))

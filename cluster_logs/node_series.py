@@ -51,6 +51,11 @@ class NodeSeries:
         """Return the start of each step, seconds since 1970."""
         return self.start_s + self.step_s * np.arange(len(self.running), dtype=np.float64)
 
+    def first(self, steps: int) -> "NodeSeries":
+        """Return the first `steps` steps."""
+        part = slice(0, steps)
+        return NodeSeries(self.start_s, self.step_s, self.running[part], self.total[part], self.held[part])
+
     def bins(self, bin_s: float = BIN_S) -> "NodeSeries":
         """Return bins of `bin_s` from whole multiples of it on: the highest of the steps that were counted.
 

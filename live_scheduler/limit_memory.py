@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.daemon import Daemon
 from live_scheduler.memory.journal import JobEvent, JobEventKind
-from lucid_models.limits.advisor import LimitAdvice, LimitAdvisor, LimitJob
-from lucid_models.limits.job_likeness import limit_job_of
+from lucid_models.limits.advisor import LimitAdvice, LimitAdvisor, LimitJob, limit_job_of
 
 
 @dataclass(frozen=True)

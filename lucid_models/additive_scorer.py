@@ -235,7 +235,7 @@ def _read_term(fields: Fields, features: int) -> Term:
 
 
 def require_features(scorer: AdditiveScorer, expected: Sequence[str], place: str) -> None:
-    """Refuse a scorer whose features are not exactly those that will be computed for it."""
+    """Refuse a scorer with other features than those that will be computed for it."""
     if scorer.feature_names != tuple(expected):
         raise CorruptModelError(
             f"{place} reads the features {', '.join(scorer.feature_names[:5])}..., which do not fit its "

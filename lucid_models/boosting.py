@@ -32,7 +32,7 @@ OBJECTIVES: Mapping[str, str] = {
 }
 _LINKS = {loss: "identity" if loss in ("rmse", "pseudo_huber") else "log" for loss in OBJECTIVES}
 Floats = NDArray[np.float64]
-# Beyond the largest cut that a saved model may hold nothing is told apart.
+# The largest cut that a saved model may hold: beyond it values are not distinguished.
 MAX_FEATURE = 1e300
 # More bags than two steady a small table; on a larger one they only cost time in proportion.
 MANY_ROWS = 40_000
@@ -344,7 +344,7 @@ def fit_bags(
 
 
 def _steady(model: Any, columns: Floats, weights: Floats | None, leaf: int) -> None:
-    """Shrink what few rows taught of missing values, and what few rows with a value taught beside many
+    """Shrink what was learned of missing values from few rows, and of values from few rows beside many
     without: scores of a side of n rows are multiplied by max(1 - leaf / n, 0).
 
     The library gives missing values a leaf of their own, however few they are, so that `min_samples_leaf`
@@ -389,7 +389,7 @@ def _largest_step(settings: BoostingSettings, target: NDArray[np.float64]) -> fl
 
     Pseudo-Huber's curvature vanishes far from the target, so a bin of few far rows would take a step of any
     size (seen: a score of 1e26). One spread of the target a step is more than any good one needs. With a log
-    link the curvature is the prediction, and a bin whose rows are a thousand times the mean would be moved by
+    link the curvature is the prediction, and a bin of rows a thousand times the mean would be moved by
     e^1000; the way from the mean to the largest target is all that a step may need. The squared error needs
     no bound.
     """

@@ -23,7 +23,7 @@ from cluster_logs.metrics.job_metrics import PREDICTED, PROFILE, PROFILED, RUNNI
 from lucid_models.duration.name_buckets import KEY_SEPARATOR, name_family
 
 LOG = "log"  # the origin of a profile that the log states
-# A job that was seen for less tells too little of those that follow it.
+# A job that was seen for less says too little of those that follow it.
 LEAST_OBSERVED_GPU_S = 60.0
 _KEY = ["job_id", "submit_time"]
 _TICK = pd.Timedelta(microseconds=1)
@@ -149,7 +149,7 @@ def _sources(jobs: pd.DataFrame, metrics: pd.DataFrame) -> Iterator[_Source]:
 
 
 def _believed(metrics: pd.DataFrame) -> pd.DataFrame:
-    """Measurements that tell of the jobs that follow, in the order in which they were `known`."""
+    """Measurements that hold for the jobs that follow, in the order in which they were `known`."""
     measured = fold_days(metrics[metrics["origin"] != PREDICTED])
     enough = (measured["origin"] == PROFILED) | (
         measured["observed_gpu_s"].fillna(0.0) >= LEAST_OBSERVED_GPU_S

@@ -1,4 +1,4 @@
-"""A client of one MLflow server, or of an SQLite file, whose failures are the product's own errors."""
+"""A client of one MLflow server, or of an SQLite file, that fails with the product's own errors."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 _SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 SQLITE = "sqlite:///"
-_MOST_TOLD = 500  # characters of MLflow's own words
+_MOST_LETTERS = 500  # characters of MLflow's own words
 _LOGIN = "Check the login: MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
 _ADDRESS = "LUCID_TRACKING_URI must be the address of an MLflow server."
 _REMEDIES = {  # by MLflow's code
@@ -109,9 +109,9 @@ class MlflowServer:
     def _failure(self, error: Any) -> LucidError:
         """What an error of MLflow's client means: no answer, a refusal, or a fault of the server's own."""
         if error.get_http_status_code() < 500:
-            told = _in_short(error.message.removeprefix(f"{error.error_code}: "))
+            reason = _in_short(error.message.removeprefix(f"{error.error_code}: "))
             return ServiceRefusedError(
-                f"MLflow on {self.tracking_uri} refused it: {told}.", remedy=_REMEDIES.get(error.error_code)
+                f"MLflow on {self.tracking_uri} refused it: {reason}.", remedy=_REMEDIES.get(error.error_code)
             )
         cause = _first_cause(error)
         if isinstance(cause, OSError):
@@ -130,8 +130,8 @@ class MlflowServer:
         )
 
 
-def _in_short(told: str) -> str:
-    return told.strip().partition("\n")[0].rstrip(".")[:_MOST_TOLD]
+def _in_short(message: str) -> str:
+    return message.strip().partition("\n")[0].rstrip(".")[:_MOST_LETTERS]
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -4,17 +4,18 @@ A registered version's tags are written with the version in one call, so a versi
 or not at all. What a version holds never changes afterwards; only aliases and a few named tags move.
 """
 
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from foundation.errors import LucidError, NotFoundError, ServiceRefusedError
 from foundation.leftovers import scratch_folder
-from lucid_models.code_version import CodeVersion, code_version
 from lucid_models.mlflow_server import SQLITE, MlflowServer
 from lucid_models.run_owner import PROCESS_TAG, owner_tags, why_dead
 from lucid_models.tracking_run import MAX_TAG, OpenRun
@@ -23,6 +24,25 @@ from lucid_models.tracking_run import MAX_TAG, OpenRun
 EXPERIMENT_KIND, MODELS = "mlflow.experimentKind", "custom_model_development"
 _RUNNING_RUNS, _EXPERIMENTS = 100, 1_000  # at most, that are looked through
 _NOTE = "mlflow.note.content"  # MLflow shows it above the run
+
+
+@dataclass(frozen=True)
+class CodeVersion:
+    """Which code made a model: the distribution's version, and the commit when it runs from a checkout.
+
+    `commit` is None outside of a checkout; `modified` says that files differ from it.
+    """
+
+    distribution: str
+    commit: str | None
+    modified: bool
+
+    @property
+    def text(self) -> str:
+        """For people: `0.1.0`, `0.1.0+5b6aaab`, `0.1.0+5b6aaab-modified`."""
+        if self.commit is None:
+            return self.distribution
+        return f"{self.distribution}+{self.commit[:12]}{'-modified' if self.modified else ''}"
 
 
 @dataclass(frozen=True)
@@ -72,7 +92,7 @@ class Registry(MlflowServer):
     def run(self, experiment: str, name: str, tags: Mapping[str, str] | None = None) -> Iterator[OpenRun]:
         """A run that ends as FINISHED, or as FAILED when the block raises.
 
-        Runs of any experiment whose process was killed, so that it could not end them, end as KILLED first.
+        Runs of any experiment that a killed process could not end, end as KILLED first.
         """
         code = code_version()
         owner = owner_tags()
@@ -229,7 +249,7 @@ class Registry(MlflowServer):
         )
 
     def models_named(self, prefix: str, *, without_tag: str | None = None) -> dict[str, dict[str, int]]:
-        """The registered models whose names begin so, without those of a tag: aliases and their versions."""
+        """The registered models with this prefix, without those of a tag: aliases and their versions."""
         models: dict[str, dict[str, int]] = {}
         token: str | None = None
         while True:
@@ -387,3 +407,29 @@ def _version(found: Any) -> RegisteredVersion:
 def _code_tags(code: CodeVersion) -> dict[str, str]:
     tags = {"code_version": code.text, "mlflow.source.name": "lucid-mlops"}
     return tags | ({"mlflow.source.git.commit": code.commit} if code.commit else {})
+
+
+@cache
+def code_version() -> CodeVersion:
+    """The version of the code that is running; never raises."""
+    try:
+        distribution = metadata.version("lucid-mlops")
+    except metadata.PackageNotFoundError:
+        distribution = "unknown"
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        # An installed copy may lie inside another repository, with a commit that would be wrong.
+        return CodeVersion(distribution, None, False)
+    commit = _git(root, "rev-parse", "HEAD")
+    status = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return CodeVersion(distribution, commit, bool(status))
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

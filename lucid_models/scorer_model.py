@@ -1,4 +1,4 @@
-"""A model whose learned part is a scorer: that alone is saved, and served without the rest."""
+"""A model with a scorer as its learned part, which alone is saved and served."""
 
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -53,7 +53,7 @@ class ScorerModel(Generic[ScorerT]):
 
 
 def check_bin_length(given_s: float, learned_s: int, what: str) -> None:
-    """Raise BadInputError for a series or table (`what`) whose bins are not as long as those learned from."""
+    """Raise BadInputError for a series or table (`what`) with bins of another length than in training."""
     if given_s != learned_s:
         raise BadInputError(
             f"The {what} has bins of {given_s:g} s, the model was trained on {learned_s} s.",

@@ -1,4 +1,4 @@
-"""What a live scheduler loads of a release: its models as scorers that need NumPy and nothing else.
+"""What a live scheduler loads of a release: its models as scorers that need NumPy alone.
 
 scorer = load_scorer("duration.json")            # by the kind that the file names
 scorer.estimate([{"job_id": "7", "gpus": 4, "user": "u17", ...}])
@@ -25,8 +25,7 @@ from lucid_models.packing.tree import (
     read_tree,
     stack_metrics,
 )
-from lucid_models.throughput.forecasts import ThroughputForecasts, holds_forecasts
-from lucid_models.throughput.scorer import ThroughputScorer
+from lucid_models.throughput.scorer import ThroughputForecasts, ThroughputScorer, holds_forecasts
 from lucid_models.tree_scorer import TreeScorer
 
 __all__ = [

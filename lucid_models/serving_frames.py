@@ -12,8 +12,7 @@ from foundation.parts import at_place
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.duration.job_columns import MODEL_FACTS
 from lucid_models.scoring import DurationScorer, PackingScorer, Scorer
-from lucid_models.throughput.forecasts import ThroughputForecasts
-from lucid_models.throughput.scorer import SERIES, ThroughputScorer
+from lucid_models.throughput.scorer import SERIES, ThroughputForecasts, ThroughputScorer
 
 # Column -> (type in MLflow's words, whether it must be there).
 Columns = Mapping[str, tuple[str, bool]]

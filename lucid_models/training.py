@@ -16,19 +16,19 @@ import pandas as pd
 from cluster_logs.busy_days import BusyDays
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
-from lucid_models.duration.level_record import level_rows
+from lucid_models.duration.heads import pairs_sentence
+from lucid_models.duration.levels import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel, job_mappings
-from lucid_models.duration.pairs import pairs_sentence
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import Row
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import evaluate_throughput
 from lucid_models.explanation.model_card import CardFacts
 from lucid_models.packing.model import FEATURES, PackingAnalyzeModel, PackingSettings
+from lucid_models.series.training import EXAMPLE_BINS, FittedSeries, train_series
 from lucid_models.serving_frames import DURATION as DURATION_FRAME
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput.scorer import SERIES
+from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 from lucid_models.training_data import (
     TrainingTable,
     profile_dataset,
@@ -57,7 +57,6 @@ DURATION_METRICS = (
     "negative_share",
 )
 _EXAMPLE_ROWS = 5
-_EXAMPLE_BINS = 300
 
 
 def train_packing(
@@ -71,7 +70,7 @@ def train_packing(
     progress: Progress = silent,
 ) -> TrainReport:
     """Train and register the Packing Analyze Model from solo and pair profiles: the tree, and with the
-    settings' kind "pairwise" the model of pairs beside it. `cluster`: whose GPUs they are of, if any's.
+    settings' kind "pairwise" the model of pairs beside it. `cluster`: the one with those GPUs, if any.
 
     Measured by leaving out one configuration at a time, and every configuration of one model at a time (the
     model of pairs by the latter alone). Its metrics are named PROTOCOL_..., of pairs: pairwise_PROTOCOL_...
@@ -166,36 +165,35 @@ def train_throughput(
     ServiceUnavailableError when MLflow does not answer.
     """
     base = settings or ThroughputSettings()
-    throughput_settings = replace(base, boosting=replace(base.boosting, seed=seed))
+    chosen = replace(base, boosting=replace(base.boosting, seed=seed))
     data = read_training_throughput(lake_uri, cluster, train_until)
-    progress(0, 3, "validation fit")
-    metrics, baselines = _throughput_metrics(data, throughput_settings)
-    progress(1, 3, "final fit")
-    models = {
-        series: ThroughputPredictModel(throughput_settings).fit(data.table, series) for series in SERIES
-    }
-    progress(2, 3, "logging")
-    forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
-    recent = data.table.iloc[-_EXAMPLE_BINS:].reset_index(drop=True)
-    features = models["submitted_gpu_jobs"].features_of(recent).iloc[-1]
-    trained = TrainedModel(
-        kind="throughput",
-        document=forecasts.to_data(),
-        dataset=data.dataset,
-        params={**asdict(throughput_settings), "bin_s": int(data.table["bin_s"].iloc[0])},
-        metrics=metrics,
-        baselines=baselines,
-        card=_with_blends(
-            log_card("throughput", data, metrics, baselines, {"bins": len(data.table)}), forecasts
-        ),
-        example=_throughput_example(recent),
-        explained={series: model.explain_global() for series, model in models.items()},
-        local=models["submitted_gpu_jobs"].explain_local(features),
-        tags=log_tags(data, cluster),
+
+    def fit() -> FittedSeries:
+        models = {series: ThroughputPredictModel(chosen).fit(data.table, series) for series in SERIES}
+        forecasts = ThroughputForecasts({series: model.scorer for series, model in models.items()})
+        recent = data.table.iloc[-EXAMPLE_BINS:].reset_index(drop=True)
+        jobs = models["submitted_gpu_jobs"]
+        return FittedSeries(
+            forecasts.to_data(),
+            {**asdict(chosen), "bin_s": int(data.table["bin_s"].iloc[0])},
+            _throughput_example(recent),
+            {series: model.explain_global() for series, model in models.items()},
+            jobs.explain_local(jobs.features_of(recent).iloc[-1]),
+            {"bins": len(data.table)},
+            {},
+            _blend_notes(forecasts),
+        )
+
+    return train_series(
+        "throughput",
+        data,
+        lambda: _throughput_metrics(data, chosen),
+        fit,
+        cluster=cluster,
+        tracking_uri=tracking_uri,
+        seed=seed,
+        progress=progress,
     )
-    report = register_model(trained, tracking_uri, seed)
-    progress(3, 3, "registered")
-    return report
 
 
 def train_duration(
@@ -250,17 +248,13 @@ def train_duration(
     return register_model(trained, tracking_uri, seed)
 
 
-# Measuring ---------------------------------------------------------------------------------------------
-
-
-def _with_blends(card: CardFacts, forecasts: ThroughputForecasts) -> CardFacts:
-    """The card with how far each series' forecasts lean on naive ones."""
-    notes = tuple(
+def _blend_notes(forecasts: ThroughputForecasts) -> tuple[str, ...]:
+    """How far each series' forecasts lean on naive ones, for the card."""
+    return tuple(
         f"Forecasts of {series.replace('_', ' ')} are {scorer.blend.sentence()}, as the newest "
         f"{scorer.blend.busy.bins + scorer.blend.silent.bins} bins of the history chose."
         for series, scorer in forecasts.scorers.items()
     )
-    return replace(card, notes=(*card.notes, *notes))
 
 
 def _throughput_metrics(
@@ -319,9 +313,6 @@ def _duration_metrics(rows: Iterable[Row]) -> tuple[Metrics, dict[str, Metrics],
         else:
             baselines[str(row["model"])] = measures
     return metrics, baselines, free
-
-
-# Examples ----------------------------------------------------------------------------------------------
 
 
 def _throughput_example(recent: pd.DataFrame) -> pd.DataFrame:

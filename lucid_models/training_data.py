@@ -3,20 +3,22 @@ digests.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
 
+import numpy as np
 import pandas as pd
 
 from cluster_logs.busy_days import BusyDays
 from cluster_logs.cluster_record import LogOrigin
 from cluster_logs.job_table import FINISHED_STATES, to_digest
 from cluster_logs.lake import Lake
+from cluster_logs.throughput import LONGEST_SILENCE_S
 from foundation.errors import BadInputError
 from lucid_models.duration.model import MIN_JOBS
 from lucid_models.known_profiles import with_known_profiles
-from lucid_models.stretches import newest_stretch
 from lucid_models.throughput.model import MIN_HISTORY_S
 from lucid_models.tracking_run import LoggedDataset
 
@@ -43,7 +45,7 @@ class TooLittleDataError(BadInputError):
 class TrainingTable:
     """A table up to `until`, and from when on the validation tail begins.
 
-    `remarks`: what is to be said of rows that nothing is learned from.
+    `remarks`: sentences on rows that nothing is learned from.
     """
 
     table: pd.DataFrame
@@ -67,8 +69,8 @@ def read_training_jobs(
 
     Jobs that never ran (run time zero) teach nothing about run times and are left out; jobs still running
     stay. What the lake's metrics say of a job by its submission stands in its profile columns. After a
-    silence of more than a year only the newest stretch is learned from (stretches). Raises NotFoundError when
-    the lake has none of the cluster, BadInputError when none is left.
+    silence of more than a year only the `newest_stretch` is learned from. Raises NotFoundError when the lake
+    has none of the cluster, BadInputError when none is left.
     """
     until = None if train_until is None else _utc(train_until)
     lake = Lake(lake_uri)
@@ -275,3 +277,51 @@ def _instant(value: pd.Timestamp) -> datetime:
 
 def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+@dataclass(frozen=True)
+class LogStretch:
+    """Rows of a table, and what is to be said of the others."""
+
+    rows: slice
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether nothing comes after it."""
+        return self.rows.stop is None
+
+
+def newest_stretch(times: "pd.Series[pd.Timestamp]", least: int, what: str) -> LogStretch:
+    """The newest rows without a silence of more than a year among them, of which there are `least`.
+
+    A log that is silent for years is two logs in one, or has a job with a wrong year. Nothing tells what a
+    cluster did in between, and what came before says little of what came after.
+
+    `times`: ascending instants, one a row; `what` the rows are called. A log without such a silence is one
+    stretch, however short. Raises BadInputError when there are silences and no stretch is long enough.
+    """
+    silences = np.flatnonzero(times.diff().dt.total_seconds().to_numpy() > LONGEST_SILENCE_S)
+    if not silences.size:
+        return LogStretch(slice(None))
+    edges = [0, *silences.tolist(), len(times)]
+    stretches = list(pairwise(edges))
+    silence_remark = _silences(times, silences.tolist())
+    for first, last in reversed(stretches):
+        if last - first >= least:
+            here = f"{times.iloc[first]:%Y-%m-%d} to {times.iloc[last - 1]:%Y-%m-%d}"
+            remark = f"{silence_remark} Learned from {here}: {last - first:,} of {len(times):,} {what}."
+            return LogStretch(slice(first, None if last == len(times) else last), (remark,))
+    longest = max(last - first for first, last in stretches)
+    raise BadInputError(
+        f"{silence_remark} No stretch without such a silence is long enough to learn from: the longest has "
+        f"{longest:,} {what}, and {least:,} are needed.",
+        remedy="Check the dates beside the silence, and ingest a longer log.",
+    )
+
+
+def _silences(times: "pd.Series[pd.Timestamp]", places: Sequence[int]) -> str:
+    first = places[0]
+    more = f", and {len(places) - 1} times more" if len(places) > 1 else ""
+    before, after = times.iloc[first - 1], times.iloc[first]
+    return f"The log is silent for more than a year: from {before:%Y-%m-%d} to {after:%Y-%m-%d}{more}."

@@ -339,9 +339,8 @@ def save_small_models(folder: Path) -> None:
     from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
     from lucid_models.model_format import save_model
     from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings
-    from lucid_models.throughput.forecasts import ThroughputForecasts
     from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-    from lucid_models.throughput.scorer import SERIES
+    from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 
     fast = BoostingSettings(bags=2, max_rounds=40, max_bins=32)
     solo, pairs = small_profiles()

@@ -24,9 +24,8 @@ from lucid_models.releases.manifest import (
     Training,
     release_name,
 )
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput.scorer import SERIES
+from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 from pipeline.profiling.profile_store import write_profile_set
 from pipeline.release.release_settings import GateSettings
 from pipeline.training.windows import training_window_end

@@ -285,9 +285,8 @@ def waits(
     """Forecast when waiting jobs start over the last snapshots of a queue, each from what was known then."""
     from cluster_logs.queue_log_files import read_queue_log
     from experiments.model_quality.release_waits import release_waits
-    from experiments.model_quality.wait_rivals import slurm_row, wait_rivals
+    from experiments.model_quality.wait_rivals import as_a_job_table, slurm_row, wait_rivals
     from parts.waits.model.evaluation import evaluate_waits
-    from parts.waits.model.job_queue import as_a_job_table_tells
     from parts.waits.model.wait_table import WaitTable
     from pipeline.training.windows import read_as_of
 
@@ -295,7 +294,7 @@ def waits(
         raise BadInputError("--as-of was given without --hold-out-days.", remedy="Give both, or neither.")
     log = read_queue_log(str(jobs), str(snapshots))
     if as_job_table:
-        log = as_a_job_table_tells(log)
+        log = as_a_job_table(log)
     with progress_reporter() as progress:
         measured = evaluate_waits(
             WaitTable.of(log),

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from experiments.model_quality.black_boxes import BlackBox
-from lucid_models.series_windows import DAY_S
+from lucid_models.series.windows import DAY_S
 from lucid_models.throughput.model import binned_series
 from lucid_models.throughput.scorer import SERIES
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from experiments.model_quality.black_box_lead import JobGroup, TaughtTable, black_box_lead
 from experiments.model_quality.run_time_coverage import coverage_of_test
 from foundation.progress import Progress, silent
-from lucid_models.duration.level_record import level_rows
+from lucid_models.duration.heads import pairs_sentence
+from lucid_models.duration.levels import level_rows
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
-from lucid_models.duration.pairs import pairs_sentence
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import Floats, Row, log10_errors
 
@@ -26,7 +26,7 @@ class DurationComparison:
       split, group, jobs, mae_log10}.
     - `estimates`: one row a test job: submit_time, virtual_cluster, truth_s, p50_s, p90_s, mean_s of the
       model and one column a rival, in seconds.
-    - `levels`: what the model tells jobs apart by (`level_record.level_rows`).
+    - `levels`: what the model tells jobs apart by (`levels.level_rows`).
     - `pairs`: whether the model takes pairs of features, and why (`pairs.pairs_sentence`).
     - `black_box_lead`: what LightGBM on the same features knows besides, in sentences.
     - `coverage`: how many jobs of each week its quantiles cover (`run_time_coverage.coverage_by_week`).

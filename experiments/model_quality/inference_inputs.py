@@ -11,8 +11,8 @@ from cluster_logs.node_series import read_node_series
 from cluster_logs.readers.base import ReadOptions, load_reader, read_chunks
 from cluster_logs.readers.nodes_file import every_row
 from foundation.errors import BadInputError
-from lucid_models.series_windows import Floats
-from parts.lending.load.series import InferenceSeries, read_inference_series, usual_bin_s
+from lucid_models.series.windows import Floats
+from parts.lending.load.series import BIN_S, InferenceSeries, read_inference_series
 from parts.lending.load.table import MEAN_USAGE, MOST_USAGE, LoadReading
 from pipeline.training.windows import only_cluster
 
@@ -38,7 +38,7 @@ def read_load(
     if source_format == LAKE:
         rows = Lake(source).read_series("inference_load", cluster or only_cluster(source))
     elif source_format == LOAD_FORMAT:
-        options = ReadOptions("load", beside=load)
+        options = ReadOptions("load", load=load)
         tables = [
             every_row(chunk, source) for chunk in read_chunks(load_reader(LOAD_FORMAT), source, options)
         ]
@@ -49,7 +49,14 @@ def read_load(
         raise BadInputError(
             f"Format {source_format!r} holds no inference load.", remedy=f"Use {', '.join(FORMATS)}."
         )
-    return read_inference_series(rows, source, bin_s=bin_s or usual_bin_s(rows))
+    return read_inference_series(rows, source, bin_s=bin_s or _usual_bin_s(rows))
+
+
+def _usual_bin_s(rows: pd.DataFrame) -> int:
+    """The most frequent distance of two rows, the shorter of two, in whole seconds; of a single row a bin."""
+    times = pd.to_datetime(rows["time"], utc=True).dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+    distances, counts = np.unique(np.diff(times.astype(np.int64)) / 1e6, return_counts=True)
+    return max(1, round(float(distances[np.argmax(counts)]))) if distances.size else BIN_S
 
 
 def _nodes(source: str, servers: int | None, bin_s: int) -> InferenceSeries:

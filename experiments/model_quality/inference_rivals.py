@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from experiments.model_quality.black_boxes import REPEATABLE_LIGHTGBM
-from lucid_models.series_windows import Floats
+from lucid_models.series.windows import Floats
 from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.evaluation import Rival
 from parts.lending.usage.features import WINDOW_BINS, LoadFeatures

@@ -3,10 +3,10 @@
 import numpy as np
 
 from foundation.progress import Progress, silent
-from lucid_models.series_windows import DAY_S
+from lucid_models.series.windows import DAY_S
 from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.fitting import LEAST_BINS, LoadSettings, fit_load_scorer
-from parts.lending.usage.scorer import PastForecasts
+from parts.lending.usage.scorer import QUANTILES, PastForecasts
 
 
 def walk_forward(
@@ -23,7 +23,7 @@ def walk_forward(
     chosen = settings or LoadSettings()
     bins, step = series.usage.size, max(retrain_s // series.bin_s, 1)
     mean = np.ones(bins + 1)
-    quantiles = {level: np.ones(bins + 1) for level in chosen.quantiles}
+    quantiles = {level: np.ones(bins + 1) for level in QUANTILES}
     starts = [LEAST_BINS, *range(step * (LEAST_BINS // step + 1), bins, step)]
     for number, begin in enumerate(starts if bins >= LEAST_BINS else ()):
         progress(number, len(starts), "forecasting past bins")

@@ -13,7 +13,7 @@ from experiments.model_quality.throughput_rivals import PublishedForecasts, read
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from lucid_models.known_profiles import with_known_profiles
-from lucid_models.stretches import newest_stretch
+from lucid_models.training_data import newest_stretch
 
 THROUGHPUT_FORMAT, LAKE = "helios-throughput", "lake"
 PUBLISHED_NAME = "lucid_september_predictions.csv"

@@ -19,10 +19,9 @@ from lucid_models.evaluation.limits import (
     measured_by_group,
 )
 from lucid_models.evaluation.measures import Row
-from lucid_models.limits.advisor import LimitSettings
+from lucid_models.limits.advisor import LimitSettings, written_limit_above
 from lucid_models.limits.limit_table import Floats, LimitTable
-from lucid_models.limits.written_limits import written_limit_above
-from lucid_models.series_windows import DAY_S
+from lucid_models.series.windows import DAY_S
 
 MOMENTS: tuple[Moment, ...] = ("start", "submission")
 RISKS = (0.005, 0.01, 0.02, 0.05)

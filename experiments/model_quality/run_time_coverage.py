@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.evaluation.measures import Floats, Row
-from lucid_models.series_windows import DAY_S
+from lucid_models.series.windows import DAY_S
 
 WEEK_S = 7 * DAY_S
 # A share of 90 % of fewer jobs lies outside of 88 to 92 % by chance in a third of the weeks.

@@ -16,7 +16,7 @@ from foundation.errors import BadInputError
 from foundation.regular_files import read_regular
 from lucid_models.evaluation.measures import cpu_timed, predict_timed
 from lucid_models.evaluation.throughput import TEST_DAYS, ThroughputTest, test_start
-from lucid_models.series_windows import WEEK_S
+from lucid_models.series.windows import WEEK_S
 from lucid_models.throughput.model import ThroughputPredictModel
 
 PUBLISHED = {"jobs": "pred_gpu_job", "gpus": "pred_gpu_num"}

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from cluster_logs.queue_log import QueueLog
 from experiments.model_quality.black_boxes import available, fit_regressor
 from foundation.errors import BadInputError
 from lucid_models.evaluation.measures import Floats, Row
 from lucid_models.groups import Codes
 from parts.waits.model.fitting import Learner, Predict
+from parts.waits.model.job_queue import queue_seen_at
 
 _ORDER = ("lightgbm", "neural")
 _NEEDED = ("true_start_time", "estimate_start_time", "diff_in_s")
@@ -48,3 +50,12 @@ def slurm_row(path: Path) -> Row:
         )
     error_s = np.abs(table["diff_in_s"].to_numpy(dtype=np.float64))
     return {"model": "slurm", "rows": len(table), "mae_s": float(error_s.mean())}
+
+
+def as_a_job_table(log: QueueLog) -> QueueLog:
+    """A queue's log without what a job table lacks: priorities, memory, a site's own figures, and which jobs
+    were seen.
+    """
+    jobs = log.jobs
+    plain = {**jobs, "eligible_s": jobs["submit_s"], "mem_mib": np.full(jobs["submit_s"].size, np.nan)}
+    return queue_seen_at(log.moments_s, plain, log.names, log.reasons)

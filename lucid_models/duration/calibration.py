@@ -1,4 +1,4 @@
-"""Quantiles of run times that stay calibrated while habits change: offsets that started jobs tell.
+"""Quantiles of run times that stay calibrated while habits change: offsets learned from started jobs.
 
 A quantile q of a job's log run time is what the model says plus an offset: the quantile q of the residuals of
 the jobs of its virtual cluster that started lately, those that still run among them (`residuals`: by
@@ -27,17 +27,22 @@ from numpy.typing import NDArray
 
 from cluster_logs.job_facts import owner_of
 from lucid_models.duration.residuals import (
+    BINS,
     EXPECTED,
     LEVELS,
+    MOST,
+    SHAPE,
     SHORTEST_S,
-    LastingMisses,
-    ResidualNews,
+    TIERS,
+    ResidualCounts,
     RunningJob,
     RunningJobs,
+    SlowShifts,
     hazards,
     offsets_from,
     place_of,
 )
+from lucid_models.model_format import Fields, FormatVersionError, finite_list
 
 Floats = NDArray[np.float64]
 
@@ -52,6 +57,9 @@ MAX_AWAITED = 200_000
 # Jobs of one owner are much alike: so many of them speak as loudly as the virtual cluster.
 OWNER_PRIOR_JOBS = 40.0
 _CLUSTERS, _OWNERS = 1, 2  # of the tiers
+LAYOUT = 5  # of the saved form
+_SIZE = SHAPE[0] * SHAPE[1]
+_MOST = 1e15  # of a clock and a time
 
 # A virtual cluster and an owner in it.
 Owner = tuple[str, str]
@@ -60,19 +68,19 @@ Owner = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class AwaitedJob:
     """A job that has not ended, with its quantiles of LEVELS at its submission in log seconds: as the model
-    `said`, and as they were `told`, with offsets; `owner`: "" if unknown.
+    `said`, and `calibrated`, with offsets; `owner`: "" if unknown.
     """
 
     virtual_cluster: str
     owner: str
     said: tuple[float, ...]
-    told: tuple[float, ...]
+    calibrated: tuple[float, ...]
     weight: float
 
 
 @dataclass(slots=True)
 class _Now:
-    """What is told now of a virtual cluster's jobs: their hazards, and offsets from them; and the offset of
+    """A virtual cluster's hazards now and the offsets from them; and the offset of
     P50 by the owners' places, as they are asked for.
     """
 
@@ -85,21 +93,21 @@ class RunTimeCalibration:
     """The offsets now, and of each job that has not ended what was said at its submission."""
 
     def __init__(self) -> None:
-        self.all_jobs: ResidualNews[None] = ResidualNews(1)
+        self.all_jobs: ResidualCounts[None] = ResidualCounts(1)
         self.all_jobs.see(None)
-        self.clusters: ResidualNews[str] = ResidualNews(MAX_VIRTUAL_CLUSTERS)
-        self.owners: ResidualNews[Owner] = ResidualNews(MAX_OWNERS, levels=1)
+        self.clusters: ResidualCounts[str] = ResidualCounts(MAX_VIRTUAL_CLUSTERS)
+        self.owners: ResidualCounts[Owner] = ResidualCounts(MAX_OWNERS, levels=1)
         self.awaited: dict[str, AwaitedJob] = {}
         self.running = RunningJobs()
-        self.lasting = LastingMisses()
-        self.looked_s = NEVER_S
+        self.slow = SlowShifts()
+        self.last_look_s = NEVER_S
         # Of all jobs, as of the last look; what virtual clusters are drawn to.
         self.usual_hazards: Floats = EXPECTED
         self._in_flight: dict[str, int] = {}
         self._now: dict[int, _Now] = {}  # by the virtual cluster's place, -1: a new one
 
     @property
-    def _tiers(self) -> tuple[ResidualNews[Any], ...]:
+    def _tiers(self) -> tuple[ResidualCounts[Any], ...]:
         return self.all_jobs, self.clusters, self.owners
 
     def follows(self, virtual_cluster: str, owner: str) -> bool:
@@ -116,7 +124,7 @@ class RunTimeCalibration:
             if place not in now.of_owners:
                 self._find_owners([(virtual_cluster, owner)])
             p50 = now.of_owners[place]
-        return p50 + self.lasting.shifts[0], p90 + self.lasting.shifts[1]
+        return p50 + self.slow.shifts[0], p90 + self.slow.shifts[1]
 
     def offsets_of_jobs(self, owners: Sequence[Owner]) -> Floats:
         """Offsets of jobs by their virtual clusters and owners, shape (jobs, levels)."""
@@ -125,11 +133,13 @@ class RunTimeCalibration:
         offsets = {owner: self.offsets(*owner) for owner in distinct}
         return np.array([offsets[owner] for owner in owners]).reshape(-1, len(LEVELS))
 
-    def told(self, virtual_cluster: str, owner: str, said: Sequence[float]) -> tuple[float, ...]:
-        """Quantiles as a job of this virtual cluster and owner is told now, with offsets; they do not
+    def calibrated(self, virtual_cluster: str, owner: str, said: Sequence[float]) -> tuple[float, ...]:
+        """A job's quantiles with the offsets of its virtual cluster and owner now; they do not
         cross.
         """
         moved = (one + offset for one, offset in zip(said, self.offsets(virtual_cluster, owner), strict=True))
+        # Each quantile is moved by its own offset, so that they may cross. Then P90 is raised and P50 stays:
+        # by P50 queues are ordered.
         return tuple(itertools.accumulate(moved, max))
 
     def submitted(
@@ -141,10 +151,13 @@ class RunTimeCalibration:
         mine = 1
         if owner:
             mine = self._in_flight.get(owner, 0) + 1
+        # The k-th job of a user in flight was answered by the same knowledge as the first, so that it misses
+        # as the first does: by k^-0.75 a crowd of a hundred counts as nine jobs. Where no other user's job is
+        # in flight to speak instead, k is 1.
         others = len(self.awaited) + 1 - mine
         weight = min(mine, 1 + others) ** -CROWDING
-        told = self.told(virtual_cluster, owner, said)
-        self.await_end(job_id, AwaitedJob(virtual_cluster, owner, tuple(said), told, weight))
+        calibrated = self.calibrated(virtual_cluster, owner, said)
+        self.await_end(job_id, AwaitedJob(virtual_cluster, owner, tuple(said), calibrated, weight))
 
     def started(self, job_id: str, at_s: float) -> None:
         """A job started; that it did so before, and a job that was not seen being submitted, are passed
@@ -156,8 +169,8 @@ class RunTimeCalibration:
             return
         places = self._see(job.virtual_cluster, job.owner)
         clocks = [
-            news.start(place, job.weight) if place >= 0 else 0.0
-            for news, place in zip(self._tiers, places, strict=True)
+            counts.start(place, job.weight) if place >= 0 else 0.0
+            for counts, place in zip(self._tiers, places, strict=True)
         ]
         self._changed(job.virtual_cluster)
         self.running.add(job_id, RunningJob(at_s, job.said, job.weight, places, tuple(clocks)))
@@ -167,14 +180,16 @@ class RunTimeCalibration:
         self.look(at_s)
         if job_id not in self.awaited:
             return
-        self.started(job_id, at_s)  # if nobody saw it start
+        # A job whose start was not reported must be at risk before it ends, or its group's hazard would count
+        # an end without a job at risk.
+        self.started(job_id, at_s)
         job = self._stop(job_id)
         logarithm = math.log(max(duration_s, SHORTEST_S))
-        self.lasting.ended(self.awaited[job_id].told, logarithm)
+        self.slow.ended(self.awaited[job_id].calibrated, logarithm)
         self._forget(job_id)
         bins = [place_of(logarithm - said) for said in job.said]
-        for news, place, clock in self._told_by(job):
-            news.end(place, bins, job.weight, clock)
+        for counts, place, clock in self._tiers_of(job):
+            counts.end(place, bins, job.weight, clock)
 
     def withdrawn(self, job_id: str) -> None:
         """A job will not run (again)."""
@@ -185,16 +200,18 @@ class RunTimeCalibration:
 
     def look(self, at_s: float) -> None:
         """Take in how long jobs have run, if it is time to (LOOK_EVERY_S)."""
-        if at_s // LOOK_EVERY_S <= self.looked_s // LOOK_EVERY_S:
+        # On a grid of Unix time, not so long after the last look: a calibration that began later then looks
+        # at the same events as one that began earlier.
+        if at_s // LOOK_EVERY_S <= self.last_look_s // LOOK_EVERY_S:
             return
-        self.looked_s = at_s
+        self.last_look_s = at_s
         self.count_passed()
         self.usual_hazards = hazards(self.all_jobs.ended[0], self.all_jobs.passed[0], EXPECTED)
         self._now = {}
 
     def count_passed(self) -> None:
         """Count anew what the running jobs have passed, as of the last look."""
-        self.running.count_passed(self.looked_s, self._tiers)
+        self.running.count_passed(self.last_look_s, self._tiers)
 
     def await_end(self, job_id: str, job: AwaitedJob) -> None:
         """Note a job that is in flight; the one that was submitted first is forgotten if there are too
@@ -212,8 +229,8 @@ class RunTimeCalibration:
         twin.all_jobs, twin.clusters = self.all_jobs.copy(), self.clusters.copy()
         twin.owners = self.owners.copy()
         twin.awaited = dict(self.awaited)
-        twin.running, twin.looked_s = self.running.copy(), self.looked_s
-        twin.lasting = LastingMisses(self.lasting.shifts)
+        twin.running, twin.last_look_s = self.running.copy(), self.last_look_s
+        twin.slow = SlowShifts(self.slow.shifts)
         twin.usual_hazards = self.usual_hazards
         twin._in_flight = dict(self._in_flight)
         return twin
@@ -256,24 +273,24 @@ class RunTimeCalibration:
             self._now = {}
         return place
 
-    def _told_by(self, job: RunningJob) -> list[tuple[ResidualNews[Any], int, float]]:
-        """Where a job's residual is told: the group's place, and its clock at the job's start."""
-        told = zip(self._tiers, job.places, job.clocks, strict=True)
-        return [(news, place, clock) for news, place, clock in told if place >= 0]
+    def _tiers_of(self, job: RunningJob) -> list[tuple[ResidualCounts[Any], int, float]]:
+        """Where a job's residual counts: the group's place, and its clock at the job's start."""
+        tiers = zip(self._tiers, job.places, job.clocks, strict=True)
+        return [(counts, place, clock) for counts, place, clock in tiers if place >= 0]
 
     def _stop(self, job_id: str) -> RunningJob:
         """A job runs no longer: what it had passed at the last look counts no more."""
         job = self.running.remove(job_id)
-        elapsed_s = self.looked_s - job.start_s
+        elapsed_s = self.last_look_s - job.start_s
         if elapsed_s >= SHORTEST_S:
             bins = [place_of(math.log(elapsed_s) - said) - 1 for said in job.said]
-            for news, place, clock in self._told_by(job):
-                news.stop(place, bins, job.weight, clock)
+            for counts, place, clock in self._tiers_of(job):
+                counts.stop(place, bins, job.weight, clock)
         self._changed(self.awaited[job_id].virtual_cluster)
         return job
 
     def _changed(self, virtual_cluster: str) -> None:
-        """What is told of a virtual cluster's jobs is to be found anew."""
+        """The offsets of a virtual cluster's jobs are out of date."""
         self._now.pop(self.clusters.places.get(virtual_cluster, -1), None)
 
     def _forget(self, job_id: str) -> None:
@@ -296,3 +313,141 @@ def virtual_cluster_of(job: Mapping[str, Any]) -> str:
 
 def _text(name: Any) -> str:
     return "" if name is None or name != name else str(name)
+
+
+def calibration_to_data(calibration: RunTimeCalibration) -> dict[str, Any]:
+    """Plain data for JSON."""
+    awaited, running = calibration.awaited.values(), calibration.running
+    table = running.table()
+    places, clocks = table[:, running.PLACES].astype(np.intp), table[:, running.CLOCKS]
+    return {
+        "layout": LAYOUT,
+        "looked_s": calibration.last_look_s,
+        "usual_hazards": finite_list(calibration.usual_hazards.ravel()),
+        "shifts": list(calibration.slow.shifts),
+        "clock": float(calibration.all_jobs.clocks[0]),
+        "ended": finite_list(calibration.all_jobs.ended[0].ravel()),
+        "virtual_clusters": list(calibration.clusters.places),
+        **_counts_to_data(calibration.clusters, "clusters"),
+        "owners": [owner for _, owner in calibration.owners.places],
+        "owners_virtual_clusters": [name for name, _ in calibration.owners.places],
+        **_counts_to_data(calibration.owners, "owners"),
+        "awaited": list(calibration.awaited),
+        "awaited_virtual_clusters": [job.virtual_cluster for job in awaited],
+        "awaited_users": [job.owner for job in awaited],
+        "awaited_weights": [job.weight for job in awaited],
+        "awaited_quantiles": [each for job in awaited for each in job.said],
+        "awaited_told": [each for job in awaited for each in job.calibrated],
+        "running": list(running.job_ids),
+        "running_starts_s": finite_list(table[:, running.START]),
+        "running_clocks": finite_list(clocks[:, 0]),
+        "running_clocks_of_clusters": finite_list(clocks[:, 1]),
+        "running_clusters": _turns(calibration.clusters, places[:, 1]),
+        "running_clocks_of_owners": finite_list(clocks[:, 2]),
+        "running_owners": _turns(calibration.owners, places[:, 2]),
+    }
+
+
+def _counts_to_data(counts: ResidualCounts[Any], which: str) -> dict[str, list[float]]:
+    places = list(counts.places.values())
+    return {
+        f"clocks_of_{which}": finite_list(counts.clocks[places]),
+        f"ended_of_{which}": finite_list(counts.ended[places].ravel()),
+    }
+
+
+def _turns(counts: ResidualCounts[Any], places: NDArray[np.intp]) -> list[int]:
+    """In the file a group's place is its turn among those named."""
+    turns = {place: turn for turn, place in enumerate(counts.places.values())}
+    return [turns.get(place, -1) for place in places.tolist()]
+
+
+def read_calibration(fields: Fields) -> RunTimeCalibration:
+    """Read what `calibration_to_data` wrote; raises CorruptModelError and FormatVersionError."""
+    layout = fields.integer("layout", 1, 1_000_000)
+    if layout != LAYOUT:
+        raise FormatVersionError(
+            f"{fields.place} has layout {layout} of the calibration; this program reads {LAYOUT}.",
+            remedy="Train the duration model again with this version.",
+        )
+    calibration = RunTimeCalibration()
+    calibration.last_look_s = fields.number("looked_s", NEVER_S, _MOST)
+    calibration.usual_hazards = _sized(fields, "usual_hazards", _SIZE, 0.0, 1.0).reshape(SHAPE)
+    all_jobs = calibration.all_jobs
+    all_jobs.ended[0] = _sized(fields, "ended", _SIZE, 0.0, _MOST).reshape(SHAPE)
+    all_jobs.clocks[0] = fields.number("clock", 0.0, _MOST)
+    clusters = fields.texts("virtual_clusters", most=MAX_VIRTUAL_CLUSTERS, unique=True)
+    _read_counts(fields, "clusters", calibration.clusters, clusters)
+    _read_owners(fields, calibration)
+    calibration.slow = SlowShifts(_sized(fields, "shifts", len(LEVELS), -MOST, MOST).tolist())
+    _read_awaited(fields, calibration)
+    _read_running(fields, calibration)
+    calibration.count_passed()
+    return calibration
+
+
+def _read_owners(fields: Fields, calibration: RunTimeCalibration) -> None:
+    owners, clusters = (fields.texts(name, most=MAX_OWNERS) for name in ("owners", "owners_virtual_clusters"))
+    pairs = list(zip(clusters, owners, strict=False))
+    if len(owners) != len(clusters) or len(set(pairs)) < len(pairs):
+        raise fields.fail("owners", "do not match their virtual clusters, or repeat")
+    _read_counts(fields, "owners", calibration.owners, pairs)
+
+
+def _read_counts(fields: Fields, which: str, counts: ResidualCounts[Any], names: Sequence[Any]) -> None:
+    clocks = _sized(fields, f"clocks_of_{which}", len(names), 0.0, _MOST).tolist()
+    size = len(names) * counts.levels * BINS
+    ended = _sized(fields, f"ended_of_{which}", size, 0.0, _MOST).reshape(-1, counts.levels, BINS)
+    for name, clock, of_group in zip(names, clocks, ended, strict=True):
+        place, _ = counts.see(name)
+        counts.clocks[place], counts.ended[place] = clock, of_group
+
+
+def _read_awaited(fields: Fields, calibration: RunTimeCalibration) -> None:
+    jobs = fields.texts("awaited", most=MAX_AWAITED, unique=True)
+    clusters, users = (
+        fields.texts(f"awaited_{name}", most=MAX_AWAITED) for name in ("virtual_clusters", "users")
+    )
+    if not len(jobs) == len(clusters) == len(users):
+        raise fields.fail("awaited", "does not match its virtual clusters and users")
+    weights = _sized(fields, "awaited_weights", len(jobs), 0.0, 1.0).tolist()
+    said, calibrated = (_quantiles(fields, name, len(jobs)) for name in ("awaited_quantiles", "awaited_told"))
+    for job_id, *job in zip(jobs, clusters, users, said, calibrated, weights, strict=True):
+        calibration.await_end(job_id, AwaitedJob(*job))
+
+
+def _read_running(fields: Fields, calibration: RunTimeCalibration) -> None:
+    jobs = fields.texts("running", most=MAX_AWAITED, unique=True)
+    if not set(jobs) <= calibration.awaited.keys():
+        raise fields.fail("running", "names a job that is not awaited")
+    starts_s = _sized(fields, "running_starts_s", len(jobs), NEVER_S, _MOST)
+    places, clocks = np.full((len(jobs), TIERS), -1, dtype=np.intp), np.zeros((len(jobs), TIERS))
+    # A clock at a start that is ahead of the clock now would give a job any weight.
+    places[:, 0] = 0
+    clocks[:, 0] = _sized(fields, "running_clocks", len(jobs), 0.0, float(calibration.all_jobs.clocks[0]))
+    tiers: list[tuple[str, ResidualCounts[Any]]] = [
+        ("clusters", calibration.clusters),
+        ("owners", calibration.owners),
+    ]
+    for tier, (which, counts) in enumerate(tiers, 1):
+        turns = _sized(fields, f"running_{which}", len(jobs), -1, len(counts.places) - 1).astype(np.intp)
+        at_start = _sized(fields, f"running_clocks_of_{which}", len(jobs), 0.0, _MOST)
+        if (at_start > np.append(counts.clocks[: len(counts.places)], _MOST)[turns]).any():
+            raise fields.fail(f"running_clocks_of_{which}", "are ahead of their clocks now")
+        places[:, tier], clocks[:, tier] = turns, at_start
+    rows = zip(starts_s.tolist(), places.tolist(), clocks.tolist(), strict=True)
+    for job_id, (start_s, where, at) in zip(jobs, rows, strict=True):
+        job = calibration.awaited[job_id]
+        calibration.running.add(job_id, RunningJob(start_s, job.said, job.weight, tuple(where), tuple(at)))
+
+
+def _quantiles(fields: Fields, name: str, jobs: int) -> list[tuple[float, ...]]:
+    numbers = _sized(fields, name, jobs * len(LEVELS), -1e3, 1e3).reshape(-1, len(LEVELS))
+    return [tuple(of_job) for of_job in numbers.tolist()]
+
+
+def _sized(fields: Fields, name: str, size: int, low: float, high: float) -> NDArray[np.float64]:
+    numbers = fields.numbers(name, low, high)
+    if numbers.size != size:
+        raise fields.fail(name, f"holds {numbers.size} numbers, not {size}")
+    return numbers

@@ -27,9 +27,8 @@ from lucid_models.duration.key_statistics import (
     read_level,
     write_level,
 )
-from lucid_models.duration.levels import FeatureLayout, Level
+from lucid_models.duration.levels import LAYOUT, MOST_LEVELS, FeatureLayout, Level, read_levels
 from lucid_models.duration.name_buckets import NameBuckets, log_duration, number_or_nan
-from lucid_models.duration.saved_levels import LAYOUT, MOST_LEVELS, read_levels
 from lucid_models.model_format import Fields
 
 _DAY_S = 86_400.0
@@ -79,7 +78,7 @@ class DurationFeatureState:
         self._watchers: list[tuple[set[str], ...]] = []
 
     def watch(self) -> tuple[set[str], ...]:
-        """Return sets, one a level, to which every key is added from now on whose statistics change.
+        """Return sets, one a level, to which every key is added from now on when its statistics change.
 
         Whoever watches empties them.
         """

@@ -37,13 +37,23 @@ NO_GROUP = -1
 # When a job started that the calibration has seen to start; of one that never did.
 BEFORE, NEVER = -1, -2
 ALL_JOBS = 0
+Rows = NDArray[np.intp]
+_CELLS = SHAPE[0] * SHAPE[1]
+_AT_ONCE = 512
+# Weights fall as e^(-clock / WINDOW). Written from one reference for all rows of a segment they span at most
+# e^300: well within a double (e^709), and what is e^-300 of another vanishes beside it as it should.
+_LONGEST = 300.0 * WINDOW
+# What happens at one event, in turn: a look, what is asked for at it, a run that stops, a submission (of the
+# same job, if it is requeued).
+LOOK, AFTER_LOOK, STOPPED, SUBMITTED = range(4)
+_TURNS = 4
 
 Name = TypeVar("Name", str, Owner)
 Floats = NDArray[np.float64]
 
 
 class FlightBook:
-    """Entries of a log, told event by event; its lists hold one value a job in flight ("flight") or a group.
+    """Entries of a log, made event by event; its lists hold one value a job in flight ("flight") or a group.
 
     A group is of one tier (all jobs, a virtual cluster, an owner in it) and lives until it is forgotten.
     Flights and groups that `calibration` knows come first; it does not change.
@@ -55,7 +65,7 @@ class FlightBook:
         self.first_clocks: list[float] = []
         self.clusters: dict[str, int] = {}
         self.owners: dict[Owner, int] = {}
-        self.flights: dict[str, int] = {}  # who is in flight, by id
+        self.flights: dict[str, int] = {}  # jobs in flight, by id
         self.ids: list[str] = []
         self.names: list[Owner] = []
         self.weights: list[float] = []
@@ -69,12 +79,11 @@ class FlightBook:
         # Each look: its event, its moment, and the clock of all jobs then.
         self.looks: list[tuple[int, float, float]] = []
         # Each submission: event, changes before it, look, group and clock of its virtual cluster and owner.
-        # Jobs that are submitted between two changes are told the same.
+        # Jobs that are submitted between two changes get the same offsets.
         self.submissions: list[tuple[int, int, int, int, float, int, float]] = []
         self._changes = 0  # how many looks, starts and runs that stopped there have been
-        self.turns: list[
-            int
-        ] = []  # what the slow shift follows: a flight that was submitted, ~ of one that ended
+        # What the slow shift follows: a flight that was submitted, ~ of one that ended.
+        self.turns: list[int] = []
         self._in_flight: dict[str, int] = {}
         self.usual_hazards = calibration.usual_hazards
         self._take_over(calibration)
@@ -190,14 +199,14 @@ class FlightBook:
         tiers = (calibration.all_jobs, calibration.clusters, calibration.owners)
         group_of = [
             {
-                place: self._new_group(float(news.clocks[place]), news.ended[place])
-                for place in news.places.values()
+                place: self._new_group(float(counts.clocks[place]), counts.ended[place])
+                for place in counts.places.values()
             }
-            for news in tiers
+            for counts in tiers
         ]
         self.clusters = {name: group_of[1][place] for name, place in calibration.clusters.places.items()}
         self.owners = {name: group_of[2][place] for name, place in calibration.owners.places.items()}
-        self.looks.append((BEFORE, calibration.looked_s, self.clocks[ALL_JOBS]))
+        self.looks.append((BEFORE, calibration.last_look_s, self.clocks[ALL_JOBS]))
         for job_id, job in calibration.awaited.items():
             self._add(job_id, (job.virtual_cluster, job.owner), job.weight, job.said)
         running = calibration.running
@@ -209,25 +218,6 @@ class FlightBook:
                 groups.get(place, NO_GROUP) for groups, place in zip(group_of, places, strict=True)
             )
             self.clocks_at_start[flight] = tuple(row[running.CLOCKS])
-
-
-# What the started jobs of groups had shown of residuals at many moments, as running sums over a log.
-#
-# `ResidualNews` lets the weights of a group's jobs fade at each start. Here a job keeps the weight that it
-# had at one clock of its group, and what is asked for at another clock is scaled: sums over time then only
-# grow.
-
-
-Rows = NDArray[np.intp]
-
-_CELLS = SHAPE[0] * SHAPE[1]
-_AT_ONCE = 512
-# Weights at clocks that are further apart differ too much for one sum.
-_LONGEST = 300.0 * WINDOW
-# What happens at one event, in turn: a look, what is asked for at it, a run that stops, a submission (of the
-# same job, if it is requeued).
-LOOK, AFTER_LOOK, STOPPED, SUBMITTED = range(4)
-_TURNS = 4
 
 
 def turn(events: Rows, what: int) -> Rows:
@@ -266,7 +256,13 @@ class _Changes:
 
 
 class ResidualSums:
-    """The flights of a book by where they ended, or what they had passed at looks while they ran."""
+    """The flights of a book by where they ended, or what they had passed at looks while they ran: what the
+    started jobs of groups had shown of residuals at many moments, as running sums over a log.
+
+    `ResidualCounts` lets the weights of a group's jobs fade at each start. Here a job keeps the weight that
+    it had at one clock of its group, and what is asked for at another clock is scaled: sums over time then
+    only grow.
+    """
 
     def __init__(self, book: FlightBook) -> None:
         self._book = book
@@ -307,6 +303,7 @@ class ResidualSums:
                 tables.append(table)
             of_ended, of_passed = tables[0][-1].copy(), tables[1][-1].copy()
             before = reference
+            # Flights that came and left again cancel but for rounding, which must not make a weight negative.
             shown = [np.maximum(table * scale, 0.0).reshape(-1, *SHAPE) for table in tables]
             yield order[first:last], shown[0], shown[1]
 
@@ -320,7 +317,7 @@ class ResidualSums:
     def _placed(
         self, tier: int, changes: _Changes, keys: Rows, groups: Rows, span: int
     ) -> tuple[Rows, _Changes]:
-        """The changes of groups that are asked about, by the first question that they tell in."""
+        """The changes of groups that are asked about, by the first question that they count in."""
         if not len(groups):
             return np.empty(0, dtype=np.intp), changes.of(np.empty(0, dtype=np.intp))
         group = self._groups[changes.flights, tier]

@@ -14,7 +14,7 @@ from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.key_statistics import NOTHING_KNOWN, NUMBERS, KeyColumns
 
 _START, _END = 0, 1
-# Jobs whose features are computed at once.
+# The features of so many jobs are computed at once.
 BLOCK = 2_048
 
 
@@ -54,7 +54,7 @@ def replay(
     jobs = len(stream.job_ids)
     wanted = np.ones(jobs, dtype=np.bool_) if scored is None else scored
     fresh = np.ones(jobs, dtype=np.bool_) if submitted is None else submitted
-    times, kinds, whose = _events(stream, until_s)
+    times, kinds, of_job = _events(stream, until_s)
     statistics = len(state.names) - len(state.facts)
     matrix = np.empty((int((wanted & fresh).sum()), statistics + len(state.facts)))
     matrix[:, statistics:] = stream.facts[wanted & fresh]
@@ -69,8 +69,8 @@ def replay(
         if not fresh_list[job]:
             continue
         # A job that starts at its very submission does so after it.
-        while event < events and times[event] <= now and whose[event] < job:
-            _happen(state, stream, duration_s, kinds[event], whose[event], times[event])
+        while event < events and times[event] <= now and of_job[event] < job:
+            _happen(state, stream, duration_s, kinds[event], of_job[event], times[event])
             event += 1
         job_id, keys = stream.job_ids[job], stream.keys[job]
         if wanted_list[job]:
@@ -84,7 +84,7 @@ def replay(
             progress(job, jobs, "reading the log in the order of time")
     matrix[rows:, :statistics] = seen.take()
     while event < events:
-        _happen(state, stream, duration_s, kinds[event], whose[event], times[event])
+        _happen(state, stream, duration_s, kinds[event], of_job[event], times[event])
         event += 1
     progress(jobs, jobs, "reading the log in the order of time")
     return matrix
@@ -157,13 +157,13 @@ def _events(stream: JobStream, until_s: float) -> tuple[list[float], list[int], 
     times = np.concatenate([start, np.fmax(stream.end_s, start)])
     times[jobs.size :][np.isnan(stream.end_s)] = np.nan
     kinds = np.concatenate([np.full(jobs.size, _START), np.full(jobs.size, _END)])
-    whose = np.concatenate([jobs, jobs])
+    of_job = np.concatenate([jobs, jobs])
     usable = (times <= until_s) & ~np.isnan(times)
     # An end without a run time teaches nothing.
-    usable &= (kinds == _START) | ~np.isnan(stream.duration_s[whose])
-    order = np.lexsort((kinds, whose, times))
+    usable &= (kinds == _START) | ~np.isnan(stream.duration_s[of_job])
+    order = np.lexsort((kinds, of_job, times))
     order = order[usable[order]]
-    return times[order].tolist(), kinds[order].tolist(), whose[order].tolist()
+    return times[order].tolist(), kinds[order].tolist(), of_job[order].tolist()
 
 
 def stream_summary(stream: JobStream) -> dict[str, Any]:

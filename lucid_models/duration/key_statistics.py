@@ -38,6 +38,14 @@ COUNT, WEIGHT, LOG_SUM, SQUARE_SUM, RAW_SUM, SOFT_MEAN, TIME, SUBMIT, EARLIER_SU
 RUNNING, OLDEST_START, FIRST_RECENT = range(len(_COLUMNS), len(_COLUMNS) + 3)
 NUMBERS = FIRST_RECENT + RECENT
 _NEW_KEY = array("d", [0.0] * TIME + [NEVER_S] * 3 + [0.0, math.nan] + [math.nan] * RECENT)
+# The sums that fade with time.
+SUMS = (WEIGHT, LOG_SUM, RAW_SUM)
+# Below this weight a key's own history has faded; it keeps the division defined.
+_LEAST_WEIGHT = 1e-12
+# Saved statistics of a key with an ended job weigh at least this.
+_LEAST_ENDED = 0.5
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 # What is known of a key of which nothing is.
 NOTHING_KNOWN = _NEW_KEY.tobytes()
 
@@ -53,7 +61,7 @@ class KeyStatistics:
     def __init__(self) -> None:
         self.numbers = _NEW_KEY[:]
         self.submit_id = ""
-        self._running: dict[str, float] = {}  # job -> start (s), in the order in which the starts were told
+        self._running: dict[str, float] = {}  # job -> start (s), in the order in which starts were reported
 
     @property
     def count(self) -> int:
@@ -197,24 +205,6 @@ def read_level(fields: Fields, most: int) -> LevelTable:
     return table
 
 
-# Statistics of the keys of many jobs worked out as columns: the one form in which features are computed.
-#
-# What is known of a key stands in one row of numbers (`key_statistics`); a job reads the rows of its keys,
-# one a level. What is the same for all jobs of a key is worked out once a key, the rest once a job and
-# level.
-
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
-
-# The sums that fade with time.
-SUMS = (WEIGHT, LOG_SUM, RAW_SUM)
-# Below this weight a key's own history has faded; it keeps the division defined.
-_LEAST_WEIGHT = 1e-12
-# Saved statistics of a key whose job ended weigh at least this.
-_LEAST_ENDED = 0.5
-
-
 def exactly(function: Callable[[float], float], values: Floats) -> Floats:
     """A function of `math`, value by value: NumPy's own may differ in the last bit, by processor."""
     results = np.fromiter(map(function, values.ravel().tolist()), np.float64, values.size)
@@ -257,6 +247,8 @@ def last_runs(numbers: Floats) -> Floats:
     keys = np.arange(count.size)
     median[:] = 0.5 * (ordered[(kept - 1) // 2, keys] + ordered[kept // 2, keys])
     # The bound is for keys without any ended job.
+    # E[x^2] - E[x]^2 of logarithms of seconds: they lie within 0 and 20, so that what cancels leaves ten
+    # digits of a variance.
     mean, mean_square = numbers[LOG_SUM : SQUARE_SUM + 1] / np.maximum(numbers[WEIGHT], _LEAST_ENDED)
     spread[:] = np.sqrt(np.maximum(mean_square - mean * mean, 0.0))
     spread[single] = np.nan
@@ -271,6 +263,8 @@ def shrink(sums: Floats, above: Floats | None, nothing: NDArray[np.bool_], prior
     They lean on the means `above` (None: no level is), which stand in where `nothing` is known. A key's job
     is a job of every level above: these know something where it does.
     """
+    # A key's mean as if `prior_jobs` jobs of the level above had run at that level's mean (empirical Bayes,
+    # as in James and Stein, 1961): a key of two jobs says little, one of two hundred stands for itself.
     means = sums[1:]
     if above is None:
         means /= np.maximum(sums[0], _LEAST_WEIGHT)
@@ -291,7 +285,10 @@ def naive_estimates(means: Floats, soft_means: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """What is known of the keys of jobs at a moment of each job.
+    """What is known of the keys of jobs at a moment of each job: the one form in which features are computed.
+
+    A job reads the rows of its keys, one a level. What is the same for all jobs of a key is worked out once a
+    key, the rest once a job and level.
 
     `numbers` (NUMBERS, keys); `rows` (levels, jobs) are the keys of a job in it; `is_newest` (flight levels,
     jobs) tells where the job itself is the last one submitted of its key; `time_s` (jobs,).

@@ -1,4 +1,5 @@
-"""Finds which facts of jobs, and which combinations of them, tell how long jobs run: in a log's own history.
+"""Finds which facts of jobs, and which combinations of them, predict how long jobs run: in a log's own
+history.
 
 The newest jobs of the training table are replayed once with a level for every single part and every pair,
 and once more for each round that joins a further part to a level that was chosen. Each candidate thus has its
@@ -31,7 +32,7 @@ from lucid_models.duration.tables import (
     usable_parts,
 )
 from lucid_models.groups import joint_codes
-from lucid_models.series_windows import DAY_S
+from lucid_models.series.windows import DAY_S
 
 Floats = NDArray[np.float64]
 Parts = tuple[str, ...]
@@ -39,6 +40,8 @@ Parts = tuple[str, ...]
 # A level of which hardly any key comes twice tells nothing: at least this share of jobs must not be the
 # first of their key.
 _LEAST_RECURRING = 0.05
+# The jobs that ended first teach and the others judge: a random split would let runs of one script stand on
+# both sides.
 _LEARNED_SHARE = 0.7
 # How sure a key is: jobs with one finished job of it, with some, with many.
 _COUNT_EDGES = (1.0, 2.0, 6.0, np.inf)
@@ -57,6 +60,9 @@ _DAY_STANDARD_ERRORS = 2.0
 _ALWAYS = ("size", "virtual_cluster", "user", "family", "name")
 _LN_10 = float(np.log(10.0))
 _MOST_PARTS = 4  # of a level
+_MOST_JOINED = 3  # of a level that is only tried for the naive estimate
+# More of the newest jobs cost time and say the same of a naive estimate.
+_MOST_JOBS = 4_000
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def choose_levels(
     settings: LevelSearchSettings,
     known_until_s: float = np.inf,
 ) -> LevelChoice:
-    """The levels that tell run times of `jobs`, in the order of submission.
+    """The levels that predict run times of `jobs`, in the order of submission.
 
     Run times of jobs that ended after `known_until_s` (Unix time) are not known. Every part of a chosen
     level, and what people ask about (_ALWAYS), also has a level of its own, with means alone: it answers for
@@ -159,7 +165,7 @@ def _rank(parts: Parts) -> list[int]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """The jobs whose run times became known last, in the order of submission: those that ended earlier are
+    """The jobs of which run times became known last, in the order of submission: those that ended earlier are
     learned from, the others judge.
 
     By when jobs ended: among those submitted lately, only the short ones have.
@@ -220,7 +226,7 @@ class _Search:
         self._offer(combinations(self._parts, 2))
 
     def begin_with(self, levels: Iterable[Parts]) -> None:
-        """Take these levels, whatever they bring; what they tell is the error that others start from."""
+        """Take these levels, whatever they bring; their error is what others start from."""
         self._offer(tuple(sorted(parts, key=PARTS.index)) for parts in levels if set(parts) <= {*self._parts})
         for parts in list(self._moves):
             self._predicted = self._moved(self._predicted, parts)
@@ -233,7 +239,7 @@ class _Search:
             others = (parts for parts in self._moves if parts not in self._taken)
             trials = {parts: self._moved(self._predicted, parts) for parts in others}
             errors = {parts: self._error(moved) for parts, moved in trials.items()}
-            # Of two that are as good, the one with fewer keys.
+            # Of two that are as good the one with fewer keys: it recurs more often and meets fewer new jobs.
             steady = (parts for parts in errors if self._is_steady(parts, trials[parts]))
             best = min(steady, key=lambda parts: (errors[parts], self.keys[parts], _rank(parts)), default=())
             if not best or errors[best] > (1.0 - settings.least_gain) * self.errors[-1]:
@@ -270,7 +276,8 @@ class _Search:
                 continue
             keys = self.count_keys(parts)
             coarser = [self.keys.get(fewer) for fewer in combinations(parts, len(parts) - 1)]
-            # One part that follows from the others adds nothing (a name's family, a user's only group).
+            # As many keys as with one part less: that part follows from the others and adds nothing (a name's
+            # family, a user's only group), but would be the best candidate whenever the other is.
             if keys in coarser or keys == 1 or keys > (1.0 - _LEAST_RECURRING) * len(self._jobs):
                 continue
             self.keys[parts] = keys
@@ -285,7 +292,7 @@ class _Search:
         return int(codes.max()) + 1
 
     def _known_of(self, candidates: Sequence[Parts]) -> dict[Parts, Floats]:
-        """What each candidate's keys tell of each job: _MOVERS, and how many jobs ended; shape (5, jobs)."""
+        """What each candidate's keys know of each job: _MOVERS, and how many jobs ended; shape (5, jobs)."""
         state = self._state([TOP, *(Level(parts, TOP.name, flights=False) for parts in candidates)])
         rows = replay(state, job_stream(self._jobs, state))
         at = {name: position for position, name in enumerate(state.names)}
@@ -295,11 +302,14 @@ class _Search:
         }
 
     def _moved(self, predicted: Floats, parts: Parts) -> Floats:
-        """A prediction, moved towards what the keys of a level tell."""
-        *told, log_count = self._moves[parts]
+        """A prediction, moved towards what the keys of a level predict."""
+        *known, log_count = self._moves[parts]
         count = np.expm1(np.nan_to_num(log_count))
         sure = [(count > low - 0.5) & (count < high - 0.5) for low, high in pairwise(_COUNT_EDGES)]
-        away = [np.nan_to_num(one - predicted) for one in told]
+        # A weight for each range of counts: a mean of one run is worth less of the way than one of many.
+        # Where a key knows nothing it moves nothing, so that the error over all jobs compares levels of any
+        # reach.
+        away = [np.nan_to_num(one - predicted) for one in known]
         moves = np.stack([one * enough for one in away for enough in sure])
         missing = self._truth - predicted
         moved: Floats = predicted + _least_deviation(moves[:, self._learned], missing[self._learned]) @ moves
@@ -309,6 +319,8 @@ class _Search:
         """Whether the error falls by several standard errors of its fall: the best of many candidates looks
         good by chance.
         """
+        # The winner of hundreds of candidates is biased upwards (the optimiser's curse): three standard
+        # errors are about what the best of a thousand that bring nothing reaches.
         falls = self._falls(moved)
         return bool(falls.mean() > _STANDARD_ERRORS * falls.std() / np.sqrt(falls.size))
 
@@ -316,6 +328,7 @@ class _Search:
         """Whether a level that scripts make brings something on most days."""
         if _OF_SCRIPTS not in parts:
             return True
+        # Jobs of one script and day fall together, so days and not jobs are what is counted.
         days = np.unique(self._submit_s[self._judged] // DAY_S, return_inverse=True)[1]
         if days.max() + 1 < _LEAST_DAYS:
             return False
@@ -352,34 +365,29 @@ def _least_deviation(moves: Floats, target: Floats) -> Floats:
     """Weights of moves, shape (moves, jobs), with nearly the least mean absolute deviation from `target`
     (jobs,): least squares, weighed anew.
     """
+    # Iteratively reweighted least squares: a residual r weighs 1 / |r|, so that its square counts as |r|
+    # (Schlossmacher, JASA 1973). The squared error would be decided by the few jobs that hang or crash.
     weights = np.ones(len(target))
     slopes = np.zeros(len(moves))
     for _ in range(_ROUNDS_OF_WEIGHTS):
         weighed = moves * weights
         # Row by row: products of two matrices wake threads that wait longer than these few rows take.
         products = np.stack([moves @ row for row in weighed])
-        # The unit matrix holds moves together that say the same, or nothing.
+        # A ridge of one job's weight: moves that say the same, or nothing, would leave the matrix singular.
         squares = products + np.eye(len(moves))
         slopes = np.asarray(np.linalg.solve(squares, weighed @ target), dtype=np.float64)
         weights = 1.0 / np.maximum(np.abs(target - slopes @ moves), _EVEN_WITHIN)
     return slopes
 
 
-# Which jobs a job's naive estimate looks at: those of its user and name, of its size, or what else did best.
-#
-# The naive estimate needs no training, so that the whole history judges it: each job by what had ended when
-# it was submitted. Even a log that is too short to choose levels by what they add to one another tells this.
-
-
-# More of the newest jobs cost time and say the same.
-_MOST_JOBS = 4_000
-_MOST_PARTS = 3
-
-
 def best_naive_level(
     jobs: pd.DataFrame, choice: LevelChoice, settings: DurationFeatureSettings
 ) -> tuple[str, ...]:
-    """The parts of the level whose naive estimate of log run time is the nearest to the truth, on average.
+    """The parts of the level with the naive estimate of log run time nearest to the truth, on average.
+
+    A naive estimate needs no training, so that the whole history judges it: each job by what had ended when
+    it was submitted. Even a log that is too short to choose levels by what they add to one another tells
+    this.
 
     `jobs` have run times and are in the order of submission. Candidates are the chosen levels and what up to
     three of their parts make together; of two that are as good, the one of more parts is taken, which falls
@@ -412,7 +420,7 @@ def _candidates(choice: LevelChoice) -> tuple[Level, ...]:
 
 def _joined(parts: list[str]) -> Iterator[tuple[str, ...]]:
     """Two and more of the parts, none of which tells another (a name its family)."""
-    for number in range(2, _MOST_PARTS + 1):
+    for number in range(2, _MOST_JOINED + 1):
         for joined in combinations(parts, number):
             if not any(is_coarser((one,), (other,)) for one in joined for other in joined):
                 yield joined

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.job_facts import JOB_FACTS, Kind, KnownFrom
 from foundation.errors import BadInputError
+from lucid_models.model_format import Fields, FormatVersionError
 
 # Parts that are an amount that was asked for, and the facts that hold it.
 AMOUNTS = {"time_limit": "time_limit_s", "requested_memory": "requested_memory_mib"}
@@ -34,8 +35,8 @@ PARTS = (
     *_MADE_OF,
 )
 _WORDS = {fact.name: fact.words for fact in JOB_FACTS}
-# What a part tells besides itself: a name its family, and a family its bucket.
-_TELLS = {"name": ("family", "bucket"), "family": ("bucket",)}
+# What follows from a part: from a name its family, and from a family its bucket.
+_IMPLIES = {"name": ("family", "bucket"), "family": ("bucket",)}
 
 _MEANS = ("mean", "raw_mean", "soft_mean")
 NAIVE = "naive"
@@ -44,6 +45,9 @@ _FLIGHTS = ("log_running", "log_oldest_age", "log_since_submission")
 # Those that look at a key's own finished jobs alone.
 STILL = (_MEANS[-1], *_LAST_RUNS)
 ALL = "all"
+# Of the saved state; raised when a reader of the layout before would not know what it reads.
+LAYOUT = 4
+MOST_LEVELS = 64
 
 
 def facts_of_part(part: str) -> tuple[str, ...]:
@@ -81,12 +85,12 @@ def level_parts(level: str) -> tuple[str, ...]:
 
 def is_coarser(parts: Sequence[str], than: Sequence[str]) -> bool:
     """Whether jobs that have `than` in common always have `parts` in common, and not the reverse."""
-    told, fine = _told_by(parts), _told_by(than)
-    return told < fine
+    coarse, fine = _implied_by(parts), _implied_by(than)
+    return coarse < fine
 
 
-def _told_by(parts: Sequence[str]) -> frozenset[str]:
-    return frozenset([*parts, *(more for part in parts for more in _TELLS.get(part, ()))])
+def _implied_by(parts: Sequence[str]) -> frozenset[str]:
+    return frozenset([*parts, *(more for part in parts for more in _IMPLIES.get(part, ()))])
 
 
 @dataclass(frozen=True)
@@ -233,3 +237,57 @@ class FeatureLayout:
         """Where these statistics of these levels stand, shape (statistics, levels)."""
         places = [place[f"{self.levels[at]}:{statistic}"] for statistic in statistics for at in positions]
         return np.array(places, dtype=np.intp).reshape(len(statistics), len(positions))
+
+
+def read_levels(state: Fields) -> Sequence[Level]:
+    """The levels of a saved state; raises CorruptModelError and FormatVersionError."""
+    layout = state.integer("layout", 1, 1_000_000) if state.has("layout") else 1
+    if layout != LAYOUT:
+        raise FormatVersionError(
+            f"{state.place} has layout {layout} of the statistics; this program reads {LAYOUT}.",
+            remedy="Train the duration model again with this version.",
+        )
+    levels: list[Level] = []
+    for item in state.children("levels", most=MOST_LEVELS):
+        level = Level(
+            tuple(item.texts("parts", most=len(PARTS), unique=True)),
+            item.text("parent") if item.has("parent") else None,
+            item.flag("last_runs"),
+            item.flag("flights"),
+            item.flag("naive"),
+        )
+        before = [other.name for other in levels]
+        if not set(level.parts) <= set(PARTS) or level.name in before:
+            raise item.fail("parts", "name something unknown, or make a level that is there already")
+        above = next((other.parts for other in levels if other.name == level.parent), None)
+        is_top = replace(level, naive=False) == TOP
+        if (above is None or not is_coarser(above, level.parts)) if before else not is_top:
+            raise item.fail("parent", "is no coarser level before it")
+        levels.append(level)
+    if not levels:
+        raise state.fail("levels", "is empty")
+    return levels
+
+
+def level_words(level: str) -> str:
+    """`user x time limit`, `all jobs`."""
+    return " x ".join(map(part_words, level_parts(level))) or "all jobs"
+
+
+def level_rows(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row a chosen level, in the order in which they were chosen: {jobs_alike_in, keys, mae_log10, gain}.
+
+    `mae_log10` is the error of the search's own simple prediction once the level is known, `gain` by how
+    much that lowered it; the first row is what the mean of all jobs says. Empty where nothing was tried.
+    """
+    if not record.get("chosen"):
+        return []
+    error = float(record["error_of_all_jobs"])
+    rows = [{"jobs_alike_in": level_words("all"), "keys": 1, "mae_log10": error, "gain": None}]
+    for level in record["chosen"]:
+        error -= level["gain"]
+        words = level_words(level["level"])
+        rows.append(
+            {"jobs_alike_in": words, "keys": level["keys"], "mae_log10": error, "gain": level["gain"]}
+        )
+    return rows

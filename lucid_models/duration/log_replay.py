@@ -1,8 +1,9 @@
 """Lets the calibration of run times live through a log, so that each job's quantiles hold what was known.
 
-What `RunTimeCalibration` does event by event is done here for a whole log, in three passes: who is in flight,
-of which groups and weight (`flight_book`); what each group's jobs had shown by each submission, as running
-sums (`flight_book`); and the slow shift, job by job. Both lead to the same calibration, but for rounding.
+What `RunTimeCalibration` does event by event is done here for a whole log, in three passes: which jobs are in
+flight, of which groups and weight (`flight_book`); what each group's jobs had shown by each submission, as
+running sums (`flight_book`); and the slow shift, job by job. Both lead to the same calibration, but for
+rounding.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,20 +33,19 @@ from lucid_models.duration.flight_book import (
     ResidualSums,
     turn,
 )
-from lucid_models.duration.heads import Heads
+from lucid_models.duration.heads import Floats, Heads, TrainingJobs, crowd_weights
 from lucid_models.duration.job_replay import JobStream, replay, stream_summary
 from lucid_models.duration.level_search import LevelSearchSettings, best_naive_level, choose_levels
 from lucid_models.duration.levels import with_naive_estimate
-from lucid_models.duration.pairs import Floats, TaughtJobs, crowd_weights
 from lucid_models.duration.residuals import (
     EXPECTED,
     LEVELS,
     PRIOR_JOBS,
     SHAPE,
-    LastingMisses,
     Name,
-    ResidualNews,
+    ResidualCounts,
     RunningJob,
+    SlowShifts,
     hazards,
     quantiles_of_all,
 )
@@ -58,12 +58,12 @@ from lucid_models.duration.tables import (
     job_stream,
 )
 
-# What a log teaches the duration model: jobs' features at their submissions, from one pass over the log.
-
-
 MIN_JOBS = 100
 # A log of fewer jobs also reads the naive estimate, and leans on it as far as it is the better one.
 MANY_JOBS = 10_000
+_RESIDUAL_KNOTS = 12
+# So many residuals speak for a median as loudly as the head itself.
+_TRUSTED_RESIDUALS = 200
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,15 @@ class ReplayedLog:
     submitted, shape (submitted, features).
 
     Masks of the stream: the jobs `submitted` by the end of the log, those that had `ended` by then, those
-    `taught`, which were submitted and had ended by when learning ends, and the `later` ones, submitted after.
+    `trained`, which were submitted and had ended by when learning ends, and the `later` ones, submitted
+    after.
     """
 
     state: DurationFeatureState
     stream: JobStream
     submitted: NDArray[np.bool_]
     ended: NDArray[np.bool_]
-    taught: NDArray[np.bool_]
+    trained: NDArray[np.bool_]
     later: NDArray[np.bool_]
     features: Floats
     settings: LogSettings
@@ -101,12 +102,12 @@ class ReplayedLog:
         """The features of some of the submitted jobs, by a mask of the stream."""
         return self.features[jobs[self.submitted]]
 
-    def jobs_taught(self, jobs: NDArray[np.bool_]) -> TaughtJobs:
-        """What there is to learn of some jobs that ended: `taught`, or all that `ended`."""
+    def training_jobs(self, jobs: NDArray[np.bool_]) -> TrainingJobs:
+        """What there is to learn of some jobs that ended: `trained`, or all that `ended`."""
         stream = self.stream
-        until_s = self.settings.learned_until_s if jobs is self.taught else self.settings.known_until_s
+        until_s = self.settings.learned_until_s if jobs is self.trained else self.settings.known_until_s
         weights = crowd_weights(stream.owners, stream.virtual_clusters, stream.submit_s, until_s)[jobs]
-        return TaughtJobs(
+        return TrainingJobs(
             self.rows_of(jobs),
             np.log(np.maximum(stream.duration_s[jobs], 1.0)),
             stream.end_s[jobs],
@@ -124,22 +125,22 @@ def replay_log(jobs: pd.DataFrame, settings: LogSettings, progress: Progress) ->
     end_s, run_s = ends_and_run_times(table)
     learned_until_s = settings.learned_until_s
     early, ended = submit_s <= learned_until_s, ~np.isnan(run_s)
-    taught = early & ended & (end_s <= learned_until_s)
-    if int(taught.sum()) < MIN_JOBS:
-        raise _too_few_jobs(int(taught.sum()), int(ended.sum()), learned_until_s)
+    trained = early & ended & (end_s <= learned_until_s)
+    if int(trained.sum()) < MIN_JOBS:
+        raise _too_few_jobs(int(trained.sum()), int(ended.sum()), learned_until_s)
     progress(0, None, "finding what tells run times apart")
     history = table[early].reset_index(drop=True)
     choice = choose_levels(history, settings.features, settings.levels, learned_until_s)
     levels = choice.levels
     if len(history) < MANY_JOBS:
-        levels = with_naive_estimate(levels, best_naive_level(table[taught], choice, settings.features))
+        levels = with_naive_estimate(levels, best_naive_level(table[trained], choice, settings.features))
     state = DurationFeatureState(levels, choose_facts(history), settings.features, choice.buckets)
     stream = job_stream(table, state)
     submitted = stream.submit_s <= settings.known_until_s
     rows = replay(state, stream, scored=submitted, until_s=settings.known_until_s, progress=progress)
     ended &= submitted & (end_s <= settings.known_until_s)
     return ReplayedLog(
-        state, stream, submitted, ended, taught, submitted & ~early, rows, settings, choice.record
+        state, stream, submitted, ended, trained, submitted & ~early, rows, settings, choice.record
     )
 
 
@@ -165,28 +166,30 @@ def offsets_at_submissions(
     """Offsets of each job's quantiles at its submission, shape (jobs, levels), in a log that `calibration` is
     followed by, until `until_s`; and the calibration as it is then.
 
-    `said`: quantiles of log run time without offsets, shape (jobs, levels); NaN for a job whose submission
-    the calibration has seen: it only starts and ends (and its offsets are NaN). An event at the very moment
-    of a submission is known to it.
+    `said`: quantiles of log run time without offsets, shape (jobs, levels); NaN for a job that the
+    calibration has seen submitted: it only starts and ends (and its offsets are NaN). An event at the very
+    moment of a submission is known to it.
     """
     book = FlightBook(calibration)
     names = list(zip(stream.virtual_clusters, stream.owners, strict=True))
-    times, kinds, whose = _events(stream, said, until_s)
-    book.live((times, kinds, whose), stream.job_ids, names, said.tolist(), stream.duration_s.tolist())
-    told = _Told(book)
-    after = told.calibration()
-    after.lasting = LastingMisses(calibration.lasting.shifts)
-    in_turn = [job.told for job in calibration.awaited.values()]
-    told.follow_misses(after.lasting, in_turn)
+    times, kinds, of_job = _events(stream, said, until_s)
+    book.live((times, kinds, of_job), stream.job_ids, names, said.tolist(), stream.duration_s.tolist())
+    submissions = _SubmissionOffsets(book)
+    after = submissions.calibration()
+    after.slow = SlowShifts(calibration.slow.shifts)
+    in_turn = [job.calibrated for job in calibration.awaited.values()]
+    submissions.follow_misses(after.slow, in_turn)
     for job_id, flight in book.flights.items():
         job = AwaitedJob(*book.names[flight], tuple(book.said[flight]), in_turn[flight], book.weights[flight])
         after.await_end(job_id, job)
     offsets = np.full((len(stream.job_ids), len(LEVELS)), np.nan)
-    offsets[[job for kind, job in zip(kinds, whose, strict=True) if kind == SUBMISSION]] = told.offsets
+    offsets[[job for kind, job in zip(kinds, of_job, strict=True) if kind == SUBMISSION]] = (
+        submissions.offsets
+    )
     return offsets, after
 
 
-class _Told:
+class _SubmissionOffsets:
     """Offsets at the submissions of a book, shape (submissions, levels), and what is known in the end."""
 
     def __init__(self, book: FlightBook) -> None:
@@ -196,7 +199,8 @@ class _Told:
         whole = (np.array(columns[at], dtype=np.intp) for at in (0, 1, 2, 3, 5))
         clocks, owner_clocks = (np.array(columns[at], dtype=np.float64) for at in (4, 6))
         events, changes, looks, clusters, owners = whole
-        # What a crowd is told between two changes is worked out once.
+        # Between two changes of a group every job of it gets the same offsets: crowds of hundreds are
+        # answered once.
         groups = len(book.clocks) + 1
         alike = (changes * groups + clusters + 1) * groups + owners + 1
         _, first, of_submission = np.unique(alike, return_index=True, return_inverse=True)
@@ -205,7 +209,7 @@ class _Told:
         turns = turn(events, SUBMITTED)
         self._ended: dict[int, Floats] = {}
         self.usual = self._usual_hazards(sums)
-        # A virtual cluster that is not known is told what all jobs are.
+        # A virtual cluster that is not known has the offsets of all jobs.
         self.offsets = _quantiles(self.usual)[looks]
         of_p50 = self.usual[looks, 0]
         known = Asked(clusters, turns, clocks)
@@ -218,25 +222,25 @@ class _Told:
             self.offsets[rows, 0] = quantiles_of_all(of_bins[:, 0], LEVELS[0])
         self.offsets = self.offsets[of_submission]
 
-    def follow_misses(self, lasting: LastingMisses, told: list[tuple[float, ...]]) -> None:
-        """Add the slow shifts to the offsets, and what each flight was told to `told`."""
+    def follow_misses(self, slow: SlowShifts, calibrated: list[tuple[float, ...]]) -> None:
+        """Add the slow shifts to the offsets, and each flight's quantiles to `calibrated`."""
         said, log_run, submissions = self._book.said, self._book.log_run, iter(self.offsets.tolist())
         shifts = []
         for one in self._book.turns:
             if one < 0:
-                lasting.ended(told[~one], log_run[~one])
+                slow.ended(calibrated[~one], log_run[~one])
                 continue
-            p50, p90 = lasting.shifts
+            p50, p90 = slow.shifts
             shifts.append((p50, p90))
             of_p50, of_p90 = next(submissions)
             quantile = said[one][0] + (of_p50 + p50)
-            told.append((quantile, max(quantile, said[one][1] + (of_p90 + p90))))
+            calibrated.append((quantile, max(quantile, said[one][1] + (of_p90 + p90))))
         self.offsets += np.array(shifts).reshape(self.offsets.shape)
 
     def calibration(self) -> RunTimeCalibration:
         """What is known in the end, but for the jobs in flight that do not run."""
         book, after = self._book, RunTimeCalibration()
-        after.looked_s, after.usual_hazards = book.looks[-1][1], self.usual[-1]
+        after.last_look_s, after.usual_hazards = book.looks[-1][1], self.usual[-1]
         place_of = {
             **self._fill(after.all_jobs, {None: ALL_JOBS}),
             **self._fill(after.clusters, book.clusters),
@@ -256,13 +260,13 @@ class _Told:
         after.count_passed()
         return after
 
-    def _fill(self, news: ResidualNews[Name], groups: Mapping[Name, int]) -> dict[int, int]:
+    def _fill(self, counts: ResidualCounts[Name], groups: Mapping[Name, int]) -> dict[int, int]:
         """Tell what is known of groups in the end; returns their places."""
         place_of = {}
         for name, group in groups.items():
-            place, _ = news.see(name)
-            news.clocks[place] = self._book.clocks[group]
-            news.ended[place] = self._ended[group][: news.levels]
+            place, _ = counts.see(name)
+            counts.clocks[place] = self._book.clocks[group]
+            counts.ended[place] = self._ended[group][: counts.levels]
             place_of[group] = place
         return place_of
 
@@ -321,19 +325,10 @@ def _events(stream: JobStream, said: Floats, until_s: float) -> tuple[list[float
     kinds = np.repeat([SUBMISSION, START, END], jobs.size)
     rank = np.where(kinds == SUBMISSION, 1, np.where(early, 0, 2))
     happens = np.concatenate([~np.isnan(said).any(axis=1), ~np.isnan(start_s), ~np.isnan(stream.end_s)])
-    whose = np.tile(jobs, 3)
-    order = np.lexsort((kinds, whose, rank, times))
+    of_job = np.tile(jobs, 3)
+    order = np.lexsort((kinds, of_job, rank, times))
     order = order[happens[order] & (times[order] <= until_s)]
-    return times[order].tolist(), kinds[order].tolist(), whose[order].tolist()
-
-
-# What the heads of the duration model say of a log's jobs, calibrated by those that started meanwhile: the
-# scorer at the log's end, and each job's quantiles at its submission.
-
-
-_RESIDUAL_KNOTS = 12
-# So many residuals speak for a median as loudly as the head itself.
-_TRUSTED_RESIDUALS = 200
+    return times[order].tolist(), kinds[order].tolist(), of_job[order].tolist()
 
 
 @dataclass(frozen=True)
@@ -350,34 +345,36 @@ class FollowedLog:
         """As `WorkloadEstimateModel.quantiles_causal`, of some of the jobs."""
         return quantiles_of(self.scorer, self.said[jobs], self.offsets[jobs])
 
-    def before_constraints(self, log: ReplayedLog, taught: NDArray[np.bool_], heads: Heads) -> "FollowedLog":
+    def before_constraints(self, log: ReplayedLog, trained: NDArray[np.bool_], heads: Heads) -> "FollowedLog":
         """The same before the monotone constraints, with what calibrates the held head."""
         free = replace(heads, held=replace(heads.held, scorer=heads.held.before))
         free = replace(free, held_out_scores=heads.log.held_out_scores)
-        residuals, said = _said(log, taught, free)
+        residuals, said = _said(log, trained, free)
         return FollowedLog(_scorer(log, free, residuals, self.scorer.calibration), said, self.offsets)
 
 
-def follow(log: ReplayedLog, taught: NDArray[np.bool_], heads: Heads) -> FollowedLog:
-    """Let the calibration live through the log with what the heads, which learned from the jobs `taught`, say
-    of its jobs.
+def follow(log: ReplayedLog, trained: NDArray[np.bool_], heads: Heads) -> FollowedLog:
+    """Let the calibration live through the log with what the heads, which learned from the jobs `trained`,
+    say of its jobs.
     """
-    residuals, said = _said(log, taught, heads)
+    residuals, said = _said(log, trained, heads)
     until_s = log.settings.known_until_s
     offsets, calibration = offsets_at_submissions(RunTimeCalibration(), log.stream, said, until_s=until_s)
     return FollowedLog(_scorer(log, heads, residuals, calibration), said, offsets)
 
 
 def _said(
-    log: ReplayedLog, taught: NDArray[np.bool_], heads: Heads
+    log: ReplayedLog, trained: NDArray[np.bool_], heads: Heads
 ) -> tuple[ResidualQuantiles, NDArray[np.float64]]:
-    """The residuals of the jobs taught, by bags that did not learn from them; and what is said of each job
-    that was submitted, shape (jobs, levels), NaN for others.
+    """The residuals of the jobs learned from, by bags that did not learn from them; and what is said of each
+    job that was submitted, shape (jobs, levels), NaN for others.
     """
     residuals = residual_quantiles(heads.held_out_scores, heads.logarithm)
-    others = log.submitted & ~taught
-    said = np.full((len(taught), len(LEVELS)), np.nan)
-    said[taught] = residuals.of(heads.held_out_scores)
+    others = log.submitted & ~trained
+    said = np.full((len(trained), len(LEVELS)), np.nan)
+    # Of jobs that were learned from the head's own score is too good: their residuals are those of bags that
+    # did not see them, or the calibration would learn offsets of a model that answers its own training.
+    said[trained] = residuals.of(heads.held_out_scores)
     said[others] = residuals.of(heads.held.scorer.score(log.rows_of(others)))
     return residuals, said
 
@@ -425,6 +422,8 @@ def residual_quantiles(scores: NDArray[np.float64], logarithm: NDArray[np.float6
     upper: list[float] = []
     for group in np.array_split(order, groups):
         residual = logarithm[group] - scores[group]
+        # By what was said, not by the truth: jobs that ran long lie above what is said of them, whatever it
+        # is (regression to the mean).
         knot = float(scores[group].mean())
         if not knots or knot > knots[-1]:
             knots.append(knot)

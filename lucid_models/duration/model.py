@@ -21,11 +21,10 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.features import DurationFeatureSettings, DurationFeatureState
-from lucid_models.duration.heads import Heads, LogHead, learn_heads
+from lucid_models.duration.heads import Heads, HeadSettings, LogHead, learn_heads, pairs_sentence
 from lucid_models.duration.job_replay import replay
-from lucid_models.duration.level_record import level_rows
 from lucid_models.duration.level_search import LevelSearchSettings, choose_levels
-from lucid_models.duration.levels import NAIVE, learned_features
+from lucid_models.duration.levels import NAIVE, learned_features, level_rows
 from lucid_models.duration.log_replay import (
     MIN_JOBS,
     LogSettings,
@@ -36,7 +35,6 @@ from lucid_models.duration.log_replay import (
     replay_log,
     residual_quantiles,
 )
-from lucid_models.duration.pairs import HeadSettings, pairs_sentence
 from lucid_models.duration.residuals import LEVELS
 from lucid_models.duration.scorer import DurationEstimate, DurationScorer
 from lucid_models.duration.tables import (
@@ -158,13 +156,13 @@ class WorkloadEstimateModel:
         Raises BadInputError when fewer than MIN_JOBS jobs ended.
         """
         log = replay_log(jobs, self._log_settings(jobs, known_until, learned_until), progress)
-        heads = self._learn(log, log.taught, None, progress)
+        heads = self._learn(log, log.trained, None, progress)
         self._log, self._chosen = log, heads.log
-        followed = follow(log, log.taught, heads)
+        followed = follow(log, log.trained, heads)
         self._scorer = followed.scorer
         unconstrained = None
         if with_unconstrained and heads.held.directions:
-            free = followed.before_constraints(log, log.taught, heads)
+            free = followed.before_constraints(log, log.trained, heads)
             self.unconstrained, unconstrained = free.scorer, free.quantiles(log.later)
         features = pd.DataFrame(log.rows_of(log.later), columns=list(log.state.names))
         index = jobs.index[submission_order(jobs)[log.later]]
@@ -176,9 +174,9 @@ class WorkloadEstimateModel:
         return self
 
     def learn_all(self, progress: Progress = silent) -> "WorkloadEstimateModel":
-        """Learn the heads anew from all that had ended by the end of the log, after a `fit` whose heads have
-        learned from its first part: what was chosen then (levels, pairs, the weight of the naive estimate) is
-        kept.
+        """Learn the heads anew from all that had ended by the end of the log, after a `fit` with heads that
+        have learned from its first part: what was chosen then (levels, pairs, the weight of the naive
+        estimate) is kept.
         """
         log = self._log
         if log is None:
@@ -187,14 +185,14 @@ class WorkloadEstimateModel:
         return self
 
     def _learn(
-        self, log: ReplayedLog, taught: NDArray[np.bool_], chosen: LogHead | None, progress: Progress
+        self, log: ReplayedLog, trained: NDArray[np.bool_], chosen: LogHead | None, progress: Progress
     ) -> Heads:
         settings = self.settings
         of_log_head = HeadSettings(
             settings.log_boosting, settings.pairs, settings.blocks, tuple(settings.monotone)
         )
         return learn_heads(
-            log.jobs_taught(taught),
+            log.training_jobs(trained),
             of_log_head,
             settings.mean_boosting,
             settings.monotone,
@@ -324,8 +322,8 @@ class WorkloadEstimateModel:
         """
         log = replay_log(jobs, self._log_settings(jobs, None, None), silent)
         places = learned_features(log.state.names)
-        taught = log.jobs_taught(log.taught)
-        return taught.rows[:, places], taught.logarithm
+        trained = log.training_jobs(log.trained)
+        return trained.rows[:, places], trained.logarithm
 
     def _log_settings(
         self, jobs: pd.DataFrame, known_until: datetime | None, learned_until: datetime | None

@@ -17,12 +17,6 @@ from numpy.typing import NDArray
 
 from lucid_models.model_format import Fields
 
-# What jobs have in common: the parts that the keys of the run-time statistics are made of.
-#
-# Standard library only. What stands for "unknown" in a queue or a log (None, NaN, an empty text) is unknown
-# here.
-
-
 # A run time below one second is counted as one second, so that its logarithm is not negative.
 MIN_DURATION_S = 1.0
 KEY_SEPARATOR = "\x1f"
@@ -81,7 +75,7 @@ def join_key(parts: Sequence[str | None]) -> str | None:
 MOST_EXEMPLARS = 4_096
 # Looked-up families are remembered up to this number; then the memory starts anew.
 _MOST_REMEMBERED = 100_000
-# Letters beyond this length tell names apart no more.
+# Letters beyond this length distinguish names no more.
 LONGEST = 128
 _SYMBOLS = 40
 _WORD_BITS = 64
@@ -102,7 +96,7 @@ class NameBuckets:
 
     @cached_property
     def _rows(self) -> "BitRows":
-        """Made for the first family that is near any exemplar: few who hold a model ask for one."""
+        """Made for the first family that is near any exemplar: few holders of a model ask for one."""
         return BitRows(self.exemplars)
 
     def bucket_of(self, name: str) -> str | None:

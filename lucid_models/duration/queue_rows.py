@@ -2,7 +2,7 @@
 
 A shape function is a step function, and from one decision to the next hardly any value passes a step. So a
 row keeps the edges between which its means are on the same step, and the time until which its time spans are:
-only the rows of which a value passed an edge, or whose statistics changed, are looked up anew. What comes out
+only rows with a value that passed an edge, or with other statistics, are looked up anew. What comes out
 is the same as if all were.
 """
 
@@ -33,69 +33,8 @@ from lucid_models.duration.key_statistics import (
 )
 from lucid_models.duration.levels import NAIVE
 
-# Looks up many values of many features at once: their scores, and the edges between which these stay.
-#
-# All that an additive model reads off one feature is a step function of it: the scores of its own terms,
-# added up, and its bins in pairs. The steps of all features lie in one sorted array of complex numbers, the
-# feature before the comma and the cut behind it, which NumPy orders by the feature first: one binary search
-# finds values of any features.
-
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Readings:
-    """What is read off one feature: its shape functions (cuts, scores), and its cuts in pairs."""
-
-    functions: Sequence[tuple[Floats, Floats]] = ()
-    pair_cuts: Floats | None = None
-
-
-class StepFunctions:
-    """One step function a feature.
-
-    `find` tells at which step a value is; of each step `scores` holds what the shape functions say there,
-    added up, `pair_bins` the bin in pairs, and `low` and `high` the edges: a value stays on the step while it
-    is neither below `low` nor as high as `high`. A missing value (NaN) stays until there is one.
-    """
-
-    def __init__(self, features: Sequence[Readings]) -> None:
-        cuts, scores, low, high, bins = [], [], [], [], []
-        for readings in features:
-            pairs = [] if readings.pair_cuts is None else [readings.pair_cuts]
-            own = np.unique(np.concatenate([*(found for found, _ in readings.functions), *pairs, ()]))
-            starts = np.array([np.nan, -np.inf, *own])
-            cuts.append(own)
-            scores.append(
-                sum((of.take(bin_of(starts, at)) for at, of in readings.functions), np.zeros(starts.size))
-            )
-            bins.append(np.zeros(starts.size, dtype=np.intp) if not pairs else bin_of(starts, pairs[0]))
-            low.append([np.inf, -np.inf, *own])
-            high.append([-np.inf, *own, np.inf])
-        sizes = np.array([own.size for own in cuts], dtype=np.intp)
-        self._first = np.cumsum(sizes + 2) - (sizes + 2)  # of each feature, its step of missing values
-        self._cuts = _behind(np.repeat(np.arange(sizes.size), sizes), np.concatenate([*cuts, ()]))
-        self.scores, self.low, self.high = (np.concatenate([*parts, ()]) for parts in (scores, low, high))
-        self.pair_bins = np.concatenate([*bins, np.empty(0, dtype=np.intp)])
-
-    def find(self, features: Positions, values: Floats) -> Positions:
-        """The steps of the values, of any shape; `features` are their features' positions, likewise."""
-        steps = self._cuts.searchsorted(_behind(features, values), side="right")
-        steps += 2 * features + 1  # each feature has two steps more than cuts
-        missing = np.isnan(values)
-        steps[missing] = self._first.take(features[missing])
-        return steps
-
-
-def _behind(features: NDArray[Any], values: Floats) -> NDArray[np.complex128]:
-    """Numbers that are ordered by feature, then by value."""
-    ordered = np.empty(values.shape, dtype=np.complex128)
-    ordered.real, ordered.imag = features, values  # a sum would make NaN of what is infinite
-    return ordered
-
-
 Rows = NDArray[np.intp]
 
 # Features that stand still between two events of a key.
@@ -117,6 +56,60 @@ _WEIGHT, _TIME = len(STILL), len(STILL) + 3
 _SINCE = slice(len(STILL) + 4, len(STILL) + 7)
 
 
+@dataclass(frozen=True)
+class Readings:
+    """What is read off one feature: its shape functions (cuts, scores), and its cuts in pairs."""
+
+    functions: Sequence[tuple[Floats, Floats]] = ()
+    pair_cuts: Floats | None = None
+
+
+class StepFunctions:
+    """One step function a feature: all that an additive model reads off it, the scores of its own terms,
+    added up, and its bins in pairs.
+
+    `find` tells at which step a value is; of each step `scores` holds what the shape functions say there,
+    added up, `pair_bins` the bin in pairs, and `low` and `high` the edges: a value stays on the step while it
+    is neither below `low` nor as high as `high`. A missing value (NaN) stays until there is one.
+    """
+
+    def __init__(self, features: Sequence[Readings]) -> None:
+        cuts, scores, low, high, bins = [], [], [], [], []
+        for readings in features:
+            pairs = [] if readings.pair_cuts is None else [readings.pair_cuts]
+            own = np.unique(np.concatenate([*(found for found, _ in readings.functions), *pairs, ()]))
+            starts = np.array([np.nan, -np.inf, *own])
+            cuts.append(own)
+            scores.append(
+                sum((of.take(bin_of(starts, at)) for at, of in readings.functions), np.zeros(starts.size))
+            )
+            bins.append(np.zeros(starts.size, dtype=np.intp) if not pairs else bin_of(starts, pairs[0]))
+            low.append([np.inf, -np.inf, *own])
+            high.append([-np.inf, *own, np.inf])
+        sizes = np.array([own.size for own in cuts], dtype=np.intp)
+        self._first = np.cumsum(sizes + 2) - (sizes + 2)  # of each feature, its step of missing values
+        # One sorted array for all features, so that one binary search finds values of any of them: a call of
+        # searchsorted a feature would cost more than the search.
+        self._cuts = _behind(np.repeat(np.arange(sizes.size), sizes), np.concatenate([*cuts, ()]))
+        self.scores, self.low, self.high = (np.concatenate([*parts, ()]) for parts in (scores, low, high))
+        self.pair_bins = np.concatenate([*bins, np.empty(0, dtype=np.intp)])
+
+    def find(self, features: Positions, values: Floats) -> Positions:
+        """The steps of the values, of any shape; `features` are their features' positions, likewise."""
+        steps = self._cuts.searchsorted(_behind(features, values), side="right")
+        steps += 2 * features + 1  # each feature has two steps more than cuts
+        missing = np.isnan(values)
+        steps[missing] = self._first.take(features[missing])
+        return steps
+
+
+def _behind(features: NDArray[Any], values: Floats) -> NDArray[np.complex128]:
+    """Numbers that are ordered by feature, then by value."""
+    ordered = np.empty(values.shape, dtype=np.complex128)
+    ordered.real, ordered.imag = features, values  # a sum would make NaN of what is infinite
+    return ordered
+
+
 class _LevelKeys:
     """The keys of one level that occur in the queue: a row each, counted from the level's first."""
 
@@ -126,7 +119,7 @@ class _LevelKeys:
         self.keys: list[str | int | None] = []
         self.uses: list[int] = []
         self.vacant: list[int] = []
-        self.stale: set[int] = set()  # the rows whose statistics may have changed
+        self.stale: set[int] = set()  # rows with statistics that may have changed
 
     def use(self, key: str | int) -> int:
         """The row of a key, which one more job uses."""
@@ -208,7 +201,7 @@ class KeyRows:
             level.release(row)
 
     def follow(self, at_s: float, serials: Mapping[str, int]) -> Rows:
-        """Bring `scores`, `newest` and `pair_bins` up to date; return the rows whose bins in pairs changed.
+        """Bring `scores`, `newest` and `pair_bins` up to date; return the rows with other bins in pairs.
 
         `serials` are the numbers of the jobs in the queue.
         """
@@ -219,7 +212,9 @@ class KeyRows:
         concerned = passed.any(axis=0)
         concerned |= self._until_s <= at_s
         concerned[stale] = True
-        if at_s < self._followed_s:  # time spans have become shorter
+        # `_until_s` is good for time that goes on; after a clock was set back spans are shorter than they
+        # were.
+        if at_s < self._followed_s:
             concerned[:] = True
         self._followed_s = at_s
         return self._look_up(concerned.nonzero()[0], means, at_s)
@@ -251,6 +246,8 @@ class KeyRows:
         Shape (3, rows).
         """
         prior_jobs, half_life_s = self._state.settings.prior_jobs, self._state.settings.half_life_s
+        # All rows at each decision, used or not: the sums of one key fade between its events, and a few
+        # multiplications a row are cheaper than finding the rows that matter.
         nothing = self._numbers[_WEIGHT] == 0
         sums = self._numbers[_SUMS] * np.exp2(np.minimum(self._numbers[_TIME] - at_s, 0.0) / half_life_s)
         means, soft_means = np.full((3, nothing.size), np.nan), self._numbers[_SOFT_MEAN].copy()
@@ -270,7 +267,7 @@ class KeyRows:
         return means
 
     def _look_up(self, rows: Rows, means: Floats, at_s: float) -> Rows:
-        """Score these rows anew; returns those whose bins in pairs changed."""
+        """Score these rows anew; returns those with other bins in pairs."""
         numbers = self._numbers.take(rows, axis=1)
         since_s = numbers[_SINCE]
         since_s[since_s <= NEVER_S] = np.nan
@@ -284,7 +281,8 @@ class KeyRows:
         self.scores[rows] = (alike + scores[-2:]).T
         self._low[:, rows] = functions.low.take(steps[_MEANS])
         self._high[:, rows] = functions.high.take(steps[_MEANS])
-        # A little early, for rounding: what has not passed yet is looked up once more.
+        # When the first span passes its edge, solved for time. A little early: log1p and expm1 do not invert
+        # each other to the last bit, and a row that has not passed yet is only looked up once more.
         until_s = since_s + np.expm1(functions.high.take(steps[_SPANS])) * (1 - 1e-12) - 1e-5
         self._until_s[rows] = np.fmin.reduce(until_s)
         bins = functions.pair_bins.take(steps)

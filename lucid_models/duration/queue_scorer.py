@@ -1,10 +1,10 @@
 """Estimates a whole waiting queue at every decision, fast: features and scores once a key, not once a job.
 
 What the duration model knows of a job is statistics of its keys (its user, its name, ...). So the queue keeps
-one row per key that occurs in it (`queue_rows`); a decision brings the rows up to date whose statistics
-changed, computes the means of all rows, looks up the shape functions whose value passed into another bin, and
-adds the levels up job by job. What pairs of features say is added up again for the jobs alone whose bins in
-pairs changed. Only NumPy is needed, and the estimates equal those of `DurationScorer.predict`.
+one row per key that occurs in it (`queue_rows`); a decision brings the rows with other statistics
+up to date, computes the means of all rows, looks up the shape functions of values that passed into another
+bin, and adds the levels up job by job. What pairs of features say is added up again for the jobs alone whose
+bins in pairs changed. Only NumPy is needed, and the estimates equal those of `DurationScorer.predict`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -27,7 +27,7 @@ from lucid_models.duration.key_statistics import COUNT, LOG_SUM, TIME, WEIGHT
 from lucid_models.duration.levels import AMOUNTS, level_parts, part_words
 from lucid_models.duration.name_buckets import KEY_SEPARATOR, UNNAMED, text_or_none
 
-# A sentence names the largest parts of an estimate, from this share of it on; what is left is told as one.
+# A sentence names the largest parts of an estimate, from this share of it on; what is left is one sum.
 _WORTH_NAMING = 0.03
 _MOST_NAMED = 3
 # Statistics of a key that look at its newest jobs alone, and at those that have not ended.
@@ -197,13 +197,13 @@ def _accounts(
 
 
 def _closest_histories(state: DurationFeatureState, known: KnownOfJobs) -> list[KeyHistory | None]:
-    """Of each job, the finest level whose own jobs outweigh what it is shrunk towards; else the finest that
-    has any.
+    """Of each job, the finest level with jobs of its own that outweigh what it is shrunk towards; else the
+    finest that has any.
     """
     columns = known.columns
     numbers, ended = columns.numbers, columns.ended
     own = ended & (numbers[WEIGHT].take(columns.rows) * columns.decay > state.settings.prior_jobs)
-    # From the finest on: a level whose own jobs do comes before any that only has some.
+    # From the finest on: a level with enough jobs of its own comes before any that only has some.
     rank = (np.where(own, 2, 0) + ended)[::-1]
     levels = len(state.levels) - 1 - rank.argmax(axis=0)
     jobs = np.arange(levels.size)
@@ -307,7 +307,7 @@ def _shared(level: str) -> set[str]:
 def _effects_of(
     state: DurationFeatureState, log_head: AdditiveScorer, rows: NDArray[np.float64]
 ) -> list[dict[str, float]]:
-    """For each row, by group, the effect on log run time of what can be told apart besides the usual one.
+    """For each row, by group, the effect on log run time of what differs from the usual one.
 
     Facts and jobs in flight count against the average job, as the shape functions do. The latest runs count
     against the same jobs had they run as usual: the means of their keys in their place. What a pair of

@@ -24,9 +24,20 @@ BIN_WIDTH = 0.25  # of log run time
 LOWEST = -0.5 * (BINS - 1) * BIN_WIDTH
 # So many jobs at risk speak for a hazard as loudly as what it is drawn to.
 PRIOR_JOBS = 15.0
-# Run times below this are not told apart.
+# Run times below this count as equal.
 SHORTEST_S = 1.0
 SHAPE = (len(LEVELS), BINS)
+# After starts of this weight a job's own weight has fallen by the factor e.
+WINDOW = 150.0
+_FIRST_PLACES, _FIRST_ROWS = 8, 64
+TIERS = 3  # all jobs, those of a virtual cluster, those of an owner in it
+# Shifts of log run time, one of each of LEVELS. P90 that misses by four points comes right within ten
+# thousand jobs; P50, the estimate that orders queues, follows at a third of that.
+STEPS = (0.0003, 0.001)
+# Thousands of jobs that were submitted together may all miss: no more than the factor 1.65 either way.
+MOST = 0.5
+
+Name = TypeVar("Name")
 _EDGES = [LOWEST + BIN_WIDTH * place for place in range(BINS + 1)]
 
 
@@ -48,7 +59,7 @@ def places_passed(elapsed_s: Floats, said: Floats) -> NDArray[np.intp]:
 
 def ends_expected(offsets: tuple[float, ...], jobs: float) -> Floats:
     """How many of so many jobs end in each bin, shape SHAPE, if `offsets` are right: logistic residuals of
-    scale 1 whose quantiles of LEVELS lie there.
+    scale 1 with their quantiles of LEVELS there.
     """
     centres = np.array(offsets) - np.log(np.array(LEVELS) / (1.0 - np.array(LEVELS)))
     surviving = 1.0 / (1.0 + np.exp(np.array(_EDGES) - centres[:, None]))
@@ -61,7 +72,10 @@ def hazards(ended: Floats, passed: Floats, prior: Floats, prior_jobs: float = PR
     """Hazards by row and bin, from where jobs ended and from the last bins that running jobs have passed,
     shape (..., rows, BINS) each, drawn to `prior` by so many jobs.
     """
+    # At risk in a bin is what ended in it or in a later one, or still runs beyond it: sums from the far end.
     at_risk = np.cumsum((ended + passed)[..., ::-1], axis=-1)[..., ::-1]
+    # Hazards and not shares are drawn to the prior: a job that still runs informs the bins that it has passed
+    # and leaves the prior alone beyond them.
     of_bins: Floats = (ended + prior_jobs * prior) / (at_risk + prior_jobs)
     return of_bins
 
@@ -108,21 +122,9 @@ def _expected_hazards() -> Floats:
 EXPECTED = _expected_hazards()
 
 
-# What the started jobs of groups tell of residuals; earlier starts count ever less.
-#
-# Weights fall with what has *started* since, not with what has ended: among the jobs that started together
-# the long ones, which end later, count as much as the short ones. A clock of weight takes the place of time.
-
-
-Name = TypeVar("Name")
-
-# After starts of this weight a job's own weight has fallen by the factor e.
-WINDOW = 150.0
-_FIRST_PLACES = 8
-
-
-class ResidualNews(Generic[Name]):
-    """Groups of jobs by name, at most `most`: the least recently seen one is forgotten for a new one.
+class ResidualCounts(Generic[Name]):
+    """Residuals of the started jobs of groups, earlier starts counting ever less. Groups have names, and are
+    at most `most`: the least recently seen one is forgotten for a new one.
 
     `places`: name -> place, the least recently seen first. By place, shape (places, levels, BINS): weights of
     jobs by the bin that they `ended` in, or last `passed` while they run; and the weight of all starts until
@@ -158,6 +160,9 @@ class ResidualNews(Generic[Name]):
 
     def start(self, place: int, weight: float) -> float:
         """A job of this weight starts, and those of its group before it fade; returns the clock."""
+        # Weights fall with what has started since, not with what has ended or with time: among jobs that
+        # started together the long ones, which end later, then count as much as the short ones. Fading by
+        # ends would hear of the short ones first and bias every quantile low.
         fading = math.exp(-weight / WINDOW)
         self.ended[place] *= fading
         self.passed[place] *= fading
@@ -194,9 +199,9 @@ class ResidualNews(Generic[Name]):
         np.add.at(self.passed, (at, level, last[job, level]), weight)
         self._passing = at
 
-    def copy(self) -> "ResidualNews[Name]":
+    def copy(self) -> "ResidualCounts[Name]":
         """An independent copy."""
-        twin = ResidualNews[Name](self.most, self.levels)
+        twin = ResidualCounts[Name](self.most, self.levels)
         twin.places, twin._passing = dict(self.places), self._passing
         twin.ended, twin.passed, twin.clocks = self.ended.copy(), self.passed.copy(), self.clocks.copy()
         return twin
@@ -205,44 +210,28 @@ class ResidualNews(Generic[Name]):
         return weight * math.exp((clock - float(self.clocks[place])) / WINDOW)
 
 
-# A slow shift of each quantile of log run time, by how often jobs ended beyond it: what the residuals that
-# started jobs tell misses for weeks on end.
-#
-# Those count a crowd of alike jobs as a few, hear of waiting jobs late, and are of their virtual cluster's
-# last jobs. Each leaves a bias of some points. Here every ended job counts as one, and a quantile q moves by
-# a step times (q - 1) where a job ended within it, by the step times q where it did not: it rests where a
-# share q ends within (quantile tracking; Angelopoulos, Candès and Tibshirani, "Conformal PID Control for
-# Time Series Prediction", NeurIPS 2023).
+class SlowShifts:
+    """A slow shift of each quantile of log run time (`shifts`, one of each of LEVELS): what the residuals of
+    started jobs miss for weeks on end.
 
-
-# Of log run time, one of each of LEVELS. P90 that misses by four points comes right within ten thousand jobs;
-# P50, the estimate that orders queues, follows at a third of that.
-STEPS = (0.0003, 0.001)
-# Thousands of jobs that were submitted together may all miss: no more than the factor 1.65 either way.
-MOST = 0.5
-
-
-class LastingMisses:
-    """`shifts` of log run time, one of each of LEVELS."""
+    Those count a crowd of alike jobs as a few, hear of waiting jobs late, and are of their virtual cluster's
+    last jobs. Each leaves a bias of some points. Here every ended job counts as one.
+    """
 
     def __init__(self, shifts: Sequence[float] = (0.0,) * len(LEVELS)) -> None:
         self.shifts = tuple(shifts)
 
-    def ended(self, told: Sequence[float], logarithm: float) -> None:
-        """A job ended whose quantiles of log run time had been told, with offsets and shifts in them."""
+    def ended(self, calibrated: Sequence[float], logarithm: float) -> None:
+        """A job ended; `calibrated`: its quantiles of log run time, with offsets and shifts in them."""
+        # A quantile q moves by a step times (q - 1) where a job ended within it, by the step times q where it
+        # did not: it rests where a share q ends within (quantile tracking; Angelopoulos, Candès and
+        # Tibshirani, "Conformal PID Control for Time Series Prediction", NeurIPS 2023).
         self.shifts = tuple(
             [
                 min(max(shift + step * (level - (logarithm <= said)), -MOST), MOST)
-                for shift, step, level, said in zip(self.shifts, STEPS, LEVELS, told, strict=True)
+                for shift, step, level, said in zip(self.shifts, STEPS, LEVELS, calibrated, strict=True)
             ]
         )
-
-
-# Jobs that run, for the calibration of run times.
-
-
-TIERS = 3  # all jobs, those of a virtual cluster, those of an owner in it
-_FIRST_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -307,7 +296,7 @@ class RunningJobs:
         places = self._table[: len(self), self.PLACES][:, tier]
         places[places == place] = -1.0
 
-    def count_passed(self, at_s: float, tiers: Sequence[ResidualNews[Any]]) -> None:
+    def count_passed(self, at_s: float, tiers: Sequence[ResidualCounts[Any]]) -> None:
         """Count anew what the running jobs have passed by `at_s` (Unix time)."""
         table = self._table[: len(self)]
         bins = places_passed(at_s - table[:, self.START], table[:, self.SAID])

@@ -14,12 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.additive_scorer import AdditiveScorer, require_features
-from lucid_models.duration.calibration import Owner, RunTimeCalibration, calibrated_with
+from lucid_models.duration.calibration import (
+    Owner,
+    RunTimeCalibration,
+    calibrated_with,
+    calibration_to_data,
+    read_calibration,
+)
 from lucid_models.duration.features import DurationFeatureState
 from lucid_models.duration.job_replay import BLOCK, SubmittedJobs
 from lucid_models.duration.name_buckets import MIN_DURATION_S
 from lucid_models.duration.reasons import Lately, account_for_duration, duration_reasons
-from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
 from lucid_models.explanation.additive import explain_additive_row
 from lucid_models.model_format import CorruptModelError, Fields, finite_list, make_document
 
@@ -266,7 +271,7 @@ class _End:
 
 
 class LiveCalibration:
-    """Follows submissions, starts and ends of jobs; tell the scorer's state of a submission first."""
+    """Follows submissions, starts and ends of jobs; report a submission to the scorer's state first."""
 
     def __init__(self, scorer: DurationScorer) -> None:
         self._scorer = scorer

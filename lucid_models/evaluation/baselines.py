@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lucid_models.series_windows import DAY_S, WEEK_S, rolling, shifted
+from lucid_models.series.evaluation import same_time_before
+from lucid_models.series.windows import rolling, shifted
 
 # Sum of the two jobs' GPU utilisations up to which sharing a GPU pays on the RTX 3090 data.
 UTILISATION_SUM_PCT = 117.7
@@ -27,10 +28,7 @@ def throughput_baselines(
     for window in (12, 18):
         forecasts[f"rolling_median_{window}"] = shifted(rolling(counts, window, np.median), lead_bins)
     forecasts["rolling_mean_6"] = shifted(rolling(counts, 6, np.mean), lead_bins)
-    for name, span in (("same_time_yesterday", DAY_S), ("same_time_last_week", WEEK_S)):
-        if span // bin_s >= lead_bins:
-            forecasts[name] = shifted(counts, span // bin_s)
-    return forecasts
+    return forecasts | same_time_before(counts, lead_bins, bin_s)
 
 
 def duration_baselines(features: pd.DataFrame) -> dict[str, NDArray[np.float64]]:

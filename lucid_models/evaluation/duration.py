@@ -1,7 +1,7 @@
 """Measures the duration model beside naive methods: jobs after the training days, in the order of submission.
 
 A run time is known only once its job ended (submission + wait + run). Naive methods read the same history;
-rivals that must be trained come from whoever measures them.
+rivals that must be trained come from the caller.
 """
 
 from datetime import datetime

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lucid_models.evaluation.measures import Row
-from lucid_models.limits.advisor import LimitAdvisor, LimitSettings
-from lucid_models.limits.limit_groups import GPU_JOBS
+from lucid_models.limits.advisor import GPU_JOBS, LimitAdvisor, LimitSettings
 from lucid_models.limits.limit_table import Floats, LimitTable
 
 Moment = Literal["start", "submission"]

@@ -36,7 +36,7 @@ NAME_LEVELS = (
 def known_from_s(jobs: pd.DataFrame) -> Floats:
     """When each job's run time was known, in Unix seconds: its end in the log; NaN where it has none.
 
-    Logs without ends tell when a job was submitted, how long it waited (0 where unknown) and how long it ran.
+    Logs without ends say when a job was submitted, how long it waited (0 where unknown) and how long it ran.
     """
     submit, end = epoch_seconds(jobs, "submit_time"), epoch_seconds(jobs, "end_time")
     wait = np.zeros(len(jobs))
@@ -47,7 +47,8 @@ def known_from_s(jobs: pd.DataFrame) -> Floats:
 
 
 def moving_average_s(jobs: pd.DataFrame, levels: Sequence[Sequence[str]]) -> Floats:
-    """Exponential moving average of log run time by the first level whose key has ended jobs, shape (jobs,).
+    """Exponential moving average of log run time by the first level with ended jobs of the same key, shape
+    (jobs,).
 
     A level names the parts of its key: user, name, virtual_cluster, size (GPUs, or cores without a GPU). A
     part that the log does not know for a job makes its key unknown; jobs without a name share one.
@@ -106,7 +107,9 @@ def user_history_s(jobs: pd.DataFrame) -> Floats:
 
 @dataclass(frozen=True)
 class _Known:
-    """The jobs whose run times become known, in turn, and how many of them are when each job is submitted."""
+    """The jobs in the order in which run times become known, and how many of them are when each job is
+    submitted.
+    """
 
     rows: NDArray[np.intp]
     before: NDArray[np.intp]
@@ -193,7 +196,7 @@ def estimate_causally(
 ) -> Floats:
     """Return each job's estimate (s, at least 1), made when it is submitted, after learning what is known.
 
-    `learn` gets the row and run time of each job whose run time is known by then, in the order of ends.
+    `learn` gets the row and run time of each job with a run time known by then, in the order of ends.
     """
     known, run_s = _known(jobs), _run_times_s(jobs)
     in_turn = list(zip(known.rows.tolist(), run_s[known.rows].tolist(), strict=True))

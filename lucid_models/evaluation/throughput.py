@@ -15,6 +15,7 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation import baselines
 from lucid_models.evaluation.measures import Floats, Row, compared, cpu_timed, predict_timed
+from lucid_models.series.evaluation import mean_error
 from lucid_models.throughput.model import (
     BinnedSeries,
     ThroughputPredictModel,
@@ -126,7 +127,7 @@ class ThroughputTest:
                 "series": self.series,
                 "lead": self.lead,
                 "model": name,
-                "mae": float(np.nanmean(errors[name])) if not np.isnan(errors[name]).all() else None,
+                "mae": mean_error(errors[name]),
                 "fit_s": fit_s,
                 "predict_ms": predict_ms,
                 "bins": int((~np.isnan(errors[name])).sum()),

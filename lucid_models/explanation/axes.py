@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from foundation.human_times import human_duration
 from lucid_models.catalogue import FeatureWords, catalogue
 from lucid_models.duration.job_columns import MODEL_FACTS, PLAIN_FACTS
-from lucid_models.duration.level_record import level_words
+from lucid_models.duration.levels import level_words
 from lucid_models.throughput.features import LEVEL
 
 _STATISTICS = {

@@ -7,11 +7,10 @@ from typing import Any
 from foundation.errors import BadInputError
 from foundation.markdown import NO_VALUE, markdown_table, markdown_text
 from lucid_models.catalogue import load_catalogue_entry
-from lucid_models.duration.level_record import level_table
 
 _LEVELS = (
     "Found in the training window, on its newest jobs, and searched for again at every training: which facts",
-    "of a job, and which of their combinations, tell how long it runs. Each row is what one more level",
+    "of a job, and which of their combinations, predict how long it runs. Each row is what one more level",
     "brings on later jobs, by a simple prediction from the statistics of its keys.",
 )
 
@@ -20,7 +19,7 @@ _LEVELS = (
 class CardFacts:
     """What a card says. `metrics` and `baselines` are measured on the test window, baselines by the rival's
     name. `monotone` names the features held to a direction; `unconstrained` are the metrics before that.
-    `levels`: what the run-time statistics tell jobs apart by (`duration.level_record`).
+    `levels`: what the run-time statistics distinguish jobs by (`duration.levels.level_rows`).
     """
 
     kind: str
@@ -69,7 +68,7 @@ def build_model_card(facts: CardFacts) -> str:
                 {"before": before, "with the constraint": {name: facts.metrics[name] for name in before}}
             )
     if facts.levels:
-        table = level_table(facts.levels)
+        table = _level_table(facts.levels)
         lines += ["", "## What tells run times apart", "", *_LEVELS, "", table]
     lines += ["", "## Limits", ""]
     lines += [f"- {text}" for text in (*entry.limits, *facts.notes)]
@@ -133,3 +132,16 @@ def _table(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
         for label, values in rows.items()
     ]
     return [markdown_table(["model", *names], cells)]
+
+
+def _level_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows of `level_rows` as a Markdown table."""
+    cells = [
+        (row["jobs_alike_in"], f"{row['keys']:,}", _error(row["mae_log10"]), _error(row["gain"]))
+        for row in rows
+    ]
+    return markdown_table(("jobs alike in", "keys", "MAE of log10", "gain"), cells)
+
+
+def _error(value: float | None) -> str:
+    return NO_VALUE if value is None else f"{value:.4f}"

@@ -4,7 +4,7 @@ Of the closest likeness of which enough jobs have ended (the same request by the
 the longest recent run counts, or how long one runs already where that is longer. The margin on it, which may
 be somewhat below one, is made of the owner's own record: for each of the last jobs, by what factor the
 longest run before had to be stretched so that it would have ended in time; the margin covers all but the
-stated share (split conformal prediction; Vovk et al. 2005, section 2.2). An owner whose record is short has
+stated share (split conformal prediction; Vovk et al. 2005, section 2.2). An owner with a short record has
 the margin of all owners of the group (jobs with GPUs, jobs without), and at least what its own jobs needed.
 
 Jobs of one owner come in bursts and change together, so both reach back over several bursts
@@ -16,13 +16,15 @@ A job that used up its limit says only that it wanted more: where one is among t
 """
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from cluster_logs.job_facts import owner_of
 from foundation.human_times import human_duration
 from lucid_models.limits.recent_bursts import RecentBursts
-from lucid_models.limits.written_limits import written_limit_above, written_limit_at_most
 
 # So many likenesses are remembered, those of which a job ended last: names of jobs never come to an end.
 MOST_LIKENESSES = 500_000
@@ -30,6 +32,18 @@ MOST_LIKENESSES = 500_000
 _KEPT_FACTORS = 1_000
 # No advice is below two thirds of the longest run, whatever the record says.
 _LEAST_MARGIN = math.log(2.0 / 3.0)
+GPU_JOBS, CPU_JOBS = "GPU jobs", "CPU jobs"  # the groups that share a risk
+# What makes two requests of an owner alike, and what makes them similar.
+_ALIKE = ("name", "time_limit_s", "cpus", "gpus", "virtual_cluster", "qos")
+_SIMILAR = ("time_limit_s", "cpus", "gpus")
+# Time limits as people write them: 15 min, 1 h, 12 h, 2 days. A job that runs as long as its limit is killed,
+# so that a limit is always rounded to more than what is needed.
+HOUR_S, DAY_S = 3_600.0, 86_400.0
+_HOURS = (1, 1.5, 2, 2.5, *range(3, 25), 30, 36, 42, 48, 60, 72, 84, 96, 120, 144, 168)
+_WRITTEN_S: tuple[float, ...] = (
+    *(60.0 * minutes for minutes in (15, 20, 30, 45)),
+    *(HOUR_S * hours for hours in _HOURS),
+)
 
 
 @dataclass(frozen=True)
@@ -215,3 +229,34 @@ def would_be_killed(run_s: float, limit_s: float, asked_s: float) -> bool:
     One that used up what it asked for counts as killed where it was advised to ask for less.
     """
     return limit_s < asked_s and run_s >= limit_s
+
+
+def written_limit_above(needed_s: float) -> float:
+    """The least written limit that is longer than `needed_s`, in s; beyond a week whole days."""
+    if needed_s < _WRITTEN_S[-1]:
+        return _WRITTEN_S[bisect_right(_WRITTEN_S, needed_s)]
+    return math.inf if math.isinf(needed_s) else DAY_S * (math.floor(needed_s / DAY_S) + 1)
+
+
+def written_limit_at_most(run_s: float) -> float:
+    """The longest written limit that a run of `run_s` reaches, in s; 0 where it reaches none."""
+    if run_s >= _WRITTEN_S[-1]:
+        return DAY_S * math.floor(run_s / DAY_S)
+    place = bisect_right(_WRITTEN_S, run_s)
+    return _WRITTEN_S[place - 1] if place else 0.0
+
+
+def limit_job_of(job_id: str, facts: Mapping[str, Any]) -> LimitJob | None:
+    """A job by its facts at submission (job_facts.py); None for one without a time limit, or of which is
+    not known when it was submitted.
+    """
+    limit_s, submit_s = facts.get("time_limit_s"), facts.get("submit_time_s")
+    if limit_s is None or not limit_s > 0 or submit_s is None:
+        return None
+    owner = owner_of(facts)
+    group = GPU_JOBS if (facts.get("gpus") or 0) > 0 else CPU_JOBS
+    likeness = tuple(
+        (what, owner, *(facts.get(name) for name in names))
+        for what, names in (("alike", _ALIKE), ("similar", _SIMILAR))
+    )
+    return LimitJob(job_id, owner, group, float(submit_s), float(limit_s), (*likeness, (owner, group)))

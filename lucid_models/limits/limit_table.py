@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from cluster_logs.job_facts import OWNERS
 from foundation.errors import BadInputError
 from lucid_models.duration.tables import ends_and_run_times, epoch_seconds
-from lucid_models.limits.advisor import LimitJob
-from lucid_models.limits.limit_groups import CPU_JOBS, GPU_JOBS
+from lucid_models.limits.advisor import CPU_JOBS, GPU_JOBS, LimitJob
 
 Floats = NDArray[np.float64]
 TIMES = ("submit_s", "start_s", "end_s", "limit_s")

@@ -1,6 +1,6 @@
 """The last values of jobs that are submitted in bursts: enough jobs of enough bursts.
 
-Jobs that were submitted within one hour are mostly alike and tell little more than a few of them: the last
+Jobs that were submitted within one hour are mostly alike and say little more than a few of them: the last
 hundred jobs may be one burst. What is remembered reaches back until it holds both so many jobs and so many
 bursts.
 """

@@ -2,7 +2,7 @@
 
 Two additive models read the solo profiles of both jobs, as features that do not depend on their order, and
 predict the mean and the lower of the two normalised speeds. Which of the two is the slower one is not
-predicted: on unseen models it cannot be told (docs/decisions/0008-pairwise-packing.md).
+predicted: on unseen models it cannot be predicted (docs/decisions/0008-pairwise-packing.md).
 """
 
 from collections.abc import Callable, Sequence

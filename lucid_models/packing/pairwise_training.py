@@ -112,7 +112,7 @@ def model_bags(models: NDArray[np.str_]) -> NDArray[np.int8]:
     bags = min(names.size, MAX_BAGS)
     group = index.reshape(models.shape) % bags
     validates = (group[:, :, None] == np.arange(bags)).any(axis=1)
-    # A bag whose models take part in all pairs would have nothing to learn from.
+    # A bag of models that take part in all pairs would have nothing to learn from.
     usable = ~validates.all(axis=0)
     if not usable.any():
         raise BadInputError(
@@ -144,7 +144,7 @@ def sharing_threshold(
     called, hits = member.cumsum(axis=0), (member & good[order, None]).cumsum(axis=0)
     total = np.arange(1, good.size + 1)
     share = hits.sum(axis=1) / total
-    # The standard error of a ratio whose rows come in clusters (Cochran, Sampling Techniques, 1977).
+    # The standard error of a ratio of rows that come in clusters (Cochran, Sampling Techniques, 1977).
     apart = ((hits - share[:, None] * called) ** 2).sum(axis=1)
     error = np.sqrt(apart * names.size / max(names.size - 1, 1)) / total
     last_of_ties = np.append(ranked[1:] < ranked[:-1], True)

@@ -35,7 +35,7 @@ class QssfRules:
     - `matched`: what is said of the jobs with similar names: their exponentially decayed mean, or their mean
       (of those with the job's GPU demand, if there are any).
     - `new_user`, `new_name`: the mean of which jobs is said of a user without ended jobs, and of a user's job
-      whose name is like no other: those with the same GPU demand, or all.
+      with a name like no other: those with the same GPU demand, or all.
     - `rolling_weight`: the paper's lambda; 1 leaves the trees out.
     - `trees_may_be_negative`: mix whatever the trees say; else the rolling estimate stands alone where they
       say nothing above 0.

@@ -33,7 +33,7 @@ class TreeUpdates:
     """When the trees are fitted, in days from the log's first submission, and on how many of the newest jobs.
 
     The first fit is after `first_fit_days`, further ones follow every `refit_days` (None: none). Each learns
-    from the jobs whose run time was known by then.
+    from the jobs with a run time known by then.
     """
 
     first_fit_days: float = 7.0
@@ -82,14 +82,14 @@ def tree_estimates_s(
         ended = np.flatnonzero(usable & (known_from <= fit_s))
         if len(ended) < LEAST_JOBS:
             continue
-        taught = ended[np.argsort(submit[ended], kind="stable")][-plan.most_jobs :]
+        learned = ended[np.argsort(submit[ended], kind="stable")][-plan.most_jobs :]
         scored = np.flatnonzero((submit >= fit_s) & (submit < until_s))
         if len(scored):
-            encode = _encoder(jobs.iloc[taught])
-            columns = np.column_stack([plain[taught], encode(jobs.iloc[taught])])
+            encode = _encoder(jobs.iloc[learned])
+            columns = np.column_stack([plain[learned], encode(jobs.iloc[learned])])
             has_value = np.isfinite(columns).any(axis=0)  # a column without any value teaches nothing
             trees = HistGradientBoostingRegressor(early_stopping=False, random_state=plan.seed)
-            trees.fit(columns[:, has_value], duration[taught])
+            trees.fit(columns[:, has_value], duration[learned])
             columns = np.column_stack([plain[scored], encode(jobs.iloc[scored])])
             estimates_s[scored] = trees.predict(columns[:, has_value])
     return estimates_s
@@ -110,12 +110,12 @@ def _plain_columns(jobs: pd.DataFrame) -> Floats:
     return np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
 
 
-def _encoder(taught: pd.DataFrame) -> Callable[[pd.DataFrame], Floats]:
+def _encoder(learned: pd.DataFrame) -> Callable[[pd.DataFrame], Floats]:
     """Return what numbers users, virtual clusters and buckets of names, in the order of their appearance.
 
     What did not appear is -1, what is unknown NaN.
     """
-    buckets = _NameLabels(name for name in texts_or_none(taught, "name") if name is not None)
+    buckets = _NameLabels(name for name in texts_or_none(learned, "name") if name is not None)
 
     def labels(jobs: pd.DataFrame) -> list[list[str | None]]:
         names = [None if name is None else buckets.label(name) for name in texts_or_none(jobs, "name")]
@@ -123,7 +123,7 @@ def _encoder(taught: pd.DataFrame) -> Callable[[pd.DataFrame], Floats]:
 
     numbers = [
         {label: float(number) for number, label in enumerate(dict.fromkeys(column)) if label is not None}
-        for column in labels(taught)
+        for column in labels(learned)
     ]
 
     def encode(jobs: pd.DataFrame) -> Floats:

@@ -87,7 +87,7 @@ def _old_versions(
     for version in (version for own in releases.values() for version in own if _key(version) not in old):
         try:
             pins = read_manifest(registry, version).models.values()
-        except (ReleaseRefusedError, NotFoundError) as error:  # what it pins nobody can say
+        except (ReleaseRefusedError, NotFoundError) as error:  # what it pins is not known
             return old_releases, [], (f"All model versions stay: {error}",)
         pinned.update((pin.name, pin.version) for pin in pins)
     old_models = [

@@ -81,7 +81,7 @@ def load_release_scorers(manifest: ReleaseManifest, files: Mapping[str, bytes]) 
 
 
 def check_size(manifest: ReleaseManifest, kind: str, size: int) -> None:
-    """Refuse a file whose size is not the pinned one, or larger than a scheduler accepts."""
+    """Refuse a file of another size than the pinned one, or larger than a scheduler accepts."""
     pin = manifest.models[kind]
     if size != pin.bytes or size > MAX_FILE_BYTES:
         raise ReleaseRefusedError(

@@ -77,7 +77,7 @@ from lucid_models.releases.store import (
 from lucid_models.releases.studies import log_document
 from lucid_models.signing.installation import Signing
 from lucid_models.signing.statements import Judgement
-from lucid_models.throughput.forecasts import ThroughputForecasts
+from lucid_models.throughput.scorer import ThroughputForecasts
 
 if TYPE_CHECKING:  # what trains is imported where models are loaded: most steps read no model
     from lucid_models.duration.model import WorkloadEstimateModel
@@ -230,7 +230,7 @@ def store_verdict(
     digest = hashlib.sha256(document).hexdigest()
     at = datetime.now(UTC).replace(microsecond=0)
     sign_judgement(registry, release, Judgement(judged, digest, approved, at), signers)
-    # The word comes last: until then `publish_release` finds no verdict whose digest fits.
+    # The word comes last: until then `publish_release` finds no verdict with a digest that fits.
     for key, value in (
         ("verdict_run_id", run.run_id),
         ("verdict_sha256", digest),

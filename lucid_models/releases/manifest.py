@@ -84,7 +84,7 @@ def release_name(cluster: str) -> str:
 
 
 def cluster_of(name: str) -> str | None:
-    """The cluster whose releases a registered model holds; None for a model that holds none."""
+    """The cluster of the releases that a registered model holds; None for a model that holds none."""
     cluster = name.removeprefix(RELEASE_PREFIX)
     if cluster == name:
         return None

@@ -15,8 +15,8 @@ def publication_obstacles(
 ) -> list[LucidError]:
     """Every reason for which a release cannot become the champion now; empty when there is none.
 
-    `signing`: whose keys must have signed its verdict; None: as the environment says. `named`: a person named
-    this very version, which is how one that was rolled back goes live again.
+    `signing`: the keys that must have signed its verdict; None: as the environment says. `named`: a person
+    named this very version, which is how one that was rolled back goes live again.
     """
 
     def check_contents() -> None:

@@ -71,7 +71,7 @@ def keep_in_history(registry: Registry, cluster: str, signing: Signing) -> None:
 def read_history(registry: Registry, cluster: str, signing: Signing) -> list[PastPublication]:
     """The newest `MOST_SHOWN` publications and rollbacks of a cluster, the newest first.
 
-    One that the installation's keys did not sign, that is of another cluster or whose predecessor is missing
+    One that the installation's keys did not sign, that is of another cluster or lacks its predecessor
     has a `problem`.
     """
     trust = signing.trust
@@ -101,17 +101,17 @@ def read_history(registry: Registry, cluster: str, signing: Signing) -> list[Pas
 def _with_gaps(newest_first: list[PastPublication]) -> list[PastPublication]:
     """Say of each that is believed whether the one before it, which it names, is there."""
     believed = [past for past in newest_first if past.is_believed]
-    told = []
+    shown = []
     for index, past in enumerate(believed):
         before = believed[index + 1].sha256 if index + 1 < len(believed) else None
         is_oldest_read = before is None and len(newest_first) > MOST_SHOWN
         gap = past.publication.previous_sha256 != before and not is_oldest_read
-        told.append(
+        shown.append(
             replace(
                 past, problem="The publication before it is missing, or is not believed." if gap else None
             )
         )
-    return [*told, *(past for past in newest_first if not past.is_believed)]
+    return [*shown, *(past for past in newest_first if not past.is_believed)]
 
 
 def newest_believed(history: list[PastPublication]) -> PastPublication | None:

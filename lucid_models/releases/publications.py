@@ -236,7 +236,7 @@ def renew_publication(
 
 
 def _stated(text: str) -> Publication:
-    """What a tag says, whoever signed it."""
+    """What a tag says, by any signer."""
     return parse_publication(parse_envelope(text, source=f"The tag {PUBLICATION_TAG}").payload)
 
 
@@ -246,7 +246,7 @@ def _newest_number(registry: Registry, cluster: str, newest: PastPublication | N
     champion = registry.aliases(release_name(cluster)).get(CHAMPION)
     if champion is not None and (trust := signing.trust) is not None:
         text = registry.version(release_name(cluster), champion).tags.get(PUBLICATION_TAG)
-        with suppress(LucidError):  # whoever put it there, its number is not to be followed
+        with suppress(LucidError):  # its number is not to be followed
             signed = read_publication(text, trust=trust, place=f"The publication of {cluster}")
             numbers.append(signed.publication.sequence)
     return max(numbers)

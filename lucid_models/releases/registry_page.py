@@ -113,7 +113,7 @@ def tell_on_its_page(
     judged = identity_of(release)
     description = release_description(manifest, (judged.cluster, judged.version), verdict, verdict_page)
     registry.describe_version(release.name, release.version, description)
-    with suppress(LucidError):  # somebody deleted the run: there is nothing to compare by
+    with suppress(LucidError):  # the run was deleted: there is nothing to compare by
         run = OpenRun(registry, release.run_id)
         _log_window(run, judged_window(verdict))
         run.log_metrics(release_metrics(verdict))

@@ -1,6 +1,6 @@
 """Ed25519 signatures (RFC 8032) by the library `cryptography`, which the extra `verify` brings.
 
-The library is imported where it is used: a light client that is told to believe unsigned releases does
+The library is imported where it is used: a light client that is set to believe unsigned releases does
 without it.
 """
 

@@ -74,7 +74,7 @@ def open_signers(role: Role, keys_folder: Path, environment: Mapping[str, str] |
 
 
 def private_key_file(keys_folder: Path, role: Role) -> Path:
-    """Where an installation keeps the private key of a role unless it is told otherwise."""
+    """Where an installation keeps the private key of a role unless it is set otherwise."""
     return keys_folder / f"{role}.key"
 
 

@@ -2,9 +2,9 @@
 
 A *judgement* says that the gate gave exactly this verdict on exactly this release. A *publication* says that
 a release is live for a cluster since when, until when that word holds, and with which number: numbers of a
-cluster only rise, so an older truth can be told from a newer one (TUF's version and expiry; sections 5.3.4
+cluster only rise, so an older truth differs from a newer one (TUF's version and expiry; sections 5.3.4
 and 5.4 of its specification). A rollback is a new publication of an older release. A *renewal* says again,
-with a later expiry, what is live: without it schedulers notice within a day that nobody speaks any more.
+with a later expiry, what is live: without it schedulers notice within a day that no statement comes any more.
 
 Statements are stored as their bytes within an envelope and read strictly: a field that is missing, unknown
 or mistyped is refused. Needs the standard library only.

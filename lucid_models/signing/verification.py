@@ -46,7 +46,7 @@ class BelievedPublication:
     signed_by: Sequence[str] = ()
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether nobody has renewed it in time."""
+        """Whether it was not renewed in time."""
         return now > self.publication.expires
 
 

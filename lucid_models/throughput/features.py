@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.model_format import Fields
-from lucid_models.series_windows import (
+from lucid_models.series.windows import (
     DAY_S,
     HOUR_S,
     WEEK_S,
@@ -66,7 +66,8 @@ _LOG_STEPS = 2.0**26
 
 @dataclass(frozen=True)
 class ThroughputFeatures:
-    """Which features are computed: those whose span fits into the history that the model was trained on.
+    """Which features are computed: those with a span that fits into the history that the model was trained
+    on.
 
     `bin_s`: length of a bin; `lead_bins` >= 1: how far the forecast bin lies after the newest known one;
     `utc_offset_s`: the cluster's local time minus UTC, so that hours and weekdays are those of its users;
@@ -182,6 +183,8 @@ class ThroughputFeatures:
     def _rows(self, known: Floats, first_bin_s: int, kept: NDArray[np.intp]) -> Floats:
         values = filled(known, self.day_bins)
         newest_readable = kept - self.lead_bins  # the newest bin that each row may read
+        # Rounded so that running sums are exact: a window's mean is then the same bits whether the sum began
+        # a week ago (live) or years ago (training).
         logs = np.rint(np.log1p(values) * _LOG_STEPS) / _LOG_STEPS
         means = {window: rolling_mean(logs, window) for window in {*self.mean_bins, *self.level_bins}}
         level = values_at(
@@ -242,7 +245,7 @@ class ThroughputFeatures:
 
     @property
     def _level_spans(self) -> tuple[int, ...]:
-        """Windows whose log means average to the level, in bins."""
+        """Windows, in bins; the mean of their log means is the level."""
         return (self.day_bins, 7 * self.day_bins) if self.longest_s >= WEEK_S else (self.day_bins,)
 
     @property

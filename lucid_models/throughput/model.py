@@ -4,7 +4,7 @@ An additive model (GA2M) over calendar and history, as in Lucid section 3.5.2, o
 level (features.py). Its loss is nearly the absolute error (pseudo-Huber), which a few extreme bins
 cannot steer, weighted so that it counts jobs or GPUs; a bin counts half as much for every two months that it
 is older than the newest one. Validation bags are whole weeks. The newest part of the history chooses how far
-forecasts lean on naive ones instead (blend); since then the errors of the last day move that (following).
+forecasts lean on naive ones instead (blend); since then the errors of the last day move that.
 Nothing is learned from unusual silences (silences).
 """
 
@@ -17,13 +17,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
-from lucid_models.boosting import BoostingSettings, boost
+from lucid_models.boosting import BoostingSettings
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.scorer_model import ScorerModel, check_bin_length
-from lucid_models.series_windows import DAY_S, WEEK_S, local_days, time_blocks
-from lucid_models.throughput.blend import PARTS, Blend, best_blend, held_out_bins
+from lucid_models.series.fitting import BinClock, boost_bins, check_history, longest_span_s
+from lucid_models.series.windows import DAY_S
+from lucid_models.throughput.blend import FOLLOWED_DAYS, PARTS, Blend, best_blend, held_out_bins
 from lucid_models.throughput.features import LEVEL, ThroughputFeatures
-from lucid_models.throughput.following import FOLLOWED_DAYS
 from lucid_models.throughput.scorer import NAIVE_TERMS, SERIES, ThroughputScorer
 from lucid_models.throughput.silences import newest_known, usual_silence_bins
 
@@ -36,6 +36,7 @@ BOOSTING = BoostingSettings(
     patience_rounds=50,
 )
 MIN_HISTORY_S = 2 * DAY_S
+HALF_LIFE_DAYS = 60.0  # a bin that is older by this counts half in training
 LEAST_WEIGHT = 2.0**-30  # of the oldest bins: the library takes no weights that vanish beside others
 
 
@@ -46,13 +47,11 @@ class ThroughputSettings:
     `lead_bins` >= 1: how many bins a forecast bin lies after the newest one that it is made from.
     `utc_offset_s`: the cluster's local time minus UTC. `missing_bins`: what a bin means that the table lacks
     between its first and last one ("zero": nothing was submitted, "unknown": not counted).
-    `half_life_days`: by how much a bin must be older to count half in training.
     """
 
     lead_bins: int = DEFAULT_LEAD_BINS
     utc_offset_s: int = 0
     missing_bins: str = "unknown"
-    half_life_days: float = 60.0
     boosting: BoostingSettings = BOOSTING
 
     def __post_init__(self) -> None:
@@ -60,11 +59,6 @@ class ThroughputSettings:
             raise BadInputError(
                 f"A lead of {self.lead_bins} bins would read the bin to forecast.",
                 remedy="Choose at least 1.",
-            )
-        if not self.half_life_days > 0:
-            raise BadInputError(
-                f"half_life_days={self.half_life_days} is not positive.",
-                remedy="Choose for example 60, or inf for equal weights.",
             )
         if self.missing_bins not in ("zero", "unknown"):
             raise BadInputError(
@@ -148,11 +142,7 @@ class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
         lead_bins = self.settings.lead_bins if lead_bins is None else lead_bins
         data = binned_series(throughput, series, self.settings.missing_bins)
         known_s = int((~np.isnan(data.counts)).sum()) * data.bin_s
-        if known_s < MIN_HISTORY_S:
-            raise BadInputError(
-                f"{known_s / DAY_S:.2f} days of throughput are too short to learn from.",
-                remedy=f"Give at least {MIN_HISTORY_S // DAY_S} days.",
-            )
+        check_history(known_s, MIN_HISTORY_S, "throughput")
         blend = self._validated_blend(data, series, lead_bins)
         self._scorer = self._fitted(data, series, lead_bins)
         end_s = data.first_bin_s + data.counts.size * data.bin_s
@@ -178,9 +168,8 @@ class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
         silence_bins = usual_silence_bins(data.counts, DAY_S // data.bin_s)
         is_known = ~np.isnan(newest_known(data.counts, silence_bins))
         known_s = int(is_known.sum()) * data.bin_s
-        # A span longer than half the history would be missing in most rows.
         features = ThroughputFeatures(
-            data.bin_s, lead_bins, self.settings.utc_offset_s, min(known_s // 2, 4 * WEEK_S), silence_bins
+            data.bin_s, lead_bins, self.settings.utc_offset_s, longest_span_s(known_s), silence_bins
         )
         matrix = features.matrix(data.counts, data.first_bin_s)
         warm_up = min(max((*features.mean_bins, lead_bins)), data.counts.size // 3)
@@ -197,18 +186,17 @@ class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
         known_levels = level[~np.isnan(level)]
         usual_level = float(np.median(known_levels)) if known_levels.size else 1.0
         level = np.where(np.isnan(level), usual_level, level)
-        days = local_days(data.first_bin_s, data.counts.size, data.bin_s, self.settings.utc_offset_s)[rows]
-        blocks = time_blocks(days, rows, self.settings.boosting.bags)
-        recency = np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / self.settings.half_life_days))
+        recency = np.exp2((rows - rows[-1]) * (data.bin_s / DAY_S / HALF_LIFE_DAYS))
         recency = np.maximum(recency, LEAST_WEIGHT)
         # An error counts by its size in jobs or GPUs, not in levels.
         weights = recency * level
-        boosted = boost(
+        boosted = boost_bins(
+            rows,
             matrix[:, :-1],
             target / level,
             features.learned_names,
-            blocks,
             self.settings.boosting,
+            BinClock(data.first_bin_s, data.bin_s, self.settings.utc_offset_s),
             weights / weights.mean(),
         )
         return ThroughputScorer(

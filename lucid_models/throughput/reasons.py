@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lucid_models.amounts import listed_moves
-from lucid_models.series_windows import WEEKDAYS
+from lucid_models.series.windows import WEEKDAYS
 from lucid_models.throughput.blend import weights_in_words
 from lucid_models.throughput.features import LEVEL
 

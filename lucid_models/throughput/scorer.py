@@ -1,5 +1,9 @@
 """Forecasts the throughput from its history, with NumPy alone: what a live scheduler holds of the throughput
 model.
+
+A release holds both series in one file, because the dynamic strategy (Lucid section 3.4) reads both:
+
+    {"kind": "throughput", "model": {"members": {"submitted_gpu_jobs": {...}, "submitted_gpus": {...}}}}
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, UnknownNameError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
-from lucid_models.model_format import Fields, make_document
-from lucid_models.throughput.blend import PARTS, SILENT_BELOW, Blend
+from lucid_models.model_format import CorruptModelError, Fields, make_document
+from lucid_models.series.scoring import checked_history
+from lucid_models.throughput.blend import PARTS, SILENT_BELOW, Blend, followed_weights
 from lucid_models.throughput.features import LEVEL, MEDIAN, ThroughputFeatures
-from lucid_models.throughput.following import followed_weights
 from lucid_models.throughput.reasons import ForecastAccount, account_for_forecast
 
 SERIES = ("submitted_gpu_jobs", "submitted_gpus")
@@ -21,7 +25,7 @@ NAIVE_TERMS = (MEDIAN, "newest_value")  # in an explanation, what the naive part
 
 
 class ThroughputScorer:
-    """Shape functions over `ThroughputFeatures`, whose sum is a multiple of the present level; forecasts are
+    """Shape functions over `ThroughputFeatures`; their sum is a multiple of the present level; forecasts are
     finite and within [0, `ceiling`].
 
     `usual_level` is the level where no bin is known. `blend`: what the shape functions, the rolling median
@@ -48,8 +52,8 @@ class ThroughputScorer:
 
     @property
     def history_bins(self) -> int:
-        """Bins before a forecast bin that it is made from: its features', and those of the forecasts whose
-        errors its weights follow.
+        """Bins before a forecast bin that it is made from: those of its features, and of the forecasts
+        with errors that its weights follow.
         """
         followed = self.blend.followed_bins
         return self.features.history_bins + (followed + self.features.lead_bins if followed else 0)
@@ -207,15 +211,53 @@ class ThroughputScorer:
         )
 
 
-def _history(counts: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
-    values = np.array(counts, dtype=np.float64)
-    if values.ndim != 1:
-        raise BadInputError(
-            f"A history has one dimension, not {values.ndim}.", remedy="Give one count a bin."
+class ThroughputForecasts:
+    """Both series, versioned together: `scorers` maps the series to its scorer."""
+
+    kind = "throughput"
+
+    def __init__(self, scorers: Mapping[str, ThroughputScorer]) -> None:
+        """Raises CorruptModelError when a series lacks its scorer or has that of another."""
+        if set(scorers) != set(SERIES) or any(scorers[series].series != series for series in SERIES):
+            raise CorruptModelError(
+                f"The throughput model holds the series {sorted(scorers)}, not {', '.join(SERIES)}.",
+                remedy="Train the throughput model again.",
+            )
+        self.scorers = {series: scorers[series] for series in SERIES}
+
+    def scorer(self, series: str) -> ThroughputScorer:
+        """The scorer of one series; raises UnknownNameError with the series that exist."""
+        if series not in self.scorers:
+            raise UnknownNameError("series", series, self.scorers)
+        return self.scorers[series]
+
+    def predict_next(self, series: str, counts: ArrayLike, first_bin_s: int, horizon: int) -> NDArray[Any]:
+        """Forecast of the `horizon` bins that follow the history of one series, shape (horizon,)."""
+        return self.scorer(series).predict_next(counts, first_bin_s, horizon)
+
+    def to_data(self) -> dict[str, Any]:
+        """The saved form (model_format)."""
+        members = {series: scorer.to_data()["model"] for series, scorer in self.scorers.items()}
+        return make_document(self.kind, {"members": members})
+
+    @classmethod
+    def from_data(cls, document: Mapping[str, Any]) -> "ThroughputForecasts":
+        """Read what `to_data` wrote; raises CorruptModelError."""
+        model = Fields(document, "model").child("model")
+        members = model.child("members")
+        return cls(
+            {
+                series: ThroughputScorer.from_data(make_document(cls.kind, members.raw(series)))
+                for series in model.names("members")
+            }
         )
-    if values.size and (np.isinf(values).any() or np.nanmin(np.append(values, 0.0)) < 0):
-        raise BadInputError(
-            "The history holds a negative or infinite count.",
-            remedy="Mark unknown bins as NaN and check the counts.",
-        )
-    return values
+
+
+def holds_forecasts(document: Mapping[str, Any]) -> bool:
+    """Whether a throughput document holds both series rather than one."""
+    model = document.get("model")
+    return isinstance(model, dict) and "members" in model
+
+
+def _history(counts: ArrayLike) -> NDArray[np.float64]:
+    return checked_history(counts, "throughput", "count")

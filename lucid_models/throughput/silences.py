@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.series_windows import Floats
+from lucid_models.series.windows import Floats
 
 RESUMED_BINS = 3  # bins in a row that brought something, after which a silence is over
-USUAL_DAYS = 0.75  # share of days whose longest silence counts as usual
+USUAL_DAYS = 0.75  # of days this share has a longest silence that is usual
 LONGER_THAN_USUAL = 2
 SHORTEST_DAYS = 1 / 8
 
@@ -32,8 +32,8 @@ def usual_silence_bins(counts: Floats, day_bins: int) -> int:
 
 
 def as_known(counts: Floats, usual_bins: int) -> Iterator[tuple[int, Floats]]:
-    """Yield the series as it was known in turn: (first, values) holds for a forecast whose newest known bin
-    is `first` or a later one, until the next pair.
+    """Yield the series as it was known in turn: (first, values) holds for a forecast with `first`
+    as its newest known bin or a later one, until the next pair.
 
     The bins of silences of more than `usual_bins` bins (0: of none) are NaN in `values` once they were over.
     """

@@ -21,7 +21,15 @@ from lucid_models.evaluation.baselines import scaled
 from lucid_models.evaluation.measures import Row, cpu_timed, predict_timed
 from parts.horus.formulas import Margins, level_of_cost, logit
 from parts.horus.graph_features import GraphFeatures
-from parts.horus.model import ProfiledGraphs, UtilisationSettings, fit_memory, fit_step, join_graphs
+from parts.horus.model import (
+    PRIOR_WEIGHT,
+    RANGE_SHARE,
+    ProfiledGraphs,
+    UtilisationSettings,
+    fit_memory,
+    fit_step,
+    join_graphs,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +137,7 @@ def _leave_models_out(
             missed[held_out] = target.to_scale(truth) - target.to_scale(predicted)
             absolute[held_out] = np.abs(truth - predicted)
         inner_error[name] = float(np.average(absolute, weights=training.weights))
-        margins = Margins.of(missed, training.models, level=level, range_share=rules.range_share)
+        margins = Margins.of(missed, training.models, level=level, range_share=RANGE_SHARE)
         centre = target.to_scale(expected[new])
         careful[new] = target.from_scale(centre + margins.careful)
         low, high = (target.from_scale(centre + by) for by in (margins.low, margins.high))
@@ -181,11 +189,11 @@ def _cost(contender: UtilisationContender, rows: ProfiledGraphs, target: Target)
 # Contenders ------------------------------------------------------------------------------------------
 
 
-def _formula(weight: float, rows: ProfiledGraphs, target: Target) -> Predict:
+def _formula(rows: ProfiledGraphs, target: Target) -> Predict:
     if target.name == "gpu_mem_mib":
         memory = fit_memory(rows)
         return lambda new: memory.mib(new.columns, new.amp)
-    step = fit_step(rows, weight)
+    step = fit_step(rows, PRIOR_WEIGHT)
     if target.name == "gpu_util_pct":
         return lambda new: 100.0 * step.utilisation(new.columns, new.amp)
     return lambda new: 100.0 * step.memory_utilisation(new.columns, new.amp)
@@ -242,7 +250,7 @@ def learned(
 def own_contenders(rules: UtilisationSettings) -> list[UtilisationContender]:
     """Return our model and the naive ones that every training is measured beside."""
     return [
-        UtilisationContender(OURS, partial(_formula, rules.prior_weight), ALL_TARGETS),
+        UtilisationContender(OURS, _formula, ALL_TARGETS),
         UtilisationContender("mean", _mean, ALL_TARGETS),
         learned("batch_size", ridge, batch_features, on_scale=True),
     ]

@@ -94,7 +94,7 @@ class StepModel:
         )
 
     def share(self, device: Floats, host: Floats) -> Floats:
-        """Return the utilisation, in (0, 1), of steps whose device and host take so long."""
+        """Return the utilisation, in (0, 1), of steps of which device and host take so long."""
         # By logarithms: a ratio of 1e6 to the power of 20 is still a number.
         ratio = self.overlap * (np.log(host) - np.log(device))
         return np.asarray(np.clip(np.exp(-np.logaddexp(0.0, ratio) / self.overlap), _LEAST, _MOST))
@@ -189,7 +189,7 @@ class MemoryModel:
 def level_of_cost(under_cost: float) -> float:
     """Return the share of cases to over-estimate when an under-estimate costs so many times as much.
 
-    The cheapest quantile of a forecast whose errors cost differently (the newsvendor's rule).
+    The cheapest quantile of a forecast with errors that cost differently (the newsvendor's rule).
     """
     return under_cost / (1.0 + under_cost)
 

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 MIN_MODELS = 4
+RANGE_SHARE = 0.7  # of unseen models, that is to lie within the range
+PRIOR_WEIGHT = 0.3  # the pull of the fit towards the data sheets
 # Where fitting starts and what it is drawn to, from public figures of a card of the RTX 3090's class: a
 # training step takes three forward passes; half of 35.6 TFLOPS, 6 accesses of 4 bytes an activation at 936
 # GB/s, 0.15 ms of host an operator, a quarter of it on the device; half the time and a fifth more launches
@@ -186,21 +188,15 @@ class UtilisationSettings:
     - `util_under_cost`, `memory_under_cost`: so many times as much as an over-estimate does an under-estimate
       cost, of utilisation (two jobs slow each other down) and of memory (a job dies). The share of unseen
       models to over-estimate follows: 3 gives 75 %, 6 gives 86 %.
-    - `range_share`: the part of unseen models that is to lie within the range.
-    - `prior_weight`: the pull towards the data sheets.
     """
 
     util_under_cost: float = 3.0
     memory_under_cost: float = 6.0
-    range_share: float = 0.7
-    prior_weight: float = 0.3
 
     def __post_init__(self) -> None:
         for name, low, high in (
             ("util_under_cost", 1.0, 1e3),
             ("memory_under_cost", 1.0, 1e3),
-            ("range_share", 0.0, 0.999),
-            ("prior_weight", 1e-3, 1e3),
         ):
             value = getattr(self, name)
             if not low <= value <= high:
@@ -252,7 +248,7 @@ class UtilisationModel(ScorerModel[UtilisationScorer]):
             "memory": level_of_cost(settings.memory_under_cost),
         }
         margins = {
-            key: Margins.of(values, rows.models, level=levels[key], range_share=settings.range_share)
+            key: Margins.of(values, rows.models, level=levels[key], range_share=RANGE_SHARE)
             for key, values in missed.items()
         }
         graph_features = [known_features(graph) for graph in rows.graphs]
@@ -265,7 +261,7 @@ class UtilisationModel(ScorerModel[UtilisationScorer]):
             "models": len(names),
             "without_graph": rows.without_graph,
             "simulated": rows.simulated,
-            "settings": asdict(settings),
+            "settings": asdict(settings) | {"range_share": RANGE_SHARE, "prior_weight": PRIOR_WEIGHT},
             "level_util": levels["util"],
             "level_memory": levels["memory"],
         }
@@ -287,7 +283,7 @@ class UtilisationModel(ScorerModel[UtilisationScorer]):
         return {**self.scorer.explain(graph, amp), "reason": self.predict([graph], [amp])[0].reason}
 
     def _fit_formulas(self, rows: ProfiledGraphs) -> tuple[StepModel, MemoryModel]:
-        return fit_step(rows, self.settings.prior_weight), fit_memory(rows)
+        return fit_step(rows, PRIOR_WEIGHT), fit_memory(rows)
 
 
 def fit_step(rows: ProfiledGraphs, prior_weight: float) -> StepModel:

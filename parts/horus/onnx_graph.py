@@ -20,7 +20,7 @@ MAX_FILE_BYTES = 2**31 - 1
 MAX_OPERATORS = 200_000
 _STANDARD = ("", "ai.onnx")
 _FLOATS = (1, 10, 11, 16, 17, 18, 19, 20)  # FLOAT, FLOAT16, DOUBLE, BFLOAT16, and the FLOAT8 kinds
-# Initializers beyond this are weights, whose values say nothing about shapes.
+# Initializers beyond this are weights: their values say nothing about shapes.
 _SHAPE_VALUES = 4_096
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "DeformConv"})
@@ -57,7 +57,7 @@ VIEWS = frozenset(
 
 BATCH_SIZE = "batch_size"  # key of the file's metadata
 
-Shape = tuple[int | None, ...]  # None: a size that could not be told
+Shape = tuple[int | None, ...]  # None: a size that is not known
 
 
 def read_graph_features(
@@ -181,7 +181,7 @@ def _infer(onnx: Any, model: Any, source: Path) -> Any:
 
 
 class _Count:
-    """Sums up a graph whose shapes are inferred."""
+    """Sums up a graph with inferred shapes."""
 
     def __init__(self, model: Any, source: Path) -> None:
         self._batch_size = _stated_batch_size(model)

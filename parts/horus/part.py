@@ -7,7 +7,7 @@ PART = Part(
     "Needs of jobs predicted from their computation graphs, and the policy that shares GPUs by them (Horus)",
     policies={"horus": "parts.horus.policy:Horus"},
     models={"utilisation": "parts.horus.kind:ENTRY"},
-    model_steps={"utilisation": "parts.horus.model_steps:STEPS"},
+    model_steps={"utilisation": "parts.horus.training:STEPS"},
     commands=(
         Command(
             "predict-profile",

@@ -3,7 +3,7 @@
 GPU utilisation is predicted before a job runs (`job.profile`: a prediction, or a measurement of its kind).
 Jobs wait in queues by predicted utilisation: a job of little utilisation shares GPUs easily, one of much does
 not, so jobs of a class compete for the same room, and each class waits in a queue of its own, first come,
-first served. The job whose turn it is goes where it costs least, of all GPU sets with enough memory: the
+first served. The job that comes next goes where it costs least, of all GPU sets with enough memory: the
 share of GPU memory in use, plus the slowdown that summed utilisation causes, which grows with its square
 above 100 %.
 
@@ -154,7 +154,7 @@ class HorusSettings(CheckedSettings):
     """Settings of Horus.
 
     - `queues`: classes of predicted utilisation.
-    - `buffer`: a queue whose turn it is has so many jobs tried, from its front, before it is given up.
+    - `buffer`: of a queue in its turn so many jobs are tried, from its front, before it is given up.
     - `patience`: the first job of a queue may be overtaken so often; from then on nodes are kept for it.
     - `gpu_memory_mib`: memory of a GPU.
     - `memory_weight`, `slowdown_weight`: of the two parts of the cost; equal in the paper.

@@ -1,10 +1,13 @@
 """Profiles and graphs in, a registered version of the utilisation model out."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
+from cluster_logs.lake import Lake
+from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from lucid_models.evaluation.measures import Row
 from lucid_models.explanation.model_card import CardFacts
@@ -12,6 +15,8 @@ from lucid_models.training_data import profile_dataset
 from lucid_models.training_log import TrainedModel, TrainReport, measures_by_model, register_model
 from parts.horus.evaluation import OURS, evaluate_utilisation
 from parts.horus.model import UtilisationModel, UtilisationSettings, join_graphs
+from pipeline.training.explanations import ExplainedPrediction, RegisteredModel
+from pipeline.training.model_steps import ModelSteps
 
 _RIVALS = ("mean", "batch_size")
 _METRICS = (
@@ -89,3 +94,15 @@ def _measures(row: Row) -> Row:
     """Of a row of the evaluation those measures that are logged, named TARGET_METRIC."""
     finite = {name: row[name] for name in _METRICS if row[name] is not None and np.isfinite(row[name])}
     return {"model": row["model"], **{f"{row['target']}_{name}": value for name, value in finite.items()}}
+
+
+def _explain(
+    model: RegisteredModel, lake: Lake, cluster: str, job_ids: Sequence[str]
+) -> list[ExplainedPrediction]:
+    raise BadInputError(
+        f"The {model.kind} model reads graphs, which a lake does not hold.",
+        remedy="`lucid predict-profile --onnx FILE` explains its predictions.",
+    )
+
+
+STEPS = ModelSteps(_explain)

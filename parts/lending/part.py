@@ -41,7 +41,7 @@ PART = Part(
         ),
     ),
     manifest={"loaning": "parts.lending.usage.kind:RELEASED"},
-    model_steps={"inference_load": "parts.lending.usage.steps:STEPS"},
+    model_steps={"inference_load": "parts.lending.usage.training:STEPS"},
     options={
         "ingest": "parts.lending.options:LoadInIngest",
         "simulate": "parts.lending.options:LoansInReplay",

@@ -26,7 +26,7 @@ PART = Part(
     ),
     live="parts.node_sleep.live.live:LIVE",
     manifest={"node_sleep": "parts.node_sleep.demand.kind:RELEASED"},
-    model_steps={"node_demand": "parts.node_sleep.demand.steps:STEPS"},
+    model_steps={"node_demand": "parts.node_sleep.demand.training:STEPS"},
     options={
         "simulate": "parts.node_sleep.options:SleepInReplay",
         "plan": "parts.node_sleep.options:SleepInPlan",

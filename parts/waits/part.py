@@ -25,5 +25,5 @@ PART = Part(
     ),
     options={"release build": "parts.waits.options:WaitsInRelease"},
     manifest={"waits": "parts.waits.model.kind:RELEASED"},
-    model_steps={"waits": "parts.waits.model.steps:STEPS"},
+    model_steps={"waits": "parts.waits.model.training:STEPS"},
 )

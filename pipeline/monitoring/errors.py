@@ -19,8 +19,8 @@ from lucid_models.evaluation.baselines import duration_baselines, throughput_bas
 from lucid_models.evaluation.measures import duration_metrics
 from lucid_models.evaluation.rival_estimates import known_from_s
 from lucid_models.packing.model import PackingAnalyzeModel, PackingSettings, label_configurations
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import binned_series
+from lucid_models.throughput.scorer import ThroughputForecasts
 from pipeline.monitoring.data import DAY_S, MonitoredTables, MonitoredWindow
 from pipeline.monitoring.forecast_errors import Change, Floats, ForecastErrors, change_over_days
 from pipeline.monitoring.moved_run_times import MovedRunTimes, moved_run_times

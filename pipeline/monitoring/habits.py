@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from lucid_models.duration.level_record import level_words
 from lucid_models.duration.level_search import LevelSearchSettings, further_levels
+from lucid_models.duration.levels import level_words
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.duration.tables import by_submission
 from pipeline.monitoring.data import MonitoredTables

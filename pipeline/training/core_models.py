@@ -102,7 +102,7 @@ def _score(model: PackingAnalyzeModel, job: "pd.Series[Any]") -> ExplainedPredic
     if np.isnan(values[:3]).all():
         raise NotFoundError(
             f"Job {job['job_id']!r} was never profiled: the lake has no GPU metrics of it.",
-            remedy="Name a job whose gpu_util_pct, gpu_mem_util_pct or gpu_mem_mib is known.",
+            remedy="Name a job with a known gpu_util_pct, gpu_mem_util_pct or gpu_mem_mib.",
         )
     return ExplainedPrediction(f"job {job['job_id']}", "", None, model.explain_local(values))
 

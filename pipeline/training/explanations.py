@@ -26,8 +26,8 @@ from lucid_models.releases.clusters import which_cluster
 from lucid_models.releases.manifest import MODEL_KINDS
 from lucid_models.releases.only_cluster import no_release
 from lucid_models.releases.store import find_by_alias, read_manifest
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel
+from lucid_models.throughput.scorer import ThroughputForecasts
 from pipeline.training.model_steps import steps_of
 
 # What `--json` prints is bounded by what a person asks about.

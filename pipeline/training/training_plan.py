@@ -52,7 +52,7 @@ def plan_training(
     Without `models` all are trained, the optional ones where the lake has what they learn from. An optional
     one of those `needed` is trained as well if there is none to keep.
 
-    A model of which there is no version, or whose newest has learned from what the gate will replay, is
+    A model without a version, or with a newest one that has learned from what the gate will replay, is
     trained with the rest. Without `hold_out_days` the window is as long as the kept models have not seen, at
     most two weeks.
 
@@ -107,7 +107,7 @@ def _too_few_days(model: str, lake_uri: str, cluster: str, until: datetime) -> s
 def _newest(registry: Registry, model: str, lake_uri: str, cluster: str) -> RegisteredVersion | None:
     """The newest version of a model that belongs to the cluster."""
     if model == "packing":
-        # A packing model of GPUs may name no cluster: the profiles tell which one is the cluster's.
+        # A packing model of GPUs may name no cluster: the profiles say which one is the cluster's.
         profiles = stored_profile_set(lake_uri, cluster)
         if profiles is None:
             return None

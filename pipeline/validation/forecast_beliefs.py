@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import binned_series
-from lucid_models.throughput.scorer import SERIES
+from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 from simulator.workload.forecast import ThroughputForecast
 
 Floats = NDArray[np.float64]

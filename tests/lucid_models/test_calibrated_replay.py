@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lucid_models.duration.calibration import RunTimeCalibration
+from lucid_models.duration.calibration import RunTimeCalibration, calibration_to_data
 from lucid_models.duration.job_replay import JobStream
 from lucid_models.duration.log_replay import offsets_at_submissions
-from lucid_models.duration.saved_calibration import calibration_to_data
 
 DAY_S = 86_400.0
 

@@ -16,10 +16,11 @@ from lucid_models.duration.calibration import (
     MAX_VIRTUAL_CLUSTERS,
     RunTimeCalibration,
     calibrated_with,
+    calibration_to_data,
+    read_calibration,
 )
 from lucid_models.duration.model import WorkloadEstimateModel, epoch_seconds, job_mappings
 from lucid_models.duration.residuals import EXPECTED, LEVELS, MOST, WINDOW, ends_expected, hazards
-from lucid_models.duration.saved_calibration import calibration_to_data, read_calibration
 from lucid_models.duration.scorer import DurationScorer
 from lucid_models.model_format import CorruptModelError, Fields, FormatVersionError
 
@@ -129,7 +130,7 @@ def test_what_crowds_hide_for_weeks_shifts_the_quantiles_of_all_jobs():
         submit_s += [number * 86_400.0, *([number * 86_400.0 + 60.0] * 41)]
     within, calibration = live(residuals, ["vc"] * len(residuals), users=users, submit_s=submit_s)
     assert within[15_000:].mean(axis=0) == pytest.approx(LEVELS, abs=0.02)
-    assert calibration.lasting.shifts[1] < 0  # P50 has what the crowd's own jobs tell
+    assert calibration.slow.shifts[1] < 0  # P50 has what the crowd's own jobs tell
 
 
 def test_jobs_that_were_submitted_together_shift_quantiles_by_no_more_than_a_factor():
@@ -138,7 +139,7 @@ def test_jobs_that_were_submitted_together_shift_quantiles_by_no_more_than_a_fac
         calibration.submitted(f"j{number}", 1_000.0, "vc", "", SAID)
     for number in range(5_000):
         calibration.ended(f"j{number}", 1e6, 1e6)
-    assert calibration.lasting.shifts == (MOST, MOST)
+    assert calibration.slow.shifts == (MOST, MOST)
 
 
 def quantiles(model, jobs):

@@ -66,6 +66,25 @@ def test_a_combination_that_nobody_listed_is_found_with_what_it_brings() -> None
         assert names.index(level.parent) < names.index(level.name)
 
 
+def test_a_level_joins_up_to_four_facts() -> None:
+    rng = np.random.default_rng(1)
+    jobs = grid(noise=0.1)
+    queue = rng.integers(0, 3, len(jobs))
+    # Of three users alone, so that a key of four facts comes often enough to be known.
+    user = jobs["user"].str[1:].astype(int).to_numpy() % 3
+    site, limit = (pd.factorize(jobs[name])[0] % 2 for name in ("virtual_cluster", "time_limit_s"))
+    typical = rng.normal(6.0, 1.8, (3, 2, 2, 3))[user, site, limit, queue]
+    jobs = jobs.assign(
+        user=[f"u{number}" for number in user],
+        group="g",
+        virtual_cluster=[f"site{number}" for number in site],
+        time_limit_s=3_600.0 * (1 + limit),
+        qos=[f"q{number}" for number in queue],
+        duration_s=np.exp(typical) + 1.0,
+    )
+    assert "virtual_cluster_user_qos_time_limit" in chosen(jobs)
+
+
 def test_a_dense_log_is_looked_at_over_days() -> None:
     jobs = grid()  # 375 a day
     looked_at = {

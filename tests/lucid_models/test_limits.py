@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from cluster_logs.ingest import read_jobs_file
 from foundation.errors import BadInputError
 from lucid_models.evaluation.limits import advised_limits, measured_by_group
-from lucid_models.limits.advisor import LimitAdvisor, LimitJob, LimitSettings
+from lucid_models.limits.advisor import (
+    HOUR_S,
+    LimitAdvisor,
+    LimitJob,
+    LimitSettings,
+    written_limit_above,
+    written_limit_at_most,
+)
 from lucid_models.limits.limit_table import LimitTable
-from lucid_models.limits.written_limits import HOUR_S, written_limit_above, written_limit_at_most
 from tests.reference import ROOT
 
 RUNS = st.lists(st.floats(1, 50_000), min_size=25, max_size=60)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration.heads import LogHead, learn_log_head
+from lucid_models.duration.heads import HeadSettings, LogHead, TrainingJobs, learn_log_head
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
-from lucid_models.duration.pairs import HeadSettings, TaughtJobs
 from lucid_models.evaluation.measures import log10_errors
 from lucid_models.evaluation.rival_estimates import user_name_s
 from tests.fixtures import small_jobs
@@ -15,17 +14,17 @@ FAST = BoostingSettings(objective="pseudo_huber:delta=0.25", bags=2, max_rounds=
 SETTINGS = HeadSettings(FAST, pairs=0, blocks=10, unpaired=())
 
 
-def table(jobs: int, of_naive: float, of_fact: float) -> TaughtJobs:
+def table(jobs: int, of_naive: float, of_fact: float) -> TrainingJobs:
     """Jobs whose log run time is a multiple of the naive estimate and of a fact, and noise."""
     rng = np.random.default_rng(0)
     naive, fact = rng.uniform(4.0, 9.0, jobs), rng.normal(0.0, 1.0, jobs)
     logarithm = of_naive * naive + of_fact * fact + rng.normal(0.0, 0.1, jobs)
     rows = np.stack([naive, fact], axis=1)
     rows[:3, 0] = np.nan  # no job had ended
-    return TaughtJobs(rows, logarithm, np.arange(jobs, dtype=np.float64), ("user:naive", "log_gpus"))
+    return TrainingJobs(rows, logarithm, np.arange(jobs, dtype=np.float64), ("user:naive", "log_gpus"))
 
 
-def learned(jobs: TaughtJobs) -> LogHead:
+def learned(jobs: TrainingJobs) -> LogHead:
     return learn_log_head(jobs, SETTINGS)
 
 
@@ -45,7 +44,7 @@ def test_the_more_held_out_jobs_speak_for_what_was_learned_the_more_it_weighs() 
 
 def test_without_the_naive_estimate_the_shape_functions_stand_alone() -> None:
     jobs = table(400, 1.0, 0.5)
-    head = learned(TaughtJobs(jobs.rows, jobs.logarithm, jobs.end_s, ("user:mean", "log_gpus")))
+    head = learned(TrainingJobs(jobs.rows, jobs.logarithm, jobs.end_s, ("user:mean", "log_gpus")))
     assert head.learned.share == 1.0
     assert head.learned.errors == ()
 

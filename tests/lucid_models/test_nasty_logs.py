@@ -15,9 +15,8 @@ from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation.packing import evaluate_packing
 from lucid_models.evaluation.throughput import evaluate_throughput
-from lucid_models.stretches import newest_stretch
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from lucid_models.training_data import read_training_jobs, read_training_throughput
+from lucid_models.training_data import newest_stretch, read_training_jobs, read_training_throughput
 from tests.fixtures import small_jobs, small_profiles, small_throughput
 
 BIN_S, DAY_S, YEAR_S = 600, 86_400, 365 * 86_400

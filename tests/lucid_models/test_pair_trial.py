@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from lucid_models.boosting import BoostingSettings
-from lucid_models.duration.heads import learn_log_head
+from lucid_models.duration.heads import (
+    HeadSettings,
+    TrainingJobs,
+    TriedPairs,
+    learn_log_head,
+    pairs_sentence,
+    try_pairs,
+)
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
-from lucid_models.duration.pairs import HeadSettings, TaughtJobs, TriedPairs, pairs_sentence, try_pairs
 from tests.fixtures import small_jobs
 
 FAST = BoostingSettings(objective="pseudo_huber:delta=0.25", bags=2, max_rounds=100, max_bins=16)
@@ -17,16 +23,16 @@ JOBS = 2_400
 EARLIER_SHARE = 0.75
 
 
-def table(newest_slope: float) -> TaughtJobs:
+def table(newest_slope: float) -> TrainingJobs:
     """Jobs that run long where two of their three features agree; in the newest quarter by another slope."""
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1.0, 1.0, (JOBS, 3))
     slope = np.where(np.arange(JOBS) < EARLIER_SHARE * JOBS, 2.0, newest_slope)
     logarithm = 6.0 + rows[:, 2] + slope * rows[:, 0] * rows[:, 1] + rng.normal(0.0, 0.1, JOBS)
-    return TaughtJobs(rows, logarithm, np.arange(JOBS, dtype=np.float64), ("one", "other", "third"))
+    return TrainingJobs(rows, logarithm, np.arange(JOBS, dtype=np.float64), ("one", "other", "third"))
 
 
-def tried(jobs: TaughtJobs, settings: HeadSettings = SETTINGS) -> TriedPairs:
+def tried(jobs: TrainingJobs, settings: HeadSettings = SETTINGS) -> TriedPairs:
     return try_pairs(*jobs.split_by_end(EARLIER_SHARE), settings)
 
 

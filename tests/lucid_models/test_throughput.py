@@ -11,7 +11,7 @@ from foundation.errors import BadInputError
 from lucid_models.boosting import BoostingSettings
 from lucid_models.evaluation.throughput import evaluate_throughput
 from lucid_models.model_format import CorruptModelError, FormatVersionError
-from lucid_models.series_windows import DAY_S
+from lucid_models.series.windows import DAY_S
 from lucid_models.throughput.features import ThroughputFeatures, filled
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
 from tests.reference import ROOT
@@ -183,7 +183,6 @@ def test_features_of_another_version_are_refused(throughput_model) -> None:
     ("chosen", "says"),
     [
         ({"lead_bins": 0}, "lead of 0 bins"),
-        ({"half_life_days": 0}, "half_life_days=0"),
         ({"missing_bins": "?"}, "'zero'"),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lucid_models.boosting import BoostingSettings
 from lucid_models.scoring import ThroughputScorer
-from lucid_models.throughput.following import followed_weights
+from lucid_models.throughput.blend import followed_weights
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings, binned_series
 from tests.lucid_models.conftest import make_throughput
 

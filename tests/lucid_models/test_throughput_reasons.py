@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lucid_models.series_windows import DAY_S
+from lucid_models.series.windows import DAY_S
 from lucid_models.throughput.model import binned_series
 from lucid_models.throughput.reasons import account_for_forecast
 

@@ -87,11 +87,6 @@ def read_inference_series(
     )
 
 
-def usual_bin_s(rows: pd.DataFrame) -> int:
-    """Return the most frequent distance of two rows of the table `inference_load`, in whole seconds."""
-    return max(1, round(_usual_distance_s(_seconds(rows["time"]))))
-
-
 def _seconds(times: pd.Series) -> npt.NDArray[np.float64]:
     instants = pd.to_datetime(times, utc=True).dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
     return instants.astype(np.int64) / 1e6

@@ -9,7 +9,8 @@ import numpy as np
 
 from foundation.errors import BadInputError
 from lucid_models.evaluation.measures import Floats, Row
-from lucid_models.series_windows import DAY_S, shifted
+from lucid_models.series.evaluation import coverage, mean_error, model_rows, same_time_before
+from lucid_models.series.windows import DAY_S, shifted
 from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.features import WINDOW_BINS, ewma
 from parts.lending.usage.fitting import LoadSettings, judged_bins
@@ -43,18 +44,18 @@ def evaluate_inference_load(
         raise BadInputError("No bin of the test follows ten measured ones.", remedy="Test on more bins.")
     model = InferenceLoadModel(settings).fit(series.first(first))
     forecast = model.past_forecasts(series)
-    rows = [_row(OURS, series.usage[at], forecast.mean[at]) | {"member": model.scorer.member}]
-    covered = {
-        level: series.usage[at] <= forecast.quantiles[level][at]
-        for level in COVERED
-        if level in forecast.quantiles
+    said = {name: rival(series, first) for name, rival in {**NAIVE, **(rivals or {})}.items()}
+    # Said at the end of the bin before; a rival that knows nothing of some judged bin is left out.
+    of_next = {name: np.concatenate([[np.nan], np.clip(one[:-1], 0.0, 1.0)]) for name, one in said.items()}
+    forecasts = {OURS: forecast.mean[:-1]} | {
+        name: one for name, one in of_next.items() if not np.isnan(one[at]).any()
     }
-    rows[0] |= {f"coverage_p{100 * level:g}": float(hit.mean()) for level, hit in covered.items()}
-    rows[0] |= _daily(covered[0.9], series.times_s[at]) if 0.9 in covered else {}
-    for name, rival in {**NAIVE, **(rivals or {})}.items():
-        forecasts = np.clip(rival(series, first), 0.0, 1.0)[at - 1]
-        if not np.isnan(forecasts).any():
-            rows.append(_row(name, series.usage[at], forecasts))
+    by_target = {name: {"": one} for name, one in forecasts.items()}
+    rows = model_rows(by_target, {"": series.usage}, at, _MEASURES)
+    quantiles = {level: forecast.quantiles[level][at] for level in COVERED if level in forecast.quantiles}
+    rows[0] |= {"member": model.scorer.member, **coverage(series.usage[at], quantiles)}
+    if 0.9 in quantiles:
+        rows[0] |= _daily(series.usage[at] <= quantiles[0.9], series.times_s[at])
     last = next(row["mse"] for row in rows if row["model"] == "last_value")
     return [row | {"against_last_value": row["mse"] / last if last > 0 else None} for row in rows]
 
@@ -70,27 +71,25 @@ def ridge_on_window(series: InferenceSeries, first: int) -> Floats:
     return np.asarray(series.usage + matrix @ weights, dtype=np.float64)
 
 
-def _seasonal(series: InferenceSeries, first: int) -> Floats:
-    return shifted(series.usage, DAY_S // series.bin_s - 1)
+def _same_time_yesterday(series: InferenceSeries, first: int) -> Floats:
+    following = np.append(series.usage[1:], np.nan)
+    return same_time_before(following, 1, series.bin_s)["same_time_yesterday"]
 
 
 NAIVE: Mapping[str, Rival] = {
     "last_value": lambda series, first: series.usage,
     "ewma_0.5": lambda series, first: ewma(series.usage, 0.5),
-    "same_time_yesterday": _seasonal,
+    "same_time_yesterday": _same_time_yesterday,
     "ar_10": ridge_on_window,
 }
 
 
-def _row(name: str, usage: Floats, said: Floats) -> Row:
-    error = usage - said
-    return {
-        "model": name,
-        "mse": float(np.square(error).mean()),
-        "mae": float(np.abs(error).mean()),
-        "p95_under": float(np.quantile(np.maximum(error, 0.0), 0.95)),
-        "bins": int(usage.size),
-    }
+# Of errors: usage less its forecast.
+_MEASURES: Mapping[str, Callable[[Floats], float | None]] = {
+    "mse": lambda error: float(np.square(error).mean()),
+    "mae": mean_error,
+    "p95_under": lambda error: float(np.quantile(np.maximum(error, 0.0), 0.95)),
+}
 
 
 def _daily(hit: "np.ndarray[tuple[int], np.dtype[np.bool_]]", times_s: Floats) -> Row:

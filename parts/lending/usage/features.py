@@ -1,10 +1,10 @@
 """Features of a forecast of inference usage, with NumPy alone: a live scheduler computes the very same ones.
 
 The forecast is made at the end of bin t, from bins up to t. What happened within the last ten bins (the
-window of Lyra's predictor, section 6) is told as differences from the newest bin, because what is forecast is
-by how much the usage will differ from it; beside them stand the usage itself, how much it swings, and the
-hour of the day where the history holds more than one. The day of the week and later parts of the calendar
-are left out: a fortnight shows each of them twice.
+window of Lyra's predictor, section 6) is given as differences from the newest bin, because what is forecast
+is by how much the usage will differ from it; beside them stand the usage itself, how much it swings, and the
+hour of the day where the history holds more than one. The day of the week and later parts of the calendar are
+left out: a fortnight shows each of them twice.
 """
 
 from dataclasses import dataclass
@@ -13,27 +13,31 @@ from typing import Any
 import numpy as np
 
 from lucid_models.model_format import Fields
-from lucid_models.series_windows import (
+from lucid_models.series.windows import (
     DAY_S,
     Floats,
+    RecentBins,
     check_divides_a_day,
     hour_and_weekday,
     read_bin_s,
-    rolling,
-    rolling_mean,
-    shifted,
     soft_mean,
+    soft_span,
 )
 
 # Raised whenever a feature is added, dropped or computed in another way.
 FEATURES_VERSION = 1
 
 WINDOW_BINS = 10
-LAGS = (1, 2, 3)
-MEAN_BINS = (3, 6, WINDOW_BINS)
-MEDIAN_BINS = 5
-EWMA_WEIGHTS = (0.3, 0.5)
 LEVEL = "usage"
+_RECENT = RecentBins(
+    lags=(1, 2, 3),
+    means=(3, 6, WINDOW_BINS),
+    medians=(5,),
+    deviations=(WINDOW_BINS,),
+    extremes=(WINDOW_BINS,),
+    soft_weights=(0.3, 0.5),
+    known_share=1.0,
+)
 LEVELS = (LEVEL, f"usage_mean_{WINDOW_BINS}_bins", f"usage_lowest_{WINDOW_BINS}_bins")
 
 
@@ -54,17 +58,7 @@ class LoadFeatures:
     @property
     def names(self) -> tuple[str, ...]:
         """Feature names in the order of the matrix's columns."""
-        return (
-            LEVEL,
-            *(f"usage_lag_{lag}" for lag in LAGS),
-            *(f"usage_mean_{bins}_bins" for bins in MEAN_BINS),
-            f"usage_median_{MEDIAN_BINS}_bins",
-            *(f"usage_ewma_{round(100 * weight)}_pct" for weight in EWMA_WEIGHTS),
-            f"usage_deviation_{WINDOW_BINS}_bins",
-            f"usage_highest_{WINDOW_BINS}_bins",
-            f"usage_lowest_{WINDOW_BINS}_bins",
-            *(["hour"] if self.calendar else []),
-        )
+        return (LEVEL, *_RECENT.names(LEVEL), *(["hour"] if self.calendar else []))
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -79,14 +73,7 @@ class LoadFeatures:
         Row t reads usage[: t + 1] only; what it lacks the history for is NaN.
         """
         bins = np.arange(usage.size)[rows]
-        newest = usage[rows]
-        columns = [newest]
-        columns += [shifted(usage, lag)[rows] - newest for lag in LAGS]
-        columns += [rolling_mean(usage, window, least=window)[rows] - newest for window in MEAN_BINS]
-        columns.append(rolling(usage, MEDIAN_BINS, np.median, bins) - newest)
-        columns += [ewma(usage, weight)[rows] - newest for weight in EWMA_WEIGHTS]
-        columns.append(rolling(usage, WINDOW_BINS, np.std, bins))
-        columns += [rolling(usage, WINDOW_BINS, extreme, bins) - newest for extreme in (np.max, np.min)]
+        columns = [usage[rows], *_RECENT.columns(usage, bins)]
         if self.calendar:
             starts_s = first_bin_s + self.bin_s * bins.astype(np.int64)
             columns.append(hour_and_weekday(starts_s, self.utc_offset_s)[0])
@@ -114,4 +101,4 @@ def ewma(usage: Floats, weight: float) -> Floats:
     """Exponentially weighted mean with `weight` (0 to 1) on the newest bin, shape (bins,), from the first bin
     on.
     """
-    return soft_mean(usage, 2.0 / weight - 1.0) if usage.size else usage.copy()
+    return soft_mean(usage, soft_span(weight))

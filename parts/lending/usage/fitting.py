@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
-from lucid_models.boosting import BoostedModel, BoostingSettings, boost
-from lucid_models.quantile_levels import check_rising_levels
-from lucid_models.series_windows import DAY_S, Floats, local_days, time_blocks
+from lucid_models.boosting import BoostedModel, BoostingSettings
+from lucid_models.series.fitting import BinClock, boost_bins
+from lucid_models.series.windows import DAY_S, Floats
 from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.features import WINDOW_BINS, LoadFeatures, ewma
 from parts.lending.usage.quantile_tracker import TrackerStart
@@ -42,12 +42,8 @@ class LoadSettings:
     """
 
     utc_offset_s: int = 0
-    quantiles: tuple[float, ...] = QUANTILES
     member: str | None = None
     boosting: BoostingSettings = field(default_factory=lambda: BOOSTING)
-
-    def __post_init__(self) -> None:
-        check_rising_levels(self.quantiles, "0.5, 0.9, 0.99")
 
 
 def fit_load_scorer(series: InferenceSeries, settings: LoadSettings) -> InferenceLoadScorer:
@@ -71,7 +67,7 @@ def fit_load_scorer(series: InferenceSeries, settings: LoadSettings) -> Inferenc
         learned,
         member,
         weight,
-        TrackerStart.of_errors(errors, settings.quantiles),
+        TrackerStart.of_errors(errors, QUANTILES),
         {
             "first_bin_s": round(series.start_s),
             "last_bin_s": round(series.last_bin_start_s),
@@ -103,9 +99,9 @@ def judged_bins(gap: NDArray[np.bool_], window: int = WINDOW_BINS) -> NDArray[np
 
 
 def best_ewma_weight(series: InferenceSeries) -> float:
-    """The weight of EWMA_WEIGHTS whose mean was nearest to the next bin, by squared error.
+    """The weight of EWMA_WEIGHTS with the mean nearest to the next bin, by squared error.
 
-    UNJUDGED_WEIGHT where fewer than LEAST_BINS bins can tell.
+    UNJUDGED_WEIGHT where fewer than LEAST_BINS bins are judged.
     """
     judged = np.flatnonzero(judged_bins(series.gap, 1))
     if judged.size < LEAST_BINS:
@@ -153,7 +149,7 @@ def _is_long(series: InferenceSeries) -> bool:
 
 
 def _validate_unlearned(series: InferenceSeries, weight: float) -> dict[str, float]:
-    """Mean squared error of the members that learn nothing, over all bins; empty where too few can tell.
+    """Mean squared error of the members that learn nothing, over all bins; empty where too few are judged.
 
     Each bin is forecast from those before it, so that the whole history is a rolling validation. Of equals
     the weighted mean is the first.
@@ -197,13 +193,12 @@ def _learn(
 def _boost(
     series: InferenceSeries, features: LoadFeatures, settings: BoostingSettings
 ) -> tuple[BoostedModel, NDArray[np.intp]] | None:
-    """A fit to the change of each bin whose window was measured, and those bins; None: too few of them."""
+    """A fit to the change of each bin with a measured window, and those bins; None: too few of them."""
     at = np.flatnonzero(judged_bins(series.gap))
-    days = local_days(round(series.start_s), series.usage.size, series.bin_s, features.utc_offset_s)[at]
     if at.size < 4 * LEAST_BINS:
         return None
     matrix = features.matrix(series.usage, round(series.start_s))[at - 1]
-    blocks = time_blocks(days, at, settings.bags)
     change = series.usage[at] - series.usage[at - 1]
     paired = replace(settings, pairs=features.pairs)
-    return boost(matrix, change, features.names, blocks, paired), at
+    clock = BinClock(round(series.start_s), series.bin_s, features.utc_offset_s)
+    return boost_bins(at, matrix, change, features.names, paired, clock), at

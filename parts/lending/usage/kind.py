@@ -10,7 +10,7 @@ ENTRY = CatalogueEntry(
     command="inference",
     learner="parts.lending.usage.model:InferenceLoadModel",
     scorer="parts.lending.usage.scorer:InferenceLoadScorer.from_data",
-    frame="parts.lending.usage.served:FRAME",
+    frame="parts.lending.usage.model:FRAME",
     lower_is_better="mse",
     measures={"mse": "mean squared error of the share in use"},
     figures=(MainFigure("mae", "forecasts of usage are off by", "% of the servers", scale=100.0),),
@@ -46,5 +46,5 @@ RELEASED = OptionalPart(
     kind="inference_load",
     setting="usage",
     settings="parts.lending.replay.released_loans:ReleasedLoans.from_data",
-    check="parts.lending.usage.pinned:check_pinned",
+    check="parts.lending.usage.scorer:check_pinned",
 )

@@ -9,12 +9,14 @@ answers alone, whichever erred less.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from foundation.float_sums import add_in_order
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
 from lucid_models.scorer_model import ScorerModel, check_bin_length
-from lucid_models.series_windows import Floats
+from lucid_models.series.windows import Floats
+from lucid_models.serving_frames import ServingFrame, first_bin_s
 from parts.lending.load.series import InferenceSeries
 from parts.lending.usage.features import LEVEL, ewma
 from parts.lending.usage.fitting import LoadSettings, fit_load_scorer
@@ -99,3 +101,17 @@ class InferenceLoadModel(ScorerModel[InferenceLoadScorer]):
 
     def _check(self, series: InferenceSeries) -> None:
         check_bin_length(series.bin_s, self.scorer.features.bin_s, "series")
+
+
+def _score(scorer: InferenceLoadScorer, table: pd.DataFrame) -> pd.DataFrame:
+    start_s = first_bin_s(table, scorer.features.bin_s)
+    forecasts = scorer.predict_series(table["usage"].to_numpy(dtype=np.float64), start_s)
+    return pd.DataFrame({"usage_forecast": forecasts}, index=table.index)
+
+
+# A table is a history of bins: each row is answered with what follows it, from the rows up to it.
+FRAME = ServingFrame(
+    {"bin_start_s": ("long", True), "usage": ("double", True)},
+    {"usage_forecast": ("double", True)},
+    _score,
+)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lucid_models.series_windows import Floats
+from lucid_models.series.windows import Floats
 
 # A tenth of a day's bins is remembered: what errors are like changes with the hour.
 SCALE_WEIGHT = 0.05

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from foundation.errors import BadInputError
+from foundation.errors import ReleaseRefusedError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
-from lucid_models.quantile_levels import read_by_level
-from lucid_models.series_windows import Floats
+from lucid_models.series.scoring import ALWAYS, ChangeAccount, ChangeWords, checked_history, read_by_level
+from lucid_models.series.windows import Floats
 from parts.lending.usage.features import LoadFeatures, ewma
 from parts.lending.usage.quantile_tracker import MOST_SCALES, TrackerStart, tracked_offsets
-from parts.lending.usage.reasons import LoadAccount, account_for_load
 
 QUANTILES = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 # Member -> share of the additive model's change, share of the way to the weighted mean.
@@ -32,6 +31,21 @@ MEMBERS: Mapping[str, tuple[float, float]] = {
 }
 # A month of five-minute bins; what lies before has no part in a forecast.
 HISTORY_BINS = 9_000
+
+_BINS, _MEAN, _LEVEL, _HOUR = (
+    "the last bins",
+    "the way to their weighted mean",
+    "the present level",
+    "the hour",
+)
+_WORDS = ChangeWords(
+    forecast=lambda tenths, ahead: f"{tenths / 10:g} % of the servers used over the next {ahead}",
+    newest=lambda tenths: f"{tenths / 10:g} % are used now",
+    bounds="none and all of them",
+    singular=(_MEAN, _LEVEL, _HOUR, ALWAYS),
+    scale=1_000,
+    moves="in tenths of a per cent ",
+)
 
 _Mask = NDArray[np.bool_]
 
@@ -117,19 +131,15 @@ class InferenceLoadScorer:
             series[0] = 1.0
         return PastForecasts(mean, quantiles)
 
-    def account(self, values: Sequence[float], averaged: float) -> LoadAccount:
+    def account(self, values: Sequence[float], averaged: float) -> ChangeAccount:
         """Why one feature row is forecast as it is, in numbers; `averaged`: the weighted mean of that bin."""
         share, way = MEMBERS[self.member]
-        contributions = dict(
-            zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)
-        )
-        return account_for_load(
-            values[0],
-            share * self.additive.intercept,
-            {name: share * value for name, value in contributions.items()},
-            way * (averaged - values[0]),
-            float(self.features.bin_s),
-        )
+        newest, always = values[0], share * self.additive.intercept
+        parts = {_BINS: 0.0, _MEAN: way * (averaged - newest), _LEVEL: 0.0, _HOUR: 0.0, ALWAYS: always}
+        terms = zip(self.additive.term_names, self.additive.contributions_one(values), strict=True)
+        for name, value in terms:
+            parts[_HOUR if name.endswith("hour") else _LEVEL if name == "usage" else _BINS] += share * value
+        return ChangeAccount.of(_WORDS, newest, 1.0, parts, float(self.features.bin_s))
 
     def to_data(self) -> dict[str, Any]:
         """The saved form (model_format)."""
@@ -163,14 +173,19 @@ class InferenceLoadScorer:
 
 def checked_usage(usage: ArrayLike) -> Floats:
     """A history of usage as an array; raises BadInputError for one that is none."""
-    values = np.array(usage, dtype=np.float64)
-    if values.ndim != 1 or not values.size:
-        raise BadInputError(
-            f"A history of usage has the shape {values.shape}.", remedy="Give one usage a bin."
+    return checked_history(usage, "usage", "usage", most=1.0, gaps_in="parts.lending.load.series")
+
+
+def check_pinned(load: InferenceLoadScorer, loaning: Mapping[str, Any]) -> None:
+    """Refuse a forecast that a release pins where it lacks the quantile that the settings of servers on loan
+    go by, or answers a plain input with what cannot be.
+    """
+    wanted, levels = loaning.get("quantile"), list(load.start.multiples)
+    if loaning.get("usage") == "forecast" and wanted not in levels:
+        raise ReleaseRefusedError(
+            f"The forecast of inference has no quantile {wanted}, by which the settings lend servers.",
+            remedy=f"Set quantile to one of {', '.join(f'{level:g}' for level in levels)}.",
         )
-    if not np.isfinite(values).all() or values.min() < 0 or values.max() > 1:
-        raise BadInputError(
-            "The history of usage holds a value outside 0 and 1, or none.",
-            remedy="Hold the last usage in gaps (parts.lending.load.series).",
-        )
-    return values
+    usage = load.forecast(np.full(300, 0.5), 0.0)
+    if not all(0 <= value <= 1 for value in (usage.mean, *usage.quantiles.values())):
+        raise ReleaseRefusedError(f"The inference load model forecasts a usage of {usage.mean} on a probe.")

@@ -1,28 +1,21 @@
-"""The load of inference servers in, a registered version of the inference load model out."""
+"""Inference load in, a registered version of the inference load model out, and a forecast of it explained."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
-import pandas as pd
-
-from foundation.errors import BadInputError
+from cluster_logs.lake import Lake
 from foundation.progress import Progress, silent
+from lucid_models.series.training import FittedSeries, ended_bins, example_bins, train_series
 from lucid_models.training_data import TrainingTable, read_training_series
-from lucid_models.training_log import (
-    TrainedModel,
-    TrainReport,
-    log_card,
-    log_tags,
-    measures_by_model,
-    register_model,
-)
+from lucid_models.training_log import Metrics, TrainReport, measures_by_model
 from parts.lending.load.series import InferenceSeries, read_inference_series
 from parts.lending.usage.evaluation import OURS, evaluate_inference_load
 from parts.lending.usage.features import WINDOW_BINS
 from parts.lending.usage.fitting import LEAST_BINS, LoadSettings
 from parts.lending.usage.model import InferenceLoadModel
-
-_EXAMPLE_BINS = 300
+from pipeline.training.explanations import ExplainedPrediction, RegisteredModel, refuse_jobs
+from pipeline.training.model_steps import LearnedFrom, ModelSteps, TrainingTask
 
 
 def train_inference_load(
@@ -41,43 +34,37 @@ def train_inference_load(
     ServiceUnavailableError when MLflow does not answer.
     """
     base = settings or LoadSettings()
-    load_settings = replace(base, boosting=replace(base.boosting, seed=seed))
+    chosen = replace(base, boosting=replace(base.boosting, seed=seed))
     data = read_training_series(lake_uri, cluster, train_until, "inference_load")
-    series = ended_bins(read_inference_series(data.table), data.until.timestamp())
-    progress(0, 3, "validation fit")
-    rows = evaluate_inference_load(series, _tail_start_s(series, data), load_settings)
-    metrics, baselines = measures_by_model(rows, OURS, ("model", "member", "bins"))
-    progress(1, 3, "final fit")
-    model = InferenceLoadModel(load_settings).fit(series)
-    progress(2, 3, "logging")
-    counted = {"bins": series.usage.size, "of_these_not_measured_and_held": int(series.gap.sum())}
-    trained = TrainedModel(
-        kind=model.kind,
-        document=model.to_data(),
-        dataset=data.dataset,
-        params={**asdict(load_settings), "quantiles": list(load_settings.quantiles)},
-        metrics=metrics,
-        baselines=baselines,
-        card=log_card(model.kind, data, metrics, baselines, counted),
-        example=_example(series),
-        explained={"": model.explain_global()},
-        local=model.explain_local(model.features_of(series).iloc[-1]),
-        tags={**log_tags(data, cluster), "member": model.scorer.member},
-    )
-    report = register_model(trained, tracking_uri, seed)
-    progress(3, 3, "registered")
-    return report
+    series = read_inference_series(data.table)
+    series = series.first(ended_bins(series.times_s, series.bin_s, data, LEAST_BINS, "inference load"))
 
+    def measure() -> tuple[Metrics, Mapping[str, Metrics]]:
+        rows = evaluate_inference_load(series, _tail_start_s(series, data), chosen)
+        return measures_by_model(rows, OURS, ("model", "member", "bins"))
 
-def ended_bins(series: InferenceSeries, until_s: float) -> InferenceSeries:
-    """The bins that had ended by `until_s`; raises BadInputError for fewer than can be learned from."""
-    ended = int((series.times_s + series.bin_s <= until_s).sum())
-    if ended < LEAST_BINS:
-        raise BadInputError(
-            f"{ended} bins of inference load had ended; {LEAST_BINS} are the least to learn from.",
-            remedy="Ingest more of it, or train until a later time.",
+    def fit() -> FittedSeries:
+        model = InferenceLoadModel(chosen).fit(series)
+        return FittedSeries(
+            model.to_data(),
+            asdict(chosen),
+            example_bins(series.times_s, "usage", series.usage),
+            {"": model.explain_global()},
+            model.explain_local(model.features_of(series).iloc[-1]),
+            {"bins": series.usage.size, "of_these_not_measured_and_held": int(series.gap.sum())},
+            {"member": model.scorer.member},
         )
-    return series.first(ended)
+
+    return train_series(
+        InferenceLoadModel.kind,
+        data,
+        measure,
+        fit,
+        cluster=cluster,
+        tracking_uri=tracking_uri,
+        seed=seed,
+        progress=progress,
+    )
 
 
 def _tail_start_s(series: InferenceSeries, data: TrainingTable) -> float:
@@ -88,8 +75,24 @@ def _tail_start_s(series: InferenceSeries, data: TrainingTable) -> float:
     return tail_s
 
 
-def _example(series: InferenceSeries) -> pd.DataFrame:
-    recent = slice(-_EXAMPLE_BINS, None)
-    return pd.DataFrame(
-        {"bin_start_s": series.times_s[recent].astype("int64"), "usage": series.usage[recent]}
+def _train(task: TrainingTask, *, utc_offset_hours: float = 0.0) -> object:
+    settings = LoadSettings(utc_offset_s=round(utc_offset_hours * 3_600))
+    return train_inference_load(**task.of_lake, settings=settings)
+
+
+def _explain(
+    model: RegisteredModel, lake: Lake, cluster: str, job_ids: Sequence[str]
+) -> list[ExplainedPrediction]:
+    """The forecast at the end of the lake's newest bin."""
+    refuse_jobs(model, job_ids, forecasts="the usage of servers", explained="bin is")
+    fitted = model.parts[""]
+    series = read_inference_series(
+        lake.read_series("inference_load", cluster), bin_s=fitted.scorer.features.bin_s
     )
+    known_at = datetime.fromtimestamp(series.last_bin_start_s + series.bin_s, UTC)
+    local = fitted.explain_local(fitted.features_of(series).iloc[-1])
+    return [ExplainedPrediction("usage of the inference servers", "", known_at, local)]
+
+
+# Below two days the model is a moving average.
+STEPS = ModelSteps(_explain, _train, LearnedFrom("inference_load", "inference load", 1))

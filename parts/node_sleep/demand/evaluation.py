@@ -7,7 +7,8 @@ import numpy as np
 from cluster_logs.node_series import NodeSeries
 from foundation.errors import BadInputError
 from lucid_models.evaluation.measures import Floats, Row
-from lucid_models.series_windows import DAY_S, HOUR_S, WEEK_S, shifted, soft_mean
+from lucid_models.series.evaluation import coverage, mean_error, model_rows, same_time_before
+from lucid_models.series.windows import HOUR_S, soft_mean
 from parts.node_sleep.demand.features import mean_after
 from parts.node_sleep.demand.model import DemandSettings, NodeDemandModel, demand_outcomes
 
@@ -20,14 +21,14 @@ def evaluate_node_demand(
     bins: NodeSeries, test_start_s: float, settings: DemandSettings | None = None
 ) -> list[Row]:
     """A row a model: `model`, mean absolute errors `near_mean_mae` and `far_mean_mae` (nodes; None where a
-    rival knows nothing), `bins`, and of ours `coverage_pNN`: the share of bins whose highest of the next
-    hours the quantile NN did not exceed.
+    rival knows nothing), `bins`, and of ours `coverage_pNN`: the share of bins of which the highest of
+    the next hours did not exceed the quantile NN.
 
     The model learns from the bins before `test_start_s` (seconds since 1970); forecasts are those made at
     the end of the bins from there on. Raises BadInputError where either part is too short.
     """
     first = int(np.searchsorted(bins.times_s, test_start_s))
-    model = NodeDemandModel(settings).fit(first_bins(bins, first))
+    model = NodeDemandModel(settings).fit(bins.first(first))
     near_bins = model.settings.near_bins
     outcome = demand_outcomes(bins, near_bins)
     judged = np.arange(bins.running.size) >= first
@@ -36,35 +37,15 @@ def evaluate_node_demand(
         raise BadInputError(
             "No bin of the test days is followed by enough others to be judged.", remedy="Test on more days."
         )
-    forecasts = model.predict_all(bins)
-    rows: list[Row] = []
-    naive = naive_demand(bins, near_bins)
-    for name, forecast in {OURS: forecasts, **naive}.items():
-        errors = {target: np.abs(forecast[target] - outcome[target])[judged] for target in MEANS}
-        rows.append(
-            {
-                "model": name,
-                **{
-                    f"{target}_mae": None if np.isnan(error).all() else float(np.nanmean(error))
-                    for target, error in errors.items()
-                },
-                "bins": int(judged.sum()),
-            }
-        )
-    offsets = model.scorer.peak_offsets
-    rows[0] |= {
-        f"coverage_p{100 * quantile:g}": float(
-            (outcome["near_peak"] <= forecasts["near_peak"] + offset)[judged].mean()
-        )
-        for quantile, offset in offsets.items()
-    }
+    forecasts = {OURS: model.predict_all(bins), **naive_demand(bins, near_bins)}
+    means = {target: outcome[target] for target in MEANS}
+    rows = model_rows(forecasts, means, judged, {"mae": mean_error})
+    highest = forecasts[OURS]["near_peak"][judged]
+    rows[0] |= coverage(
+        outcome["near_peak"][judged],
+        {quantile: highest + offset for quantile, offset in model.scorer.peak_offsets.items()},
+    )
     return rows
-
-
-def first_bins(bins: NodeSeries, count: int) -> NodeSeries:
-    """The first `count` bins of a series."""
-    part = slice(0, count)
-    return NodeSeries(bins.start_s, bins.step_s, bins.running[part], bins.total[part], bins.held[part])
 
 
 def naive_demand(bins: NodeSeries, near_bins: int) -> dict[str, dict[str, Floats]]:
@@ -76,12 +57,9 @@ def naive_demand(bins: NodeSeries, near_bins: int) -> dict[str, dict[str, Floats
     busy, bin_s = bins.running, round(bins.step_s)
     constant = {"last_value": busy, "ewma": soft_mean(busy, max(HOUR_S // bin_s, 1))}
     rivals = {name: dict.fromkeys(MEANS, values) for name, values in constant.items()}
-    for name, span_s in (("same_time_yesterday", DAY_S), ("same_time_last_week", WEEK_S)):
-        span = span_s // bin_s
-        rivals[name] = {
-            target: shifted(mean_after(busy, times * near_bins), span)
-            if times * near_bins <= span
-            else np.full(busy.size, np.nan)
-            for target, times in MEANS.items()
-        }
-    return rivals
+    same_time = {
+        target: same_time_before(mean_after(busy, times * near_bins), times * near_bins, bin_s)
+        for target, times in MEANS.items()
+    }
+    names = same_time["near_mean"]
+    return rivals | {name: {target: same_time[target][name] for target in MEANS} for name in names}

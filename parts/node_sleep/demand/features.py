@@ -16,34 +16,36 @@ import numpy as np
 
 from foundation.errors import BadInputError
 from lucid_models.model_format import Fields
-from lucid_models.series_windows import (
+from lucid_models.series.windows import (
     DAY_S,
     WEEK_S,
     Floats,
+    RecentBins,
     check_divides_a_day,
     hour_and_weekday,
     mean_of,
     read_bin_s,
     rolling,
-    rolling_mean,
     values_at,
 )
 
 # Raised whenever a feature is added, dropped or computed in another way.
 FEATURES_VERSION = 1
 
+# Bins of ten minutes.
 LAGS = (1, 2, 3, 6, 12, 18, 36, 72)
 MEAN_BINS = (3, 6, 18, 36, 72, 144, 1_008)
 MEDIAN_BINS = (6, 18, 144)
 DEVIATION_BINS = (6, 18, 144)
-EXTREME_BINS = 18
+EXTREME_BINS = (18,)
 DAYS = 7
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True)
 class DemandFeatures:
-    """Which features are computed: those whose span fits into the history that the model was trained on.
+    """Which features are computed: those with a span that fits into the history that the model was trained
+    on.
 
     `near_bins`: how many bins the forecast looks ahead (and twice as many). `bin_s`: length of a bin;
     `utc_offset_s`: the cluster's local time minus UTC; `longest_s`: spans longer than this are left out;
@@ -71,11 +73,7 @@ class DemandFeatures:
     @property
     def names(self) -> tuple[str, ...]:
         """Feature names in the order of the matrix's columns."""
-        names = [f"busy_lag_{lag}" for lag in self._fitting(LAGS)]
-        names += [f"busy_mean_{window}_bins" for window in self._fitting(MEAN_BINS)]
-        names += [f"busy_median_{window}_bins" for window in self._fitting(MEDIAN_BINS)]
-        names += [f"busy_deviation_{window}_bins" for window in self._fitting(DEVIATION_BINS)]
-        names += [f"busy_{end}_{window}_bins" for window in self._fitting((EXTREME_BINS,)) for end in _ENDS]
+        names = self._recent.names("busy")
         names += [f"busy_after_{bins}_bins_a_{unit}_ago" for unit, _, bins in self._analogues]
         if self._days:
             names.append(f"busy_after_{self.near_bins}_bins_last_days")
@@ -84,7 +82,7 @@ class DemandFeatures:
     @property
     def history_bins(self) -> int:
         """Bins up to the newest that the features read."""
-        windows = self._fitting((*LAGS, *MEAN_BINS, *MEDIAN_BINS, *DEVIATION_BINS, EXTREME_BINS))
+        windows = self._fitting((*LAGS, *MEAN_BINS, *MEDIAN_BINS, *DEVIATION_BINS, *EXTREME_BINS))
         back = [shift for _, shift, _ in self._analogues] + [day * self.day_bins for day in self._days]
         return 1 + max([*windows, *back, 1])
 
@@ -96,15 +94,7 @@ class DemandFeatures:
         """
         values = np.asarray(busy, dtype=np.float64)
         kept = np.arange(values.size)[rows if rows is not None else slice(None)]
-        newest = values[kept]
-        columns = [values_at(values, kept - lag) - newest for lag in self._fitting(LAGS)]
-        columns += [rolling_mean(values, window)[kept] - newest for window in self._fitting(MEAN_BINS)]
-        columns += [
-            rolling(values, window, np.median, kept) - newest for window in self._fitting(MEDIAN_BINS)
-        ]
-        columns += [_deviation(values, window)[kept] for window in self._fitting(DEVIATION_BINS)]
-        for window in self._fitting((EXTREME_BINS,)):
-            columns += [rolling(values, window, extreme, kept) - newest for extreme in _ENDS.values()]
+        columns = self._recent.columns(values, kept)
         after = {bins: mean_after(values, bins) - values for bins in {self.near_bins, 2 * self.near_bins}}
         columns += [values_at(after[bins], kept - shift) for _, shift, bins in self._analogues]
         if self._days:
@@ -146,6 +136,18 @@ class DemandFeatures:
         )
 
     @property
+    def _recent(self) -> RecentBins:
+        fitting = self._fitting
+        return RecentBins(
+            lags=fitting(LAGS),
+            means=fitting(MEAN_BINS),
+            medians=fitting(MEDIAN_BINS),
+            deviations=fitting(DEVIATION_BINS),
+            extremes=fitting(EXTREME_BINS),
+            whole_numbers=True,
+        )
+
+    @property
     def _analogues(self) -> list[tuple[str, int, int]]:
         """What followed this time a day and a week ago: the unit, how far back, of how many bins the mean."""
         spans = (("day", self.day_bins), ("week", 7 * self.day_bins))
@@ -174,9 +176,6 @@ class DemandFeatures:
         return sorted(bins)
 
 
-_ENDS = {"highest": np.max, "lowest": np.min}
-
-
 def mean_after(busy: Floats, bins: int) -> Floats:
     """Mean of the `bins` bins after each one, shape (bins,); NaN where not all of them are there."""
     result = np.full(busy.size, np.nan)
@@ -200,9 +199,3 @@ def read_holidays(days: list[str]) -> tuple[date, ...]:
         return tuple(sorted({date.fromisoformat(day) for day in days}))
     except ValueError as error:
         raise BadInputError(f"A holiday is no date: {error}.", remedy="Write it as 2017-12-25.") from error
-
-
-def _deviation(values: Floats, window: int) -> Floats:
-    """Standard deviation over the last bins, from sums that are exact for whole numbers of nodes."""
-    mean, squares = rolling_mean(values, window), rolling_mean(values * values, window)
-    return np.sqrt(np.maximum(squares - mean * mean, 0.0))

@@ -10,7 +10,7 @@ ENTRY = CatalogueEntry(
     command="nodes",
     learner="parts.node_sleep.demand.model:NodeDemandModel",
     scorer="parts.node_sleep.demand.scorer:NodeDemandScorer.from_data",
-    frame="parts.node_sleep.demand.served:FRAME",
+    frame="parts.node_sleep.demand.model:FRAME",
     lower_is_better="near_mean_mae",
     measures={"near_mean_mae": "mean absolute error (nodes)"},
     figures=(
@@ -47,5 +47,5 @@ RELEASED = OptionalPart(
     kind="node_demand",
     setting="control",
     settings="parts.node_sleep.live.released:check_released",
-    check="parts.node_sleep.demand.pinned:check_pinned",
+    check="parts.node_sleep.demand.scorer:check_pinned",
 )

@@ -18,13 +18,14 @@ import pandas as pd
 
 from cluster_logs.node_series import NodeSeries
 from foundation.errors import BadInputError
-from lucid_models.boosting import BoostedModel, BoostingSettings, boost
+from lucid_models.boosting import BoostedModel, BoostingSettings
 from lucid_models.explanation.additive import explain_additive_global, explain_additive_row
-from lucid_models.quantile_levels import check_rising_levels
 from lucid_models.scorer_model import ScorerModel, check_bin_length
-from lucid_models.series_windows import DAY_S, WEEK_S, Floats, local_days, rolling, time_blocks
+from lucid_models.series.fitting import BinClock, boost_bins, check_history, longest_span_s
+from lucid_models.series.windows import DAY_S, Floats, rolling
+from lucid_models.serving_frames import ServingFrame, first_bin_s
 from parts.node_sleep.demand.features import DemandFeatures, highest_after, mean_after
-from parts.node_sleep.demand.scorer import QUANTILES, NodeDemandScorer
+from parts.node_sleep.demand.scorer import QUANTILES, TARGETS, NodeDemandScorer
 
 BOOSTING = BoostingSettings(objective="pseudo_huber:delta=1.0", max_bins=32, learning_rate=0.02)
 MIN_HISTORY_S = 4 * DAY_S
@@ -42,11 +43,7 @@ class DemandSettings:
     near_bins: int = 30
     utc_offset_s: int = 0
     holidays: tuple[date, ...] = ()
-    quantiles: tuple[float, ...] = QUANTILES
     boosting: BoostingSettings = BOOSTING
-
-    def __post_init__(self) -> None:
-        check_rising_levels(self.quantiles, "0.5, 0.9, 0.95")
 
 
 class NodeDemandModel(ScorerModel[NodeDemandScorer]):
@@ -65,22 +62,15 @@ class NodeDemandModel(ScorerModel[NodeDemandScorer]):
 
         Raises BadInputError when the history is too short.
         """
-        busy, step_s = bins.running, round(bins.step_s)
-        if busy.size * step_s < MIN_HISTORY_S:
-            raise BadInputError(
-                f"{busy.size * step_s / DAY_S:.2f} days of busy nodes are too short to learn from.",
-                remedy=f"Give at least {MIN_HISTORY_S // DAY_S} days.",
-            )
+        busy, step_s, start_s = bins.running, round(bins.step_s), round(bins.start_s)
+        check_history(busy.size * step_s, MIN_HISTORY_S, "busy nodes")
         settings = self.settings
-        # A span longer than half the history would be missing in most rows.
+        longest_s = longest_span_s(busy.size * step_s)
         features = DemandFeatures(
-            settings.near_bins,
-            step_s,
-            settings.utc_offset_s,
-            min(busy.size * step_s // 2, 4 * WEEK_S),
-            settings.holidays,
+            settings.near_bins, step_s, settings.utc_offset_s, longest_s, settings.holidays
         )
-        matrix = features.matrix(busy, round(bins.start_s))
+        matrix = features.matrix(busy, start_s)
+        clock = BinClock(start_s, step_s, settings.utc_offset_s)
         boosted = {}
         for target, outcome in demand_outcomes(bins, settings.near_bins).items():
             rows = np.flatnonzero(~np.isnan(outcome))
@@ -90,18 +80,16 @@ class NodeDemandModel(ScorerModel[NodeDemandScorer]):
                     f"{rows.size} bins with what followed them in {settings.near_bins} bins are too few.",
                     remedy="Give a longer history, or look fewer bins ahead (near_bins).",
                 )
-            days = local_days(round(bins.start_s), busy.size, step_s, settings.utc_offset_s)[rows]
-            blocks = time_blocks(days, rows, settings.boosting.bags)
             change = outcome[rows] - busy[rows]
-            fitted = boost(matrix[rows], change, features.names, blocks, settings.boosting)
+            fitted = boost_bins(rows, matrix[rows], change, features.names, settings.boosting, clock)
             boosted[target] = (fitted, change)
         self._scorer = NodeDemandScorer(
             features,
             {target: fitted.scorer for target, (fitted, _) in boosted.items()},
-            _offsets(*boosted["near_peak"], settings.quantiles),
+            _offsets(*boosted["near_peak"]),
             float(max(bins.total.max(), busy.max())),
             {
-                "first_bin_s": round(bins.start_s),
+                "first_bin_s": start_s,
                 "last_bin_s": round(bins.times_s[-1]),
                 "rows": int(boosted["near_mean"][1].size),
                 "held_bins": int(bins.held.sum()),
@@ -177,12 +165,26 @@ def demand_outcomes(bins: NodeSeries, near_bins: int) -> dict[str, Floats]:
     return outcomes
 
 
-def _offsets(boosted: BoostedModel, change: Floats, quantiles: tuple[float, ...]) -> dict[float, float]:
-    """Nodes to add to the forecast of the highest bin, by quantile.
+def _offsets(boosted: BoostedModel, change: Floats) -> dict[float, float]:
+    """Nodes to add to the forecast of the highest bin, by quantile of QUANTILES.
 
     The smallest of the errors that at least a share `quantile` of n + 1 do not exceed (split conformal
     prediction), each by a bag that did not learn from its week.
     """
     errors = np.sort(change - boosted.held_out_scores)
-    ranks = {quantile: int(np.ceil(quantile * (errors.size + 1))) for quantile in quantiles}
+    ranks = {quantile: int(np.ceil(quantile * (errors.size + 1))) for quantile in QUANTILES}
     return {quantile: float(errors[min(rank, errors.size) - 1]) for quantile, rank in ranks.items()}
+
+
+def _score(scorer: NodeDemandScorer, table: pd.DataFrame) -> pd.DataFrame:
+    start_s = first_bin_s(table, scorer.features.bin_s)
+    forecasts = scorer.predict_series(table["busy"].to_numpy(dtype=np.float64), start_s)
+    return pd.DataFrame(forecasts, index=table.index)
+
+
+# A table is a history of bins: each row is answered with what follows it, from the rows up to it.
+FRAME = ServingFrame(
+    {"bin_start_s": ("long", True), "busy": ("double", True)},
+    dict.fromkeys(TARGETS, ("double", True)),
+    _score,
+)

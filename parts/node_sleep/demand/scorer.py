@@ -6,25 +6,31 @@ the next `near_bins`. Quantiles of the highest are its forecast plus offsets tha
 the shapes were not learned from (split conformal prediction; Lei et al., JASA 2018).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from foundation.errors import BadInputError
+from foundation.errors import ReleaseRefusedError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.model_format import Fields, make_document
-from lucid_models.quantile_levels import read_by_level
+from lucid_models.series.scoring import ALWAYS, ChangeAccount, ChangeWords, checked_history, read_by_level
+from lucid_models.series.windows import Floats
 from parts.node_sleep.demand.features import DemandFeatures
-from parts.node_sleep.demand.reasons import DemandAccount, account_for_demand
 
 TARGETS = ("near_mean", "far_mean", "near_peak")
 QUANTILES = (0.5, 0.8, 0.9, 0.95)
 MOST_NODES = 1e7
-
-Floats = NDArray[np.float64]
+_HOURS, _DAYS, _CALENDAR = "the last hours", "the pattern of the last days", "the hour and the day"
+_WORDS = ChangeWords(
+    forecast=lambda nodes, ahead: f"{_nodes(nodes)} busy on average over the next {ahead}",
+    newest=lambda nodes: f"{nodes} are busy now",
+    bounds="what the cluster can have",
+    singular=(_DAYS, ALWAYS),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +100,14 @@ class NodeDemandScorer:
             for target in TARGETS
         }
 
-    def account(self, values: Sequence[float], newest: float, target: str = "near_mean") -> DemandAccount:
+    def account(self, values: Sequence[float], newest: float, target: str = "near_mean") -> ChangeAccount:
         """Why one feature row of a bin with `newest` busy nodes is forecast as it is, in numbers."""
         additive = self.additive[target]
-        return account_for_demand(
-            newest,
-            self.ceiling,
-            additive.intercept,
-            dict(zip(additive.term_names, additive.contributions_one(values), strict=True)),
-            self.features.near_bins * self.features.bin_s * (2 if target == "far_mean" else 1),
-        )
+        parts = dict.fromkeys((_HOURS, _DAYS, _CALENDAR), 0.0) | {ALWAYS: additive.intercept}
+        for name, value in zip(additive.term_names, additive.contributions_one(values), strict=True):
+            parts[_group(name)] += value
+        ahead_s = self.features.near_bins * self.features.bin_s * (2 if target == "far_mean" else 1)
+        return ChangeAccount.of(_WORDS, newest, self.ceiling, parts, ahead_s)
 
     def to_data(self) -> dict[str, Any]:
         """The saved form (model_format)."""
@@ -133,15 +137,31 @@ class NodeDemandScorer:
         )
 
 
+def check_pinned(nodes: NodeDemandScorer, node_sleep: Mapping[str, Any]) -> None:
+    """Refuse a forecast that a release pins where it looks ahead another time than the control's settings say
+    (Helios' f), or answers a plain input with what cannot be.
+    """
+    wanted, near_bins = node_sleep.get("near_bins"), nodes.features.near_bins
+    if node_sleep.get("control") == "forecast" and wanted != near_bins:
+        raise ReleaseRefusedError(
+            f"The forecast of nodes looks {near_bins} bins ahead; the settings of sleeping nodes say "
+            f"near_bins = {wanted}.",
+            remedy=f"Set near_bins to {near_bins}, or train with it: lucid train nodes --near-bins {wanted}.",
+        )
+    ahead = nodes.forecast(np.ones(300), 0.0)
+    if not all(0 <= value < math.inf for value in (ahead.near_mean, ahead.far_mean)):
+        raise ReleaseRefusedError(f"The node demand model forecasts {ahead.near_mean} busy nodes on a probe.")
+
+
 def _history(busy: ArrayLike) -> Floats:
-    values = np.array(busy, dtype=np.float64)
-    if values.ndim != 1 or not values.size:
-        raise BadInputError(
-            f"A history of busy nodes has the shape {values.shape}.", remedy="Give one count a bin."
-        )
-    if not np.isfinite(values).all() or values.min() < 0:
-        raise BadInputError(
-            "The history of busy nodes holds a negative or unknown count.",
-            remedy="Hold the last count in gaps (cluster_logs.node_series).",
-        )
-    return values
+    return checked_history(busy, "busy nodes", "count", gaps_in="cluster_logs.node_series")
+
+
+def _group(term: str) -> str:
+    if not term.startswith("busy_"):
+        return _CALENDAR
+    return _DAYS if term.startswith("busy_after_") else _HOURS
+
+
+def _nodes(number: int) -> str:
+    return f"{number} {'node' if number == 1 else 'nodes'}"

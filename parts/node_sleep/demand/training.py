@@ -1,26 +1,20 @@
-"""Counts of nodes in, a registered version of the node demand model out."""
+"""Counts of nodes in, a registered version of the node demand model out, and a forecast of it explained."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
-import pandas as pd
-
-from cluster_logs.node_series import NodeSeries, read_node_series
-from foundation.errors import BadInputError
+from cluster_logs.lake import Lake
+from cluster_logs.node_series import read_node_series
 from foundation.progress import Progress, silent
+from lucid_models.series.training import FittedSeries, ended_bins, example_bins, train_series
 from lucid_models.training_data import read_training_series
-from lucid_models.training_log import (
-    TrainedModel,
-    TrainReport,
-    log_card,
-    log_tags,
-    measures_by_model,
-    register_model,
-)
-from parts.node_sleep.demand.evaluation import OURS, evaluate_node_demand, first_bins
+from lucid_models.training_log import Metrics, TrainReport, measures_by_model
+from parts.node_sleep.demand.evaluation import OURS, evaluate_node_demand
+from parts.node_sleep.demand.features import read_holidays
 from parts.node_sleep.demand.model import DemandSettings, NodeDemandModel
-
-_EXAMPLE_BINS = 300
+from pipeline.training.explanations import ExplainedPrediction, RegisteredModel, refuse_jobs
+from pipeline.training.model_steps import LearnedFrom, ModelSteps, TrainingTask
 
 
 def train_node_demand(
@@ -39,50 +33,66 @@ def train_node_demand(
     ServiceUnavailableError when MLflow does not answer.
     """
     base = settings or DemandSettings()
-    demand_settings = replace(base, boosting=replace(base.boosting, seed=seed))
+    chosen = replace(base, boosting=replace(base.boosting, seed=seed))
     data = read_training_series(lake_uri, cluster, train_until, "node_states")
-    bins = whole_bins(read_node_series(data.table).bins(), data.until.timestamp())
-    progress(0, 3, "validation fit")
-    rows = evaluate_node_demand(bins, data.tail_start.timestamp(), demand_settings)
-    metrics, baselines = measures_by_model(rows, OURS, ("model", "bins"))
-    progress(1, 3, "final fit")
-    model = NodeDemandModel(demand_settings).fit(bins)
-    progress(2, 3, "logging")
-    counted = {"bins": bins.running.size, "of_these_not_counted_and_held": int(bins.held.sum())}
-    trained = TrainedModel(
-        kind=model.kind,
-        document=model.to_data(),
-        dataset=data.dataset,
-        params=_params(demand_settings),
-        metrics=metrics,
-        baselines=baselines,
-        card=log_card(model.kind, data, metrics, baselines, counted),
-        example=_example(bins),
-        explained=model.explain_targets(),
-        local=model.explain_local(model.features_of(bins).iloc[-1]),
-        tags={**log_tags(data, cluster), "near_bins": str(demand_settings.near_bins)},
+    bins = read_node_series(data.table).bins()
+    bins = bins.first(ended_bins(bins.times_s, bins.step_s, data, 1, "node counts"))
+
+    def measure() -> tuple[Metrics, Mapping[str, Metrics]]:
+        rows = evaluate_node_demand(bins, data.tail_start.timestamp(), chosen)
+        return measures_by_model(rows, OURS, ("model", "bins"))
+
+    def fit() -> FittedSeries:
+        model = NodeDemandModel(chosen).fit(bins)
+        return FittedSeries(
+            model.to_data(),
+            {**asdict(chosen), "holidays": [day.isoformat() for day in chosen.holidays]},
+            example_bins(bins.times_s, "busy", bins.running),
+            model.explain_targets(),
+            model.explain_local(model.features_of(bins).iloc[-1]),
+            {"bins": bins.running.size, "of_these_not_counted_and_held": int(bins.held.sum())},
+            {"near_bins": str(chosen.near_bins)},
+        )
+
+    return train_series(
+        NodeDemandModel.kind,
+        data,
+        measure,
+        fit,
+        cluster=cluster,
+        tracking_uri=tracking_uri,
+        seed=seed,
+        progress=progress,
     )
-    report = register_model(trained, tracking_uri, seed)
-    progress(3, 3, "registered")
-    return report
 
 
-def whole_bins(bins: NodeSeries, until_s: float) -> NodeSeries:
-    """The bins that had ended by `until_s`; raises BadInputError without any."""
-    ended = int((bins.times_s + bins.step_s <= until_s).sum())
-    if not ended:
-        raise BadInputError("No bin of node counts has ended.", remedy="Train until a later time.")
-    return first_bins(bins, ended)
+def _train(
+    task: TrainingTask,
+    *,
+    near_bins: int | None = None,
+    utc_offset_hours: float = 0.0,
+    holidays: Sequence[str] = (),
+) -> object:
+    """Train it for a look ahead (None: the default); `holidays` are days such as 2017-12-25."""
+    settings = DemandSettings(
+        utc_offset_s=round(utc_offset_hours * 3_600), holidays=read_holidays(list(holidays))
+    )
+    if near_bins is not None:
+        settings = replace(settings, near_bins=near_bins)
+    return train_node_demand(**task.of_lake, settings=settings)
 
 
-def _params(settings: DemandSettings) -> dict[str, object]:
-    return {
-        **asdict(settings),
-        "holidays": [day.isoformat() for day in settings.holidays],
-        "quantiles": list(settings.quantiles),
-    }
+def _explain(
+    model: RegisteredModel, lake: Lake, cluster: str, job_ids: Sequence[str]
+) -> list[ExplainedPrediction]:
+    """The forecast at the end of the lake's newest bin."""
+    refuse_jobs(model, job_ids, forecasts="busy nodes", explained="hours are")
+    bins = read_node_series(lake.read_node_states(cluster)).bins()
+    known_at = datetime.fromtimestamp(bins.times_s[-1] + bins.step_s, UTC)
+    fitted = model.parts[""]
+    local = fitted.explain_local(fitted.features_of(bins).iloc[-1])
+    return [ExplainedPrediction("busy nodes of the next hours", "", known_at, local)]
 
 
-def _example(bins: NodeSeries) -> pd.DataFrame:
-    recent = slice(-_EXAMPLE_BINS, None)
-    return pd.DataFrame({"bin_start_s": bins.times_s[recent].astype("int64"), "busy": bins.running[recent]})
+# Four days to learn from, and a fifth of the whole to be measured on.
+STEPS = ModelSteps(_explain, _train, LearnedFrom("node_states", "counts of nodes", 7))

@@ -3,7 +3,7 @@
 Forecasts of earlier moments, each made before its outcome, are set against what is known of their waits now.
 The errors are those of the partition (Mondrian conformal prediction; Vovk et al. 2005, section 4.5), steadied
 by those of all others; newer moments count more. Waits that are not over take part as lower bounds
-(`survival`), which is how feedback that comes late is told from none.
+(`survival`), which is how feedback that comes late differs from none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from parts.waits.model.survival import ErrorDistribution
 Partition = TypeVar("Partition", int, str)
 
 LEVELS = (0.5, 0.9)
-# The median is moved for all partitions alike: one has too few crowds of jobs to tell its own by.
+# The median is moved for all partitions alike: one has too few crowds of jobs to find its own by.
 _SHARED = (0.5,)
 # After so many moments an error counts half.
 HALF_LIFE_MOMENTS = 20.0

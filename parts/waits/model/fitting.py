@@ -1,6 +1,6 @@
 """Learning from a queue's past: from some of many jobs alike, and from waits that are not over.
 
-Hundreds of alike jobs of one moment tell little more than a few of them, so that at most `alike_rows` of them
+Hundreds of alike jobs of one moment say little more than a few of them, so that at most ALIKE_ROWS of them
 are learned from, and a crowd of n counts as the square root of n jobs. A wait that is not over is longer than
 so far: the first fit, of the ended ones, says how much longer on average (Buckley and James, Biometrika 1979,
 one step), the second learns from all.
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foundation.errors import BadInputError
 from lucid_models.additive_scorer import AdditiveScorer
 from lucid_models.boosting import BoostingSettings, boost
 from lucid_models.groups import Codes, Floats
@@ -27,6 +26,7 @@ class TooFewWaitsError(TooLittleDataError):
 
 
 LEAST_ROWS = 50
+ALIKE_ROWS = 20  # of so many jobs alike at a moment is learned at most
 LEAST_MOMENTS = 3
 
 # Features (rows, features), logarithms of waits (rows,), the moment and the weight of each row -> forecasts.
@@ -36,20 +36,9 @@ Learner = Callable[[Floats, Floats, Codes, Floats], Predict]
 
 @dataclass(frozen=True)
 class WaitSettings:
-    """How the model is trained.
+    """How the model is trained."""
 
-    `alike_rows`: of so many jobs alike at a moment is learned at most; `retrain_moments`: it is trained anew
-    after so many moments where its past is measured.
-    """
-
-    alike_rows: int = 20
-    retrain_moments: int = 3
     boosting: BoostingSettings = field(default=BOOSTING)
-
-    def __post_init__(self) -> None:
-        for name in ("alike_rows", "retrain_moments"):
-            if getattr(self, name) < 1:
-                raise BadInputError(f"Setting {name} is {getattr(self, name)}.", remedy="Choose 1 or more.")
 
 
 def fit_before(table: WaitTable, moment: int, settings: WaitSettings, learner: Learner) -> Predict:
@@ -78,7 +67,7 @@ def learned_rows(
             f"{ended.size} ended waits of {moments} moments are too few to learn from.",
             remedy=f"Give at least {LEAST_ROWS} of {LEAST_MOMENTS} moments.",
         )
-    weights = np.sqrt(table.alike) / np.minimum(table.alike, settings.alike_rows)
+    weights = np.sqrt(table.alike) / np.minimum(table.alike, ALIKE_ROWS)
     if is_over.all():
         return rows, waits, weights[rows]
     predict = learner(table.matrix[ended], waits[is_over], table.moment[ended], weights[ended])
@@ -115,5 +104,5 @@ def _sample(table: WaitTable, moments: int, settings: WaitSettings) -> Codes:
     for number in range(moments):
         rows = np.flatnonzero(table.moment == number)
         drawn = np.random.default_rng((settings.boosting.seed, number)).random(rows.size)
-        picked.append(rows[drawn < settings.alike_rows / table.alike[rows]])
+        picked.append(rows[drawn < ALIKE_ROWS / table.alike[rows]])
     return np.concatenate(picked) if picked else np.empty(0, dtype=np.intp)

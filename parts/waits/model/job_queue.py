@@ -1,7 +1,7 @@
-"""The waiting queue that a job table tells of: who was submitted and had not started, at moments in a row.
+"""The waiting queue of a job table: the jobs that were submitted and had not started, at moments in a row.
 
 Every log with submissions and starts tells as much, so that a wait model can be learned, judged and watched
-where nobody takes snapshots of the queue. Priorities and a site's own figures are not in it. Where the table
+where no snapshots of the queue are taken. Priorities and a site's own figures are not in it. Where the table
 tells from when on a job might start, its wait begins then: what the cluster would not have started (a later
 begin, a dependency, a hold) is no queue's doing (docs/decisions/0092-waits-count-when-job-eligible-start.md).
 """
@@ -45,13 +45,13 @@ def read_job_queue(lake_uri: str, cluster: str, until: datetime, moments: int = 
 
 
 def jobs_of_queue(lake_uri: str, cluster: str, until: datetime, moments: int) -> pd.DataFrame:
-    """The jobs that tell of the queue at so many moments before `until`, as known then."""
+    """The jobs that make the queue at so many moments before `until`, as known then."""
     span = timedelta(seconds=moments * MOMENT_EVERY_S + HISTORY_S + LONGEST_WAIT_S)
     return as_known_at(Lake(lake_uri).read_jobs(cluster, until - span, until), until)
 
 
 def jobs_around(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:
-    """Those of a job table that tell of the queue at one moment."""
+    """Those of a job table that make the queue at one moment."""
     span = timedelta(seconds=HISTORY_S + LONGEST_WAIT_S)
     submit = jobs["submit_time"]
     return jobs[(submit > moment - span) & (submit <= moment)].reset_index(drop=True)
@@ -74,19 +74,10 @@ def queue_log_of_jobs(jobs: pd.DataFrame, moments_s: Floats) -> QueueLog:
     for name in TEXTS:
         codes, uniques = pd.factorize(columns[name], sort=True)
         columns[name], names[name] = codes, tuple(map(str, uniques))
-    return _seen_at(moments_s, columns, names, reasons)
+    return queue_seen_at(moments_s, columns, names, reasons)
 
 
-def as_a_job_table_tells(log: QueueLog) -> QueueLog:
-    """A queue's log less all that a job table does not tell: priorities, memory, a site's own figures, and
-    which jobs were seen.
-    """
-    jobs = log.jobs
-    plain = {**jobs, "eligible_s": jobs["submit_s"], "mem_mib": np.full(jobs["submit_s"].size, np.nan)}
-    return _seen_at(log.moments_s, plain, log.names, log.reasons)
-
-
-def _seen_at(
+def queue_seen_at(
     moments_s: Floats,
     columns: Columns,
     names: Mapping[str, tuple[str, ...]],
@@ -152,8 +143,8 @@ def _ready(jobs: pd.DataFrame, submit: Floats, start: Floats) -> Floats:
 
 
 def _fact(jobs: pd.DataFrame, name: str) -> NDArray[np.generic]:
-    told = (column for column in _FACTS[name] if column in jobs and jobs[column].notna().any())
-    column = next(told, None)
+    known = (column for column in _FACTS[name] if column in jobs and jobs[column].notna().any())
+    column = next(known, None)
     if name in TEXTS:
         if column is None:
             return np.full(len(jobs), "", dtype=object)

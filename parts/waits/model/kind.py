@@ -10,7 +10,7 @@ ENTRY = CatalogueEntry(
     command="waits",
     learner="parts.waits.model.model:WaitModel",
     scorer="parts.waits.model.scorer:WaitScorer.from_data",
-    frame="parts.waits.model.served:FRAME",
+    frame="parts.waits.model.queue_frame:FRAME",
     lower_is_better="mse_log10",
     measures={"mse_log10": "mean squared error (powers of ten of the wait)"},
     figures=(
@@ -46,5 +46,5 @@ RELEASED = OptionalPart(
     kind="waits",
     setting=None,
     settings="parts.waits.live.settings:WaitAnswerSettings.from_data",
-    check="parts.waits.model.pinned:check_pinned",
+    check="parts.waits.model.scorer:check_pinned",
 )

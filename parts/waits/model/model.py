@@ -1,4 +1,4 @@
-"""Wait Model: how long waiting jobs go on waiting, where nobody can know the policy of their cluster.
+"""Wait Model: how long waiting jobs go on waiting, where the policy of their cluster is not known.
 
 Learned from a `WaitTable` and calibrated by what forecasts of its earlier moments missed
 (docs/decisions/0070-waits-learned-from-the-queue.md).

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from cluster_logs.queue_log import SITE_NAMES, QueueLog
 from foundation.errors import BadInputError
+from lucid_models.serving_frames import ServingFrame
 from parts.waits.model.queue_moment import QueueMoment
+from parts.waits.model.scorer import WaitScorer
 
 _TEXTS = ("partition", "account")
 _NUMBERS = ("start_s", "end_s", "eligible_s", "priority", "cpus", "mem_mib", "gpus", "limit_s")
@@ -78,3 +80,13 @@ def _texts(table: pd.DataFrame, name: str) -> NDArray[np.str_]:
     if name not in table:
         return np.full(len(table), "", dtype=np.str_)
     return table[name].fillna("").astype(str).to_numpy(dtype=np.str_)
+
+
+def _score(scorer: WaitScorer, table: pd.DataFrame) -> pd.DataFrame:
+    queue, partitions, rows = read_queue_frame(table)
+    waits_s = np.zeros((len(table), 2))
+    waits_s[rows] = scorer.forecast(queue, partitions)
+    return pd.DataFrame(waits_s, columns=list(FRAME.outputs), index=table.index)
+
+
+FRAME = ServingFrame(QUEUE_COLUMNS, dict.fromkeys(("p50_s", "p90_s"), ("double", True)), _score)

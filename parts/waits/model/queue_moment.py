@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cluster_logs.queue_log import JOB_COLUMNS, SITE_NAMES, QueueLog
 
 DAY_S = 86_400.0
-# Jobs that started earlier tell nothing any more, unless they still run.
+# Jobs that started earlier say nothing any more, unless they still run.
 HISTORY_S = 10 * DAY_S
 
 Columns = Mapping[str, NDArray[Any]]
@@ -59,7 +59,7 @@ def queue_at(log: QueueLog, moment_s: float) -> QueueMoment:
 def queue_of_jobs(
     moment_s: float, waiting: Sequence[Mapping[str, Any]], started: Sequence[Mapping[str, Any]]
 ) -> QueueMoment:
-    """The queue of jobs whose facts stand under the names of JOB_COLUMNS, and `priority`.
+    """The queue of jobs with facts under the names of JOB_COLUMNS, and `priority`.
 
     What is not known is NaN, or no name; a job without `eligible_s` has been eligible since its submission.
     `started` holds nothing that came after `moment_s`.

@@ -6,18 +6,19 @@ drawn by `usual_share` to the usual wait of jobs alike, plus an offset for P50 a
 another one; a partition that is new has the offsets of all.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from foundation.errors import BadInputError
+from foundation.errors import BadInputError, ReleaseRefusedError
 from lucid_models.additive_scorer import AdditiveScorer, require_features
 from lucid_models.groups import Floats
 from lucid_models.model_format import Fields, finite_list, make_document
 from parts.waits.model.calibration import LEVELS, WaitOffsets
 from parts.waits.model.features import WaitFeatures
-from parts.waits.model.queue_moment import QueueMoment
+from parts.waits.model.queue_moment import QueueMoment, queue_of_jobs
 from parts.waits.model.usual_waits import USUAL_WAIT, leaning
 
 # Three centuries in s, as a power of ten: no forecast is longer.
@@ -109,3 +110,11 @@ def _offsets(fields: Fields, name: str, value: object) -> tuple[float, ...]:
     if offsets.size != len(LEVELS):
         raise fields.fail(name, f"are not {len(LEVELS)} a row")
     return tuple(offsets.tolist())
+
+
+def check_pinned(waits: WaitScorer, settings: Mapping[str, Any]) -> None:
+    """Refuse a model that answers a plain input with what cannot be."""
+    queue = queue_of_jobs(0.0, [{"submit_s": -60.0, "cpus": 1.0, "limit_s": 3_600.0}], [])
+    p50_s, p90_s = waits.forecast(queue, ["probe"])[0].tolist()
+    if not 0 <= p50_s <= p90_s < math.inf:
+        raise ReleaseRefusedError(f"The wait model forecasts {p50_s} s and {p90_s} s on a probe.")

@@ -24,7 +24,7 @@ def leaning(said: Floats, usual: Floats, share: float = USUAL_SHARE) -> Floats:
 
 
 def leaning_terms(explained: dict[str, Any], usual: float, share: float) -> dict[str, Any]:
-    """An explanation of one row (`explain_additive_row`) whose terms add up to the leaning forecast."""
+    """An explanation of one row (`explain_additive_row`) with terms that add up to the leaning forecast."""
     if np.isnan(usual) or not share:
         return explained
     drawn = share * (usual - explained["intercept"])

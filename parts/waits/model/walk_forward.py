@@ -10,7 +10,8 @@ from parts.waits.model.fitting import Learner, WaitSettings, fit_before
 from parts.waits.model.usual_waits import USUAL_WAIT, leaning
 from parts.waits.model.wait_table import WaitTable
 
-# Moments before those that are forecast whose own forecasts calibrate the first ones, at most the later half.
+RETRAIN_MOMENTS = 3  # a model is trained anew after so many
+# So many moments before those that are forecast calibrate the first ones, at most the later half.
 _CALIBRATION_MOMENTS = 9
 
 
@@ -29,16 +30,16 @@ def walk_forward(
     """The forecast of each row from the moment numbered `first` on, NaN before, shape (rows,), leaning on
     usual waits.
 
-    The model is trained anew every `settings.retrain_moments` moments. Raises BadInputError where too little
+    The model is trained anew every `RETRAIN_MOMENTS` moments. Raises BadInputError where too little
     lies before the first.
     """
     said = np.full(table.moment.size, np.nan)
     usual = table.matrix[:, table.features.names.index(USUAL_WAIT)]
     moments = table.moments_s.size
-    for begin in range(first, moments, settings.retrain_moments):
+    for begin in range(first, moments, RETRAIN_MOMENTS):
         progress(begin, moments, "forecasting past moments")
         predict = fit_before(table, begin, settings, learner)
-        rows = (table.moment >= begin) & (table.moment < begin + settings.retrain_moments)
+        rows = (table.moment >= begin) & (table.moment < begin + RETRAIN_MOMENTS)
         said[rows] = leaning(predict(table.matrix[rows]), usual[rows])
     return said
 

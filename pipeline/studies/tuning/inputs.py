@@ -32,9 +32,8 @@ from foundation.storage import read_bytes, write_frame
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.known_profiles import with_known_profiles
 from lucid_models.qssf.rolling import rolling_estimates_s
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel
-from lucid_models.throughput.scorer import SERIES
+from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 from lucid_models.training_data import as_known_at
 from pipeline.profiling.profile_store import measured_or_simulated, write_profile_set
 from pipeline.replay.job_types import JobTypes

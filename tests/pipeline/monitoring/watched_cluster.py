@@ -19,9 +19,8 @@ from lucid_models.duration.level_search import LevelSearchSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.evaluation.baselines import throughput_baselines
 from lucid_models.evaluation.measures import duration_metrics
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
-from lucid_models.throughput.scorer import SERIES
+from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 from pipeline.monitoring.monitor import WatchedRelease
 
 CLUSTER = "watched"

@@ -16,8 +16,8 @@ from foundation.errors import ReleaseRefusedError
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, label_configurations
-from lucid_models.throughput.forecasts import ThroughputForecasts
 from lucid_models.throughput.model import ThroughputPredictModel, ThroughputSettings
+from lucid_models.throughput.scorer import ThroughputForecasts
 from pipeline.validation import decision_latency
 from pipeline.validation.held_out_days import HeldOutDays
 from simulator.gate.verdict import Constraint, Verdict

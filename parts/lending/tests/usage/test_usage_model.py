@@ -16,7 +16,7 @@ from parts.lending.load.series import InferenceSeries
 from parts.lending.replay.forecast import UsageForecaster
 from parts.lending.usage.evaluation import evaluate_inference_load
 from parts.lending.usage.features import LoadFeatures, ewma
-from parts.lending.usage.fitting import LoadSettings, judged_bins
+from parts.lending.usage.fitting import judged_bins
 from parts.lending.usage.model import InferenceLoadModel
 from parts.lending.usage.quantile_tracker import STEP, TrackerStart, tracked_offsets
 from parts.lending.usage.scorer import InferenceLoadScorer
@@ -183,8 +183,6 @@ def test_bad_histories_and_damaged_files_are_refused(inference_load_model, load_
             scorer.forecast(np.array(usage), 0.0)
     with pytest.raises(BadInputError, match="bins of 600 s"):
         inference_load_model.predict(replace(load_series, bin_s=600))
-    with pytest.raises(BadInputError, match="do not rise"):
-        LoadSettings(quantiles=(0.9, 0.5))
     document = scorer.to_data()
     document["model"]["multiples"] = document["model"]["multiples"][::-1]
     with pytest.raises(CorruptModelError, match="multiples"):

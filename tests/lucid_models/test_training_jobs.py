@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lucid_models.duration.pairs import crowd_weights
+from lucid_models.duration.heads import crowd_weights
 
 HOUR_S = 3_600.0
 

@@ -3,7 +3,8 @@
 Every value of a bin is made of that bin and earlier ones. Unknown bins are NaN.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -52,7 +53,7 @@ def shifted(values: Floats, bins: int) -> Floats:
     return result
 
 
-def rolling_mean(values: Floats, window: int, least: int | None = None) -> Floats:
+def rolling_mean(values: Floats, window: int, least: float | None = None) -> Floats:
     """Mean of those of the last `window` bins that are known, shape (bins,); NaN while they are fewer than
     `least` (default: half of the window).
     """
@@ -108,6 +109,7 @@ def soft_mean(values: Floats, span: float) -> Floats:
     """Exponentially weighted mean with weight 2 / (span + 1) on the newest bin; it begins at the first known
     bin.
     """
+    # A recursion would be a loop in Python over all bins.
     keep = 1.0 - 2.0 / (span + 1.0)
     result = np.full(values.size, np.nan)
     first = int(np.isnan(values).sum())
@@ -135,20 +137,62 @@ def hour_and_weekday(starts_s: NDArray[np.int64], utc_offset_s: int) -> tuple[Fl
     return hour, weekday
 
 
-def local_days(first_bin_s: int, bins: int, bin_s: int, utc_offset_s: int) -> NDArray[np.intp]:
-    """Number of the local day of each bin."""
-    return ((first_bin_s + utc_offset_s + bin_s * np.arange(bins, dtype=np.int64)) // DAY_S).astype(np.intp)
+@dataclass(frozen=True)
+class RecentBins:
+    """Features of what the newest bins were like: windows in bins, `soft_weights` of the newest bin.
 
-
-def time_blocks(days: NDArray[np.intp], rows: NDArray[np.intp], bags: int) -> NDArray[np.intp]:
-    """Blocks of time for a model's bags: whole weeks, or shorter ones when the history has fewer weeks than
-    bags.
-
-    `days` numbers the day of each row, `rows` its bin; both ascend.
+    `known_share`: of a window's bins this share must be there for a mean. `whole_numbers`: of a series of
+    whole numbers deviations are made of sums.
     """
-    weeks = (days - days[0]) // 7
-    if np.unique(weeks).size >= bags:
-        return np.asarray(weeks, dtype=np.intp)
-    if np.unique(days).size >= 2 * bags:
-        return np.asarray(days - days[0], dtype=np.intp)
-    return np.asarray((rows - rows[0]) * (2 * bags) // (rows[-1] - rows[0] + 1), dtype=np.intp)
+
+    lags: Sequence[int]
+    means: Sequence[int]
+    medians: Sequence[int]
+    deviations: Sequence[int]
+    extremes: Sequence[int]
+    soft_weights: Sequence[float] = ()
+    known_share: float = 0.5
+    whole_numbers: bool = False
+
+    def names(self, series: str) -> list[str]:
+        """The names of the columns, each beginning with `series`."""
+        return [
+            *(f"{series}_lag_{lag}" for lag in self.lags),
+            *(f"{series}_mean_{window}_bins" for window in self.means),
+            *(f"{series}_median_{window}_bins" for window in self.medians),
+            *(f"{series}_ewma_{round(100 * weight)}_pct" for weight in self.soft_weights),
+            *(f"{series}_deviation_{window}_bins" for window in self.deviations),
+            *(f"{series}_{end}_{window}_bins" for window in self.extremes for end in _EXTREMES),
+        ]
+
+    def columns(self, values: Floats, bins: NDArray[np.intp]) -> list[Floats]:
+        """One column a name, each of shape (bins,), at the end of each of `bins`; NaN: too few are there.
+
+        All but the deviations are differences from the newest bin.
+        """
+        newest = values[bins]
+        columns = [values_at(values, bins - lag) for lag in self.lags]
+        columns += [rolling_mean(values, size, self.known_share * size)[bins] for size in self.means]
+        columns += [rolling(values, size, np.median, bins) for size in self.medians]
+        columns += [soft_mean(values, soft_span(weight))[bins] for weight in self.soft_weights]
+        columns = [column - newest for column in columns]
+        columns += [self._deviation(values, size, bins) for size in self.deviations]
+        for size in self.extremes:
+            columns += [rolling(values, size, extreme, bins) - newest for extreme in _EXTREMES.values()]
+        return columns
+
+    def _deviation(self, values: Floats, size: int, bins: NDArray[np.intp]) -> Floats:
+        if not self.whole_numbers:
+            return rolling(values, size, np.std, bins)
+        # Sums of squares of whole numbers are exact below 2^53, so that nothing cancels in E[x^2] - E[x]^2,
+        # and one pass over the series serves every window; fractions would lose the small deviations.
+        mean, squares = rolling_mean(values, size), rolling_mean(values * values, size)
+        return np.sqrt(np.maximum(squares - mean * mean, 0.0))[bins]
+
+
+_EXTREMES = {"highest": np.max, "lowest": np.min}
+
+
+def soft_span(weight: float) -> float:
+    """The span of the `soft_mean` that has this weight (0 to 1) on the newest bin."""
+    return 2.0 / weight - 1.0

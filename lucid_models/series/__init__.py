@@ -1,0 +1,1 @@
+"""One forecaster of series of bins, on which throughput, busy nodes and inference usage stand."""
