@@ -148,8 +148,7 @@ def one_of(kind: str, name: str | None, known: tuple[str, ...]) -> str | None:
 
 def sleep_settings(parameters: str | None, buffer: int | None, pairs: list[str]) -> "SleepSettings | None":
     """Return the settings that options give; None where there is none."""
-    from parts.node_sleep.replay.published_settings import PUBLISHED_SETTINGS
-    from parts.node_sleep.replay.settings import SleepSettings
+    from parts.node_sleep.replay.settings import PUBLISHED_SETTINGS, SleepSettings
 
     if parameters is None and buffer is None and not pairs:
         return None

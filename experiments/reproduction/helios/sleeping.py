@@ -10,9 +10,9 @@ from cluster_logs.node_series import NodeSeries
 from experiments.reproduction.helios.published import FOLDER, HeliosRow
 from parts.node_sleep.replay.control import BIN_S
 from parts.node_sleep.replay.demand_window import demand_window
-from parts.node_sleep.replay.energy import energy_saved
-from parts.node_sleep.replay.published_settings import PUBLISHED_SETTINGS
+from parts.node_sleep.replay.power_history import energy_saved
 from parts.node_sleep.replay.series_replay import replay_bins
+from parts.node_sleep.replay.settings import PUBLISHED_SETTINGS
 from parts.node_sleep.replay.timeline import SleepFigures, SleepTimeline, figures_of
 from simulator.energy import EnergySettings
 

@@ -12,8 +12,8 @@ from math import inf
 
 import numpy as np
 
-from parts.lending.replay.base_layout import BaseLayout
 from parts.lending.replay.greedy_reclaim import pick_greedily
+from parts.lending.replay.reclaim_orders import BaseLayout
 
 SOLVED = 0  # the status of scipy.optimize.milp
 MOST_NODES = 1000  # of the search tree, so that no decision of a replay, which has no clock, takes for ever

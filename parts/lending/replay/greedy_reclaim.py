@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from parts.lending.replay.base_layout import BaseLayout
-from parts.lending.replay.reclaim_orders import ReclaimCost, pick_in_order
+from parts.lending.replay.reclaim_orders import BaseLayout, ReclaimCost, pick_in_order
 
 
 def pick_greedily(layout: BaseLayout, count: int) -> list[int]:

@@ -18,10 +18,9 @@ from random import Random
 from typing import Generic
 
 from foundation.errors import BadInputError, UnknownNameError
-from parts.lending.replay.base_layout import BaseLayout, JobT
 from parts.lending.replay.exact_reclaim import pick_exactly
 from parts.lending.replay.greedy_reclaim import pick_greedily
-from parts.lending.replay.reclaim_orders import pick_in_order
+from parts.lending.replay.reclaim_orders import BaseLayout, JobT, pick_in_order
 from parts.lending.replay.settings import RECLAIM
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import BadInputError
-from parts.node_sleep.replay.falling_demand import has_fallen, stays_low
+from parts.node_sleep.replay.control import has_fallen, stays_low
 from parts.node_sleep.replay.settings import SleepSettings
 
 WARM_UP_BINS = 6  # bins at the beginning in which all but the buffer sleeps, without a rule

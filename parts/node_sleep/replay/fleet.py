@@ -10,24 +10,81 @@ comes first in the cluster.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from math import isfinite
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parts.node_sleep.replay.control import BIN_S, SleepObservation, open_control
-from parts.node_sleep.replay.power_events import Boot, PowerEvent, SleepCheck
+from foundation.errors import BadInputError
+from parts.node_sleep.replay.control import BIN_S, NodeForecaster, SleepObservation, open_control
 from parts.node_sleep.replay.power_history import NodeStates, PowerHistory, PowerTotals, power_figures
-from parts.node_sleep.replay.replayed_sleep import ReplayedSleep
+from parts.node_sleep.replay.settings import SleepSettings
 from parts.node_sleep.replay.virtual_cluster_nodes import VirtualClusterNodes
 from simulator.cluster.placement import Placement
 from simulator.job_view import JobView
 from simulator.recorder import StopReason
 from simulator.scenario.agenda import Agenda, EventKind
-from simulator.scenario.companion import Attached
+from simulator.scenario.companion import Attached, CompanionEvent
 from simulator.snapshot import NodePool
+
+KEY = "node_sleep"  # of the companion
+
+
+@dataclass(frozen=True, slots=True)
+class Boot(CompanionEvent):
+    """The end of a node's boot, whether it succeeds or not. Void unless it is the node's newest."""
+
+    companion: ClassVar[str] = KEY
+    virtual_cluster: str
+    node: int  # its index in the virtual cluster's pool
+    number: int  # the boots of this node so far, this one included
+
+
+@dataclass(frozen=True, slots=True)
+class SleepCheck(CompanionEvent):
+    """A bin is over: nodes may be put to sleep."""
+
+    companion: ClassVar[str] = KEY
+    only_looks: ClassVar[bool] = True
+    clock_s: float  # on the clock of the forecasts (s since 1970 where the log says when it began)
+
+
+PowerEvent = Boot | SleepCheck
+
+
+@dataclass(frozen=True)
+class ReplayedSleep:
+    """How the nodes of a simulated cluster sleep, and how their boots go.
+
+    `settings` name the control and the time of a boot. A share of `boot_failure_share` of all boots fails,
+    drawn with `seed`: the node is then booted again, which takes as long once more. In each virtual cluster
+    `awake_per_virtual_cluster` nodes never sleep.
+    """
+
+    settings: SleepSettings
+    _: KW_ONLY
+    forecaster: NodeForecaster | None = None  # for the control "forecast"
+    awake_per_virtual_cluster: int = 0
+    boot_failure_share: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        awake = self.awake_per_virtual_cluster
+        if isinstance(awake, bool) or not isinstance(awake, int) or awake < 0:
+            raise BadInputError(
+                f"awake_per_virtual_cluster is {awake!r}.", remedy="Use a whole number of nodes, 0 or more."
+            )
+        share = self.boot_failure_share
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+            raise BadInputError(
+                f"boot_failure_share is {share!r}.", remedy="Use a share of boots, from 0 to below 1."
+            )
+        if not isfinite(self.settings.boot_s):
+            raise BadInputError(f"boot_s is {self.settings.boot_s!r}.", remedy="Use 0 or more seconds.")
+        open_control(self.settings, self.forecaster)
 
 
 @dataclass

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from foundation.errors import UnknownNameError
-from parts.node_sleep.replay.added_queuing import added_queuing
 from parts.node_sleep.replay.control import NodeForecaster
-from parts.node_sleep.replay.fleet import FleetMemory, SleepingFleet
-from parts.node_sleep.replay.power_events import KEY
-from parts.node_sleep.replay.replayed_sleep import ReplayedSleep
+from parts.node_sleep.replay.fleet import KEY, FleetMemory, ReplayedSleep, SleepingFleet
 from parts.node_sleep.replay.settings import SleepSettings
 from parts.node_sleep.replay.virtual_cluster_nodes import VirtualClusterNodes
 from simulator.engine.node_inventory import cpu_pool
@@ -58,7 +57,7 @@ class NodeSleep(ReplayedSleep, Companion):
         return self.boot_failure_share > 0
 
     def added(self, result: SimulationResult, without: SimulationResult) -> Mapping[str, Any]:
-        """Return the queuing that sleep adds (`parts.node_sleep.replay.added_queuing`)."""
+        """Return the queuing that sleep adds (`parts.node_sleep.replay.node_sleep`)."""
         return added_queuing(result, without)
 
     @classmethod
@@ -79,3 +78,21 @@ class NodeSleep(ReplayedSleep, Companion):
 
 OWN_SETTINGS = ("awake_per_virtual_cluster", "boot_failure_share")
 SETTING_NAMES = (*(field.name for field in fields(SleepSettings)), *OWN_SETTINGS)
+
+
+def added_queuing(asleep: SimulationResult, awake: SimulationResult) -> dict[str, float]:
+    """Compare two replays of the same jobs under the same policy, job by job.
+
+    `added_queuing_delay_s` is the mean difference of queuing delays; boots that delay some jobs may let
+    others go first, so one job's may be below zero. `later_jobs` waited for longer than with all nodes awake,
+    and `latest_queuing_delay_s` is the most that a job waited longer.
+    """
+    added_s = asleep.counted["queuing_delay_s"].to_numpy() - awake.counted["queuing_delay_s"].to_numpy()
+    return {
+        "added_queuing_delay_s": float(np.mean(added_s)) if len(added_s) else 0.0,
+        "later_jobs": int((added_s > ROUNDING_S).sum()),
+        "latest_queuing_delay_s": float(np.max(added_s, initial=0.0)),
+    }
+
+
+ROUNDING_S = 1e-6  # differences of sums of times

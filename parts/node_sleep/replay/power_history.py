@@ -7,13 +7,38 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from parts.node_sleep.replay.energy import energy_saved
 from simulator.energy import EnergySettings
 from simulator.recorders.usage import StepLog
 from simulator.scenario.companion import OverTime
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# Helios (SC '21, section 4.3.2) counts 800 W an idle DGX-1 and twice that for its cooling; a node asleep is
+# taken to draw nothing.
+
+DAYS_A_YEAR = 365.0
+
+
+@dataclass(frozen=True)
+class EnergySaved:
+    """Savings over the days of a replay, and the energy of a year at the same rate."""
+
+    kwh: float
+    cost: float
+    co2_kg: float
+    kwh_per_year: float
+
+
+def energy_saved(asleep_mean: float, days: float, settings: EnergySettings) -> EnergySaved:
+    """Return what `asleep_mean` nodes asleep for so many days save beside idle ones."""
+    kwh_per_day = asleep_mean * settings.idle_w * settings.cooling_factor * 24 / 1_000
+    kwh = kwh_per_day * days
+    return EnergySaved(
+        kwh, kwh * settings.price_per_kwh, kwh * settings.co2_kg_per_kwh, kwh_per_day * DAYS_A_YEAR
+    )
+
 
 DAY_S = 86_400.0
 MINUTE_S = 60.0

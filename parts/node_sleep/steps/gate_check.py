@@ -11,10 +11,9 @@ from foundation.errors import BadInputError, NotFoundError
 from lucid_models.releases.lifecycle import ReleaseModels
 from parts.node_sleep.demand.model import demand_outcomes
 from parts.node_sleep.demand.scorer import NodeDemandScorer
-from parts.node_sleep.replay.added_queuing import added_queuing
 from parts.node_sleep.replay.demand_window import demand_window
 from parts.node_sleep.replay.gate_limits import SleepEvidence, sleeping_nodes
-from parts.node_sleep.replay.node_sleep import NodeSleep
+from parts.node_sleep.replay.node_sleep import NodeSleep, added_queuing
 from parts.node_sleep.replay.series_forecast import RememberingForecaster
 from parts.node_sleep.replay.series_replay import replay_minutes
 from parts.node_sleep.replay.settings import SleepSettings

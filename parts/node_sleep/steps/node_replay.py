@@ -13,7 +13,7 @@ from foundation.progress import Progress, silent
 from parts.node_sleep.replay.choice import SettingsChoice
 from parts.node_sleep.replay.control import BIN_S, NodeForecaster
 from parts.node_sleep.replay.demand_window import DemandWindow, demand_window
-from parts.node_sleep.replay.energy import energy_saved
+from parts.node_sleep.replay.power_history import energy_saved
 from parts.node_sleep.replay.settings import SleepSettings
 from parts.node_sleep.replay.timeline import SleepFigures, figures_of
 from parts.node_sleep.steps.published_forecast import PublishedForecast, read_published_forecast

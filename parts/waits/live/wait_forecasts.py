@@ -1,6 +1,9 @@
 """How long the jobs of a live queue go on waiting, by the wait model of the release that is followed."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.daemon import JOURNAL_FILE, Daemon
@@ -11,16 +14,112 @@ from live_scheduler.forecast.submission_predictions import (
     policy_of,
     read_submission_predictions,
 )
+from live_scheduler.forecast.submission_predictor import PLAY_FORWARD as PLAYED
 from live_scheduler.forecast.submission_predictor import RECENT_S, OtherStarts, StartOpinion
+from live_scheduler.live_settings import Mode
 from live_scheduler.live_view import LiveView
-from live_scheduler.memory.journal import Journal
+from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.release import LiveRelease
-from parts.waits.live.recent_starts import RecentStarts, queue_facts
+from lucid_models.amounts import counted
 from parts.waits.live.settings import WaitAnswerSettings
-from parts.waits.live.speaker import StartSpeaker
-from parts.waits.live.start_errors import StartErrors
+from parts.waits.live.start_errors import MeanErrors, StartErrors
 from parts.waits.model.answers import WaitForecast
-from parts.waits.model.queue_moment import queue_of_jobs
+from parts.waits.model.queue_moment import HISTORY_S, queue_of_jobs
+
+
+class RecentStarts:
+    """A learner of the daemon (`Daemon.learners`); whoever asks holds the daemon's lock."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, dict[str, Any]] = {}
+
+    def observe(self, event: JobEvent) -> None:
+        """Take in what happened to a job; what is known already changes nothing."""
+        if event.kind is JobEventKind.STARTED:
+            self._jobs[event.job_id] = queue_facts(event.facts) | {"start_s": event.at_s, "end_s": None}
+        elif event.kind is JobEventKind.ENDED and event.duration_s is not None:
+            job = self._jobs.get(event.job_id) or queue_facts(event.facts)
+            times = {"start_s": event.at_s - event.duration_s, "end_s": event.at_s}
+            self._jobs[event.job_id] = job | times  # whoever was given the other goes on reading it
+        elif event.kind in (JobEventKind.REQUEUED, JobEventKind.WITHDRAWN):
+            self._jobs.pop(event.job_id, None)
+
+    def at(self, now_s: float) -> list[dict[str, Any]]:
+        """The jobs that started by `now_s` (Unix s) and tell of waits then, as `queue_of_jobs` takes them."""
+        since_s = now_s - HISTORY_S
+        self._jobs = {
+            job_id: job
+            for job_id, job in self._jobs.items()
+            if job["start_s"] > since_s or job["end_s"] is None or job["end_s"] > now_s
+        }
+        return [
+            job if job["end_s"] is None or job["end_s"] <= now_s else {**job, "end_s": None}
+            for job in self._jobs.values()
+            if job["start_s"] <= now_s
+        ]
+
+
+def queue_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A live job's facts (`LiveJob.facts`, and `ready_time_s` where that is not its submission) under the
+    names of a queue's log, as a job table has them.
+    """
+    return {
+        "submit_s": facts.get("ready_time_s", facts["submit_time_s"]),
+        "partition": facts.get("virtual_cluster"),
+        "account": facts.get("account") or facts.get("user"),
+        "cpus": facts.get("cpus"),
+        "gpus": facts.get("gpus"),
+        "limit_s": facts.get("time_limit_s"),
+    }
+
+
+class SaidBy(StrEnum):
+    """The two ways to say when a job starts."""
+
+    PLAY_FORWARD = PLAYED
+    WAIT_MODEL = "wait_model"
+
+
+_WORDS = {SaidBy.PLAY_FORWARD: "playing the queue forward", SaidBy.WAIT_MODEL: "the learned wait model"}
+
+
+@dataclass(frozen=True)
+class StartSpeaker:
+    """The one that speaks, and why, in a sentence."""
+
+    said_by: SaidBy
+    why: str
+
+    @classmethod
+    def by_errors(cls, mode: Mode, errors: MeanErrors, settings: WaitAnswerSettings) -> "StartSpeaker":
+        """The one that was off by less; where too few jobs tell, playing forward speaks while this product
+        orders the queue, and the wait model where a site's own policy does, which no play knows.
+        """
+        if errors.jobs >= settings.least_jobs:
+            better = SaidBy.WAIT_MODEL if errors.learned < errors.played else SaidBy.PLAY_FORWARD
+            return cls(
+                better,
+                f"Said by {_WORDS[better]}: of the last {counted(errors.jobs, 'job')} that started, the wait "
+                f"model was off by a factor of {10**errors.learned:.2g} on average, and playing forward by "
+                f"{10**errors.played:.2g}.",
+            )
+        controls = mode is Mode.CONTROL
+        first = SaidBy.PLAY_FORWARD if controls else SaidBy.WAIT_MODEL
+        whose = "its policy is known" if controls else "the cluster's own policy is not known"
+        return cls(
+            first,
+            f"Said by {_WORDS[first]}, since {whose}; once {settings.least_jobs} jobs have started that both "
+            f"spoke of ({errors.jobs} so far), the one that was off by less speaks.",
+        )
+
+    @classmethod
+    def alone(cls, why_not_played: str) -> "StartSpeaker":
+        """The wait model, of a job that cannot be played."""
+        return cls(
+            SaidBy.WAIT_MODEL,
+            f"Said by {_WORDS[SaidBy.WAIT_MODEL]}: it cannot be played forward, for {why_not_played}.",
+        )
+
 
 _ASSUMES = (
     "Jobs go on starting as they did lately: the wait model learned from the queue, not from a policy.",

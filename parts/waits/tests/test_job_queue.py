@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.memory.journal import JobEvent, JobEventKind, JobTracker
 from lucid_models.training_data import as_known_at
-from parts.waits.live.recent_starts import RecentStarts, queue_facts
+from parts.waits.live.wait_forecasts import RecentStarts, queue_facts
 from parts.waits.model.features import WaitFeatures
 from parts.waits.model.job_queue import MOMENT_EVERY_S, moments_before, queue_log_of_jobs
 from parts.waits.model.queue_moment import queue_at, queue_of_jobs

@@ -17,7 +17,7 @@ from parts.waits.model.wait_table import WaitTable
 from parts.waits.steps.gate_check import check_waits
 from parts.waits.steps.judged_waits import judge_waits
 from parts.waits.steps.monitor_check import WaitHealth, wait_health
-from parts.waits.steps.release_settings import pinned_waits
+from parts.waits.steps.wait_answers import pinned_waits
 from parts.waits.tests.job_queues import FIRST_DAY, make_queue_jobs
 from parts.waits.tests.queue_logs import FAST_WAITS
 from pipeline.monitoring.data import MonitoredWindow

@@ -17,7 +17,7 @@ from lucid_models.releases.manifest import MANIFEST_FILE, parse_manifest
 from lucid_models.releases.store import read_release
 from parts.waits.model.job_queue import read_job_queue
 from parts.waits.model.training import train_waits
-from parts.waits.steps.release_settings import pinned_waits
+from parts.waits.steps.wait_answers import pinned_waits
 from parts.waits.tests.job_queues import FIRST_DAY, make_queue_jobs
 from parts.waits.tests.queue_logs import FAST_WAITS
 from pipeline.overview.release_contents import release_parts

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from lucid_models.releases.store import ReleaseInfo
-from parts.waits.steps.release_settings import says_when_jobs_start
+from parts.waits.steps.wait_answers import says_when_jobs_start
 
 RELEASE = ReleaseInfo(
     name="lucid-release-small",

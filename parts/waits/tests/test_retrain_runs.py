@@ -16,7 +16,7 @@ from lucid_models.releases.building import model_name
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, show_release
 from parts.waits.model import training
 from parts.waits.model.job_queue import read_job_queue
-from parts.waits.steps.release_settings import pinned_waits
+from parts.waits.steps.wait_answers import pinned_waits
 from parts.waits.tests.job_queues import make_queue_jobs
 from parts.waits.tests.queue_logs import FAST_WAITS
 from pipeline.training import model_training

@@ -13,7 +13,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import FIRST_DAY, synthesize, write_to_lake
 from cluster_logs.validation import validate_table
 from foundation.errors import BadInputError, NotFoundError
-from parts.lending.load.synthetic import synthetic_inference_load
+from parts.lending.load.lake_table import synthetic_inference_load
 from parts.lending.load.table import LoadReading
 from tests.reference import ROOT
 

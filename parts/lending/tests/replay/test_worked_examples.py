@@ -8,10 +8,10 @@ from parts.lending.replay.orchestrator import servers_to_lend, share_of_servers
 from parts.lending.replay.reclaiming import choose_reclaim
 from parts.lending.replay.settings import LoanSettings
 from parts.lending.tests.replay.lyra_reference import examples, reclaim_decisions, servers_of
-from parts.lending.workers.base_demand import BaseRoom, pools_of
 from parts.lending.workers.knapsack import WorkerGroup, choose_workers
 from parts.lending.workers.server_pools import ServerPool
 from parts.lending.workers.worker_placement import PlacementPlan, WorkerKind
+from parts.lending.workers.worker_policy import BaseRoom, pools_of
 from simulator.cluster.placement import FreeGpus
 
 pytestmark = pytest.mark.reference

@@ -3,8 +3,8 @@
 import pytest
 
 from foundation.errors import BadInputError
-from parts.lending.workers.base_demand import BaseRoom, pools_of
 from parts.lending.workers.server_pools import ServerPool
+from parts.lending.workers.worker_policy import BaseRoom, pools_of
 
 TRAINING, ON_LOAN = ServerPool.TRAINING, ServerPool.ON_LOAN
 

@@ -6,8 +6,7 @@ import pytest
 
 from foundation.errors import BadInputError
 from parts.node_sleep.replay.bin_rules import WARM_UP_BINS, artifact_decisions, bin_decisions
-from parts.node_sleep.replay.published_settings import PUBLISHED_SETTINGS
-from parts.node_sleep.replay.settings import SleepSettings
+from parts.node_sleep.replay.settings import PUBLISHED_SETTINGS, SleepSettings
 from tests.reference import ROOT
 
 SETTINGS = SleepSettings("helios-artifact", buffer_nodes=2, past_bins=2, near_bins=2, keep_bins=3)

@@ -8,7 +8,7 @@ from foundation.errors import BadInputError
 from parts.node_sleep.replay.choice import SleepLimits, candidates, choose_settings
 from parts.node_sleep.replay.control import SleepSettings
 from parts.node_sleep.replay.demand_window import demand_window
-from parts.node_sleep.replay.energy import energy_saved
+from parts.node_sleep.replay.power_history import energy_saved
 from parts.node_sleep.replay.series_forecast import SeriesForecaster
 from parts.node_sleep.replay.series_replay import replay_minutes
 from simulator.energy import EnergySettings
