@@ -5,33 +5,154 @@ file changes, the cluster's record says what is being written; when all is writt
 refuse tables that such a note names: while its writer lives they wait a little, and when it died they say
 what to do. The same task again begins where nothing is lost by it (every write merges), and takes the note
 away.
+
+    ROOT/clusters/cluster=C/record.json
+
+The record has an integer `format`. Version 1: `logs` ("real", "synthetic" or null), `writes` (how often each
+table was changed), `writing` (null, or which task began to change which tables and has not ended). Another
+version is refused. To change the format: raise FORMAT, and keep reading the older one here.
 """
 
+import json
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
 
 import pyarrow.fs as pafs
 
-from cluster_logs.cluster_lock import ClusterLock, lock_for
-from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.cluster_record import ClusterRecord, LogOrigin, UnfinishedWrite, parse_record
+from cluster_logs.store_lock import ClusterLock, StoreLock
+from foundation import strict_json
 from foundation.errors import BadInputError, ChangedWhileReadError, ClusterBusyError, HalfWrittenError
-from foundation.process_lock import acquire_within
+from foundation.outside_names import check_cluster_name
+from foundation.process_lock import ProcessLock, acquire_within, holder, is_held
 from foundation.progress import Progress, Work, silent
-from foundation.storage import write_atomically
+from foundation.storage import make_file, make_folder, write_atomically
 
 RECORDS = "clusters"
 # How long a writer waits for another, and a reader for a writer, unless they are told otherwise.
 WRITER_WAITS_S = 600.0
 READER_WAITS_S = 60.0
 
+FORMAT = 1
+# The synthetic generator names its rows' source `NAME.synthetic`.
+SYNTHETIC_SUFFIX = ".synthetic"
+
 # The sessions of this thread, by lake and cluster: what is done within one belongs to it.
 _own = threading.local()
+
+
+class LogOrigin(StrEnum):
+    """Where rows come from. MIXED: a file that is offered holds both; no cluster of a lake does."""
+
+    REAL = "real"
+    SYNTHETIC = "synthetic"
+    MIXED = "mixed"
+
+
+@dataclass(frozen=True)
+class UnfinishedWrite:
+    """A change that has begun: what it does, which tables it may leave half-written, from which inputs, and
+    the process that began it.
+    """
+
+    task: str
+    tables: tuple[str, ...]
+    inputs: tuple[str, ...]
+    process: str
+    since: str
+
+
+@dataclass(frozen=True)
+class ClusterRecord:
+    """The record of one cluster. `logs` None: no row has said yet."""
+
+    logs: LogOrigin | None = None
+    writes: dict[str, int] = field(default_factory=dict)
+    writing: UnfinishedWrite | None = None
+
+    def to_bytes(self) -> bytes:
+        """The record as JSON."""
+        return (json.dumps({"format": FORMAT, **asdict(self)}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def parse_record(payload: bytes, place: str) -> ClusterRecord:
+    """The record in a file's bytes. Raises BadInputError naming the place for one that cannot be read."""
+    try:
+        document = strict_json.loads(payload)
+        if document["format"] != FORMAT:
+            raise BadInputError(
+                f"{place} has format {document['format']!r}; this version reads {FORMAT}.",
+                remedy="Use the version that wrote it, or a newer one.",
+            )
+        writing = document["writing"]
+        return ClusterRecord(
+            logs=None if document["logs"] is None else LogOrigin(document["logs"]),
+            writes={str(table): int(count) for table, count in document["writes"].items()},
+            writing=None
+            if writing is None
+            else UnfinishedWrite(
+                str(writing["task"]),
+                tuple(map(str, writing["tables"])),
+                tuple(map(str, writing["inputs"])),
+                str(writing["process"]),
+                str(writing["since"]),
+            ),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInputError(
+            f"{place} is no record of a cluster: {type(error).__name__} {error}.",
+            remedy="Restore the file, or remove the cluster: `lucid remove-cluster`.",
+        ) from error
+
+
+def logs_of_rows(source_files: Iterable[str]) -> LogOrigin | None:
+    """Where jobs come from, by the names of their source files; None without any."""
+    made = {name.endswith(SYNTHETIC_SUFFIX) for name in source_files}
+    if len(made) == 2:
+        return LogOrigin.MIXED
+    return None if not made else LogOrigin.SYNTHETIC if made.pop() else LogOrigin.REAL
+
+
+class LocalLock:
+    """A lock on a local file, which ends with its process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lock = ProcessLock(folder / ".lock")
+        self._ours = False
+
+    def acquire(self) -> bool:
+        """Take the lock, if it is free; say whether it is ours."""
+        make_folder(self._lock.path.parent)
+        make_file(self._lock.path)
+        self._ours = self._lock.acquire()
+        return self._ours
+
+    def release(self) -> None:
+        """Give it up; without it, do nothing."""
+        self._ours = False
+        self._lock.release()
+
+    def is_ours(self) -> bool:
+        """Whether it is ours."""
+        return self._ours
+
+    def owner(self) -> str | None:
+        """The process that holds it, described; None: no living one."""
+        if not is_held(self._lock.path):
+            return None
+        process = holder(self._lock.path)
+        return "another process" if process is None else f"process {process}"
+
+
+def lock_for(fs: pafs.FileSystem, folder: str) -> ClusterLock:
+    """The lock that lies in a folder, of the kind that its file system allows."""
+    return LocalLock(Path(folder)) if isinstance(fs, pafs.LocalFileSystem) else StoreLock(fs, folder)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from datetime import datetime
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.cluster_record import LogOrigin
+from cluster_logs.cluster_writes import LogOrigin
 from cluster_logs.expectations.suite import Suite
 from foundation.errors import UnknownNameError
 from foundation.parts import at_place, lacking, offered

@@ -5,11 +5,10 @@ the lake as it was. Then the tables are changed as one (`Lake.writing`): by one 
 process stops in between, readers refuse them until the same ingest has completed them.
 """
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -19,44 +18,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
-from cluster_logs.bad_rows import BadRowLimit, check_max_bad_share
-from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.cluster_record import LogOrigin, logs_of_rows
-from cluster_logs.duplicates import KEPT, judge_duplicates
-from cluster_logs.ingest_account import IngestReport as IngestReport
-from cluster_logs.ingest_account import count_duplicates, count_rows, file_name, report_of, write_quarantine
-from cluster_logs.ingest_tables import ingest_table, read_rows
-from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
+from cluster_logs.cluster_writes import LogOrigin, logs_of_rows
+from cluster_logs.day_tables import day_table
+from cluster_logs.ingest_account import (
+    KEPT,
+    LAKE_FORMAT,
+    BadRowLimit,
+    DaySpool,
+    IngestReport,
+    PartSpool,
+    check_max_bad_share,
+    conflict_rows,
+    count_duplicates,
+    count_rows,
+    file_name,
+    judge_duplicates,
+    refused_spool,
+    report_of,
+    resolve_duplicates,
+    write_quarantine,
+)
+from cluster_logs.job_table import (
+    DAY_S,
+    DEFAULT_BIN_S,
+    JOB_ORDER,
+    JOB_SCHEMA,
+    THROUGHPUT_COLUMNS,
+    THROUGHPUT_SCHEMA,
+    conform,
+    derive_throughput,
+    microseconds,
+    to_frame,
+)
 from cluster_logs.lake import Lake
-from cluster_logs.merging import JOB_ORDER, microseconds
 from cluster_logs.quarantine import MAX_BAD_SHARE, Accounting
-from cluster_logs.quarantine_table import REFUSED_SCHEMA, refused_spool
 from cluster_logs.readers.base import (
+    JOB_ROWS_SCHEMA,
     Reader,
     ReadOptions,
     load_reader,
     naming_likely_formats,
     read_chunks,
-    read_raw_rows,
 )
-from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA
-from cluster_logs.readers.row_checker import load_zone
+from cluster_logs.readers.source import load_zone
 from cluster_logs.slurm_mark import MarkKey
-from cluster_logs.spool import DaySpool
-from cluster_logs.throughput import COLUMNS, DAY_S, DEFAULT_BIN_S, derive_throughput
 from foundation.errors import BadInputError
-from foundation.leftovers import scratch_folder
+from foundation.outside_names import check_cluster_name
+from foundation.process_lock import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.storage import sweep_unfinished
 
-# The one format whose rows say themselves which file they come from.
-LAKE_FORMAT = "lake"
-CONFLICTS_AT_ONCE = 10_000
 # What a table of rows that were read has, though no row has a value.
 _ALWAYS_THERE = ["job_id", "submit_time", "state", "source_file", "source_row"]
-_CONFLICT_COLUMNS = ["job_id", "submit_time", "source_file", "source_row"]
 # What an ingest of jobs changes.
 JOB_TABLES = ("jobs", "throughput", "quarantine", "nodes")
+
+# How the small tables are written, and the column that tells when a row holds.
+_WRITES = {
+    "throughput": Lake.write_throughput,
+    "nodes": Lake.write_nodes,
+    "node_states": Lake.write_node_states,
+}
+_TIMES = {"throughput": "bin_start", "node_states": "time"}
 
 Window = tuple[datetime | None, datetime | None]  # submitted in [start, end); None: open
 
@@ -69,7 +92,7 @@ class IngestSettings:
     - `gpus_per_node` matters to formats that count a virtual cluster's GPUs.
     - `start` and `end` keep the jobs submitted in [start, end), naive times on the log's own clock.
     - `bin_s`: of the derived throughput table, in seconds; it divides a day.
-    - `max_bad_share`: of the rows; a log with more of them is refused (`cluster_logs.bad_rows`).
+    - `max_bad_share`: of the rows; a log with more of them is refused (`cluster_logs.ingest_account`).
     - `mark_key`: whose marks on jobs are believed.
     - `beside`: what a format of a part asks beside its file, or None.
     - `trace_start`: the instant of second 0 of times that count from the trace's own start.
@@ -279,10 +302,10 @@ def _ingest_jobs(
             sources.update(rows.column("source_file").unique().to_pylist())
             spool.append(rows)
         days = spool.days()
-        kept, conflicts = _resolve_duplicates(spool, days, account)
+        kept, conflicts = resolve_duplicates(spool, days, account)
         account.check(uri)
         limit.check(account)
-        for rows in _conflict_rows(reader, uri, options, conflicts):
+        for rows in conflict_rows(reader, uri, options, conflicts):
             refused.append(rows)
         task = f"ingest of {file_name(uri)} ({reader.name}{_in_words(window)})"
         with lake.writing(options.cluster, task, JOB_TABLES, inputs=(uri,), progress=progress):
@@ -297,62 +320,14 @@ def _ingest_jobs(
             tables = write_quarantine(reader, uri, options, lake, refused)
             if days:
                 progress(len(days), len(days), "counting throughput")
-                bins = derive_throughput(lake.iter_jobs(options.cluster, columns=COLUMNS), settings.bin_s)
+                bins = derive_throughput(
+                    lake.iter_jobs(options.cluster, columns=THROUGHPUT_COLUMNS), settings.bin_s
+                )
                 lake.replace_derived_throughput(options.cluster, bins)
                 written = tuple(lake.table_uri(table, options.cluster) for table in ("jobs", "throughput"))
                 tables = (*written, *tables)
             complete()
     return report_of(reader, options, account, tables, submits)
-
-
-def _resolve_duplicates(
-    spool: DaySpool, days: Sequence[date], account: Accounting
-) -> tuple[dict[date, np.ndarray[tuple[int], np.dtype[np.bool_]]], pa.Table]:
-    """Which rows of the days with duplicates are kept, and which rows are in conflict (_CONFLICT_COLUMNS)."""
-    kept = {}
-    conflicts = [JOB_ROWS_SCHEMA.empty_table().select(_CONFLICT_COLUMNS)]
-    for day in days:
-        jobs = spool.read(day)
-        verdicts = judge_duplicates(jobs)
-        count_duplicates(account, Counter(verdicts.tolist()))
-        if (verdicts != KEPT).any():
-            kept[day] = verdicts == KEPT
-            in_conflict = pa.array(verdicts == q.DUPLICATE_CONFLICT)
-            conflicts.append(jobs.select(_CONFLICT_COLUMNS).filter(in_conflict))
-    return kept, pa.concat_tables(conflicts)
-
-
-def _conflict_rows(reader: Reader, uri: str, options: ReadOptions, conflicts: pa.Table) -> Iterator[pa.Table]:
-    """The rows in conflict as refused rows, with their text from a second pass over the file.
-
-    A lake's rows keep the row numbers of their own sources: of those the key is shown.
-    """
-    if reader.name == LAKE_FORMAT:
-        for batch in conflicts.to_batches(max_chunksize=CONFLICTS_AT_ONCE):
-            rows = batch.to_pylist()
-            yield _refused_conflicts(reader, rows, [json.dumps(row, default=str) for row in rows])
-        return
-    by_row = conflicts.sort_by("source_row").combine_chunks()
-    numbers = by_row.column("source_row").to_numpy()
-    for texts in read_raw_rows(reader, uri, options, numbers):
-        rows = by_row.take(pa.array(np.searchsorted(numbers, list(texts)))).to_pylist()
-        yield _refused_conflicts(reader, rows, list(texts.values()))
-
-
-def _refused_conflicts(reader: Reader, rows: Sequence[dict[str, object]], texts: Sequence[str]) -> pa.Table:
-    refused = [
-        {
-            "reason": q.DUPLICATE_CONFLICT,
-            "column": "job_id",
-            "value": q.cut_evidence(str(row["job_id"]), q.MAX_VALUE_BYTES),
-            "source_format": reader.name,
-            "source_file": row["source_file"],
-            "source_row": row["source_row"],
-            "raw_row": q.cut_evidence(text),
-        }
-        for row, text in zip(rows, texts, strict=True)
-    ]
-    return pa.Table.from_pylist(refused, schema=REFUSED_SCHEMA)
 
 
 def _as_jobs_of(cluster: str, rows: pa.Table) -> pa.Table:
@@ -405,3 +380,106 @@ def _submit_range(tables: Sequence[pa.Table]) -> tuple[datetime | None, datetime
     if not limits:
         return None, None
     return min(limit["min"] for limit in limits), max(limit["max"] for limit in limits)
+
+
+# Small tables (throughput, nodes, node states, those of parts): read whole, then written ----------------
+
+
+def ingest_table(
+    reader: Reader, uri: str, options: ReadOptions, lake: Lake, progress: Progress, limit: BadRowLimit
+) -> IngestReport:
+    """Read a file of one of the small tables into the lake; raises as `ingest_log`."""
+    with scratch_folder("ingest") as scratch:
+        refused = refused_spool(scratch)
+        rows, account = read_rows(reader, uri, options, progress, limit, refused)
+        tables, times = _write_table(reader, uri, options, lake, progress, rows, refused)
+    return report_of(reader, options, account, tables, times)
+
+
+def read_table_file(uri: str, source_format: str) -> tuple[pa.Table, IngestReport]:
+    """Read a file of a table as the lake keeps it, in the order of its time, and the account of the rows.
+
+    Raises TooManyBadRowsError for more bad rows than MAX_BAD_SHARE.
+    """
+    reader = load_reader(source_format)
+    limit = BadRowLimit(uri, reader, MAX_BAD_SHARE)
+    options = ReadOptions("cluster")
+    with scratch_folder("read") as scratch:
+        rows, account = read_rows(reader, uri, options, silent, limit, refused_spool(scratch))
+    limit.check_some(account)
+    return rows.sort_by("time"), report_of(reader, options, account, (), (None, None))
+
+
+def _write_table(
+    reader: Reader,
+    uri: str,
+    options: ReadOptions,
+    lake: Lake,
+    progress: Progress,
+    rows: pa.Table,
+    refused: PartSpool,
+) -> tuple[tuple[str, ...], tuple[datetime | None, datetime | None]]:
+    """Write a small table as one change; returns what was written and the first and last time in it."""
+    times: tuple[datetime | None, datetime | None] = (None, None)
+    task = f"ingest of {file_name(uri)} ({reader.name})"
+    with lake.writing(options.cluster, task, (reader.table, "quarantine"), inputs=(uri,), progress=progress):
+        if rows.num_rows:
+            if reader.table in _WRITES:
+                _WRITES[reader.table](lake, options.cluster, rows)
+            else:
+                lake.write_series(reader.table, options.cluster, rows)
+        time = _TIMES.get(reader.table) if reader.table in _WRITES else day_table(reader.table).time
+        if rows.num_rows and time is not None:
+            limits = pc.min_max(rows.column(time)).as_py()
+            times = (limits["min"], limits["max"])
+        tables = write_quarantine(reader, uri, options, lake, refused)
+    if rows.num_rows:
+        tables = (lake.table_uri(reader.table, options.cluster), *tables)
+    return tables, times
+
+
+def read_rows(
+    reader: Reader,
+    uri: str,
+    options: ReadOptions,
+    progress: Progress,
+    limit: BadRowLimit,
+    refused: PartSpool,
+) -> tuple[pa.Table, Accounting]:
+    """All rows of a small table, and the account; refused rows go to the spool.
+
+    A row that comes twice is a clear error.
+    """
+    account = Accounting()
+    tables: list[pa.Table] = []
+    for chunk in read_chunks(reader, uri, options, progress=progress):
+        count_rows(account, chunk, limit)
+        tables.append(chunk.rows)
+        refused.append(chunk.refused)
+    rows = pa.concat_tables(tables) if tables else None
+    if rows is None:
+        raise BadInputError(f"{uri} holds a header and no rows.", remedy="Check how it was exported.")
+    account.kept = _distinct_rows(reader, uri, rows)
+    account.check(uri)
+    limit.check(account)
+    return rows, account
+
+
+def _distinct_rows(reader: Reader, uri: str, rows: pa.Table) -> int:
+    """The number of input rows behind the table's rows; BadInputError when one of them came twice."""
+    row_key: str | None = None  # one row of the table is one of the input
+    if reader.table == "throughput":
+        keys = ["bin_start"]
+    elif reader.table == "node_states":
+        keys = ["time", "virtual_cluster"]
+    elif reader.table != "nodes":
+        keys = list(day_table(reader.table).key)
+    else:
+        keys = ["virtual_cluster", "date"]
+        row_key = "virtual_cluster" if rows.column("date").null_count else "date"
+    counts = rows.group_by(keys).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts.column("count_all"), 1)).sort_by(keys[0])
+    if twice.num_rows:
+        what = ", ".join(str(twice.column(key)[0].as_py()) for key in keys if twice.column(key)[0].is_valid)
+        raise BadInputError(f"{uri} has two rows for {what}.", remedy="Keep one of them.")
+    return int(pc.count_distinct(rows.column(row_key)).as_py()) if row_key else rows.num_rows

@@ -3,7 +3,7 @@
 What follows from a row here, without a change elsewhere:
 
 - the column of the job table and its documentation (`job_table.JOB_SCHEMA`), its checks on the way in
-  (`readers/job_rows.py`) and its expectations (`expectations/job_suites.py`);
+  (`readers/base.py`) and its expectations (`expectations/job_suites.py`);
 - its place in what the duration model reads: every text that is known when a job is submitted is tried at
   each training (`lucid_models/duration/level_search.py`), a number once a plain feature names it
   (`job_columns.py`); training, serving, drift, reasons and pictures know it then;
@@ -509,16 +509,11 @@ JOB_FACTS: tuple[JobFact, ...] = (
     ),
 )
 
-# Without these a row is no job: its identity, its size, and its times, of which the state says what is final.
 _TIMES = frozenset({"state", "start_time", "end_time", "duration_s", "single_gpu_s"})
 _OF_WORKERS = frozenset({"gpus_per_worker", "workers_min", "workers_max"})
-_DECISIVE = frozenset(fact.name for fact in JOB_FACTS if fact.required) | _TIMES | _OF_WORKERS
-
-
-def may_be_unknown(name: str) -> bool:
-    """Whether a job whose value of this fact cannot be used is kept without it; else its row is refused."""
-    return name not in _DECISIVE
-
+# Without these a row is no job and is refused: its identity, its size, and its times, of which the state says
+# what is final. A job whose value of another fact cannot be used is kept without it.
+DECISIVE_FACTS = frozenset(fact.name for fact in JOB_FACTS if fact.required) | _TIMES | _OF_WORKERS
 
 # The first of these facts that a job has tells whose it is.
 OWNERS = ("user", "account", "group")

@@ -1,16 +1,19 @@
-"""The tables that every log is read into: jobs (`job_facts.JOB_FACTS`), throughput, nodes and quarantine.
+"""The tables that every log is read into: jobs (`job_facts.JOB_FACTS`), throughput, nodes and quarantine; how
+newer rows are merged into older ones, and how throughput is counted from jobs.
 
 Each column's unit and meaning are stored in the field's metadata (`describe(JOB_SCHEMA)` prints them), so
 that a Parquet file of the lake explains itself. All times are UTC instants with microseconds; all sizes are
 whole GPUs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cluster_logs.job_facts import JOB_FACTS, Kind
 from cluster_logs.job_states import FINISHED_STATES as FINISHED_STATES
@@ -21,6 +24,22 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 # The virtual cluster of a source that has none: the whole cluster is one queue.
 WHOLE_CLUSTER = "default"
+
+
+# The order of rows in a file of the lake: by time, equal times as in the source.
+JOB_ORDER = [
+    ("submit_time", "ascending"),
+    ("source_file", "ascending"),
+    ("source_row", "ascending"),
+    ("job_id", "ascending"),
+]
+
+DAY_S = 86_400
+DEFAULT_BIN_S = 600
+# One job with a wrong year must not make a million empty bins: a silence this long is left out of the series.
+LONGEST_SILENCE_S = 366 * DAY_S
+
+THROUGHPUT_COLUMNS = ("submit_time", "start_time", "end_time", "gpus")
 
 
 def required_field(name: str, kind: pa.DataType, meaning: str, unit: str = "") -> pa.Field:
@@ -112,6 +131,13 @@ QUARANTINE_SCHEMA = pa.schema(
     ]
 )
 
+SERIES_SCHEMA = pa.schema([column for column in THROUGHPUT_SCHEMA if column.name != "cluster"])
+# The quarantine table without its cluster, which the lake adds.
+REFUSED_SCHEMA = pa.schema([column for column in QUARANTINE_SCHEMA if column.name != "cluster"])
+
+_EVENTS = {"submitted": "submit_time", "started": "start_time", "ended": "end_time"}
+_IntArray = npt.NDArray[np.int64]
+
 
 def to_digest(jobs: pd.DataFrame) -> pd.DataFrame:
     """Jobs as digests take them: without the facts that no job has, so that a fact which comes to the table
@@ -196,3 +222,122 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
             mapper = {field.type: pd.StringDtype(na_value=np.nan)}.get  # the dtype "str"
         data[field.name] = table.column(field.name).to_pandas(types_mapper=mapper)
     return pd.DataFrame(data, copy=False)  # the columns are new: nobody else has them
+
+
+# How a newer table is merged into an older one: by key, never losing a row ------------------------------
+
+
+def microseconds(column: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
+    """A timestamp column without nulls, as microseconds since 1970."""
+    return column.cast(pa.int64()).to_numpy()  # type: ignore[no-any-return]
+
+
+def group_by_key(jobs: pa.Table) -> npt.NDArray[np.int64]:
+    """For each row the number of its key (job_id, submit_time); equal keys get equal numbers."""
+    ids = pc.dictionary_encode(jobs.column("job_id").combine_chunks())
+    codes = ids.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    submits = microseconds(jobs.column("submit_time"))
+    order = np.lexsort((submits, codes))
+    changes = (np.diff(codes[order]) != 0) | (np.diff(submits[order]) != 0)
+    groups = np.empty(len(order), dtype=np.int64)
+    groups[order] = np.concatenate(([0], np.cumsum(changes))) if len(order) else []
+    return groups
+
+
+def is_finished(jobs: pa.Table) -> npt.NDArray[np.bool_]:
+    """Whether each job has ended for good; a source that gives no state lists finished jobs."""
+    unfinished = pc.invert(pc.is_in(jobs.column("state"), pa.array(sorted(FINISHED_STATES), pa.string())))
+    running = pc.and_(pc.is_valid(jobs.column("state")), unfinished)
+    return ~np.asarray(running.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def merge_jobs(older: pa.Table, newer: pa.Table) -> pa.Table:
+    """Both tables' jobs in the lake's order, one row a key.
+
+    The newer row of a key wins, except that a finished job never turns back into an unfinished one:
+    ingesting an older export again must not undo what a newer one said.
+    """
+    both = pa.concat_tables([older, newer])
+    groups = group_by_key(both)
+    order = np.lexsort((np.arange(len(groups)), is_finished(both), groups))
+    last_of_group = np.append(np.diff(groups[order]) != 0, True) if len(order) else np.zeros(0, dtype=bool)
+    winners = np.sort(order[last_of_group])
+    return both.take(pa.array(winners)).sort_by(JOB_ORDER)
+
+
+def merge_throughput(older: pa.Table, newer: pa.Table) -> pa.Table:
+    """The bins of one day, by time.
+
+    A published bin stands above a derived one: a day with published bins holds no others. Derived bins
+    replace the day's derived bins as a whole; of two published bins of one time the newer wins.
+    """
+    published = [table.filter(pc.equal(table.column("origin"), "published")) for table in (older, newer)]
+    if not any(table.num_rows for table in published):
+        return newer.sort_by("bin_start")
+    both = pa.concat_tables(published)
+    starts = microseconds(both.column("bin_start"))
+    order = np.lexsort((np.arange(len(starts)), starts))
+    last = np.append(np.diff(starts[order]) != 0, True)
+    return both.take(pa.array(order[last]))
+
+
+# The throughput of the jobs: submissions, starts and ends, in bins of equal length ----------------------
+
+
+def derive_throughput(jobs: Iterable[pa.Table], bin_s: int = DEFAULT_BIN_S) -> pa.Table:
+    """The series of all jobs (tables with `THROUGHPUT_COLUMNS`, any order), SERIES_SCHEMA by time.
+
+    Complete between the first and the last event: a bin without events holds zeros, except in a silence of
+    more than a year, which is left out. Starts (or ends) are null when no job's start (or end) is known.
+    """
+    counts_of: dict[str, list[tuple[_IntArray, _IntArray]]] = {event: [] for event in _EVENTS}
+    for table in jobs:
+        gpus = table.column("gpus").to_numpy().astype(np.int64)
+        for event, column in _EVENTS.items():
+            times = table.column(column)
+            is_set = pc.is_valid(times).to_numpy()
+            instants = times.drop_null().cast(pa.int64()).to_numpy()
+            counts_of[event].append(_count(instants // (bin_s * 1_000_000), gpus[is_set]))
+    events = {event: _together(parts) for event, parts in counts_of.items()}
+    bins = _complete([numbers for numbers, _ in events.values()], LONGEST_SILENCE_S // bin_s)
+    columns: dict[str, pa.Array] = {
+        "bin_start": pa.array(bins * bin_s * 1_000_000).cast(pa.timestamp("us", tz="UTC")),
+        "bin_s": pa.repeat(pa.scalar(bin_s, pa.int64()), len(bins)),
+        "origin": pa.repeat(pa.scalar("derived", pa.string()), len(bins)),
+    }
+    for event, (numbers, counts) in events.items():
+        series = np.zeros((len(bins), 3), dtype=np.int64)
+        series[np.searchsorted(bins, numbers)] = counts
+        for index, what in enumerate(("jobs", "gpu_jobs", "gpus")):
+            unknown = event != "submitted" and not len(numbers)
+            columns[f"{event}_{what}"] = (
+                pa.nulls(len(bins), pa.int64()) if unknown else pa.array(series[:, index])
+            )
+    return pa.Table.from_arrays([columns[name] for name in SERIES_SCHEMA.names], schema=SERIES_SCHEMA)
+
+
+def _count(bins: _IntArray, gpus: _IntArray) -> tuple[_IntArray, _IntArray]:
+    """Distinct bins, and for each: jobs, jobs with GPUs, GPUs."""
+    numbers, position = np.unique(bins, return_inverse=True)
+    counts = np.zeros((len(numbers), 3), dtype=np.int64)
+    np.add.at(counts, position, np.stack([np.ones_like(gpus), (gpus > 0).astype(np.int64), gpus], axis=1))
+    return numbers, counts
+
+
+def _together(parts: list[tuple[_IntArray, _IntArray]]) -> tuple[_IntArray, _IntArray]:
+    if not parts:
+        return np.zeros(0, dtype=np.int64), np.zeros((0, 3), dtype=np.int64)
+    numbers, position = np.unique(np.concatenate([numbers for numbers, _ in parts]), return_inverse=True)
+    counts = np.zeros((len(numbers), 3), dtype=np.int64)
+    np.add.at(counts, position, np.concatenate([counts for _, counts in parts]))
+    return numbers, counts
+
+
+def _complete(parts: list[_IntArray], longest_silence: int) -> _IntArray:
+    """All bins from the first to the last, without the silences that are too long."""
+    seen = np.unique(np.concatenate(parts))
+    if not len(seen):
+        return seen
+    edges = np.flatnonzero(np.diff(seen) > longest_silence) + 1
+    spells = [np.arange(spell[0], spell[-1] + 1) for spell in np.split(seen, edges)]
+    return np.concatenate(spells)

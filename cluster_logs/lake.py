@@ -2,7 +2,7 @@
 
     ROOT/jobs/cluster=C/date=YYYY-MM-DD/part-0.parquet         date: UTC day of submission
     ROOT/throughput/cluster=C/date=YYYY-MM-DD/part-0.parquet   date: UTC day of the bin
-    ROOT/quarantine/cluster=C/ORIGIN.parquet                   refused rows (`quarantine_table`)
+    ROOT/quarantine/cluster=C/ORIGIN.parquet                   refused rows (`lake_files`)
     ROOT/nodes/cluster=C/part-0.parquet
     ROOT/node_states/cluster=C/date=YYYY-MM-DD/part-0.parquet  date: UTC day of the count
     ROOT/metrics/cluster=C/date=YYYY-MM-DD/part-0.parquet      date: UTC day of what was measured
@@ -24,19 +24,31 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.cluster_record import LogOrigin, logs_of_rows
-from cluster_logs.cluster_writes import WRITER_WAITS_S, WriteSession
+from cluster_logs.cluster_writes import WRITER_WAITS_S, LogOrigin, WriteSession, logs_of_rows
 from cluster_logs.day_tables import day_table
-from cluster_logs.job_table import JOB_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
-from cluster_logs.lake_days import LakeDays, as_instant
-from cluster_logs.lake_files import PART, LakeFiles, by_day
-from cluster_logs.merging import group_by_key, merge_jobs, merge_throughput
+from cluster_logs.job_table import (
+    JOB_SCHEMA,
+    REFUSED_SCHEMA,
+    THROUGHPUT_SCHEMA,
+    conform,
+    group_by_key,
+    merge_jobs,
+    merge_throughput,
+    to_frame,
+)
+from cluster_logs.lake_files import (
+    PART,
+    LakeDays,
+    LakeFiles,
+    QuarantineTable,
+    ReasonOfRows,
+    as_instant,
+    by_day,
+    unchanged,
+)
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, check_origins, merge_metrics
 from cluster_logs.node_states import DERIVED, hold_gaps, merge_node_states
 from cluster_logs.node_table import without_unknown_facts
-from cluster_logs.quarantine_table import REFUSED_SCHEMA, QuarantineTable, ReasonOfRows
-from cluster_logs.reading_again import unchanged
 from foundation.progress import Progress, silent
 
 
@@ -92,7 +104,7 @@ class Lake:
         until the end, and also if the process dies in between; then the same `task` again completes it.
         """
         return self.writes.session(
-            check_cluster_name(cluster),
+            cluster,
             task,
             tables,
             inputs=inputs,
@@ -110,7 +122,7 @@ class Lake:
     def write_jobs(self, cluster: str, jobs: pa.Table | pd.DataFrame) -> int:
         """Merge jobs of any days into the lake by (job_id, submit_time); the number of files that changed.
 
-        The newer row of a key wins (`cluster_logs.merging.merge_jobs`). The `cluster` column, if any, is
+        The newer row of a key wins (`cluster_logs.job_table.merge_jobs`). The `cluster` column, if any, is
         replaced.
         """
         table = self._files.own(jobs, cluster, "jobs")

@@ -1,17 +1,30 @@
-"""The files of one lake: one cluster's part of a table, read and replaced as a whole."""
+"""The files of one lake: a table's part of a cluster, read and replaced as a whole; days; refused rows.
+
+    ROOT/quarantine/cluster=C/ORIGIN.parquet          the source's rows 0 to ROWS_A_PART - 1
+    ROOT/quarantine/cluster=C/ORIGIN~000001.parquet   the next ROWS_A_PART, where some were refused
+
+A refused row is always in the part of its number, so the same rows twice give the same files, and memory does
+not grow with the number of bad rows. A lake from before there were parts has all of an origin's rows in the
+first file, which is divided when rows are added.
+"""
 
 import re
-from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from cluster_logs.cluster_names import check_cluster_name
-from cluster_logs.cluster_writes import ClusterWrites
+from cluster_logs.cluster_writes import READER_WAITS_S, ClusterWrites
 from cluster_logs.day_tables import day_table
 from cluster_logs.job_table import (
     JOB_SCHEMA,
@@ -19,9 +32,13 @@ from cluster_logs.job_table import (
     QUARANTINE_SCHEMA,
     THROUGHPUT_SCHEMA,
     conform,
+    to_frame,
 )
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA
 from cluster_logs.node_states import NODE_STATES_SCHEMA
+from cluster_logs.quarantine import MAX_RAW_BYTES, MAX_VALUE_BYTES, cut_evidence
+from foundation.errors import BadInputError, ChangedWhileReadError, NotFoundError
+from foundation.outside_names import check_cluster_name
 from foundation.storage import list_files, locate, write_atomically
 
 SCHEMAS = {
@@ -35,12 +52,19 @@ SCHEMAS = {
 PART = "part-0.parquet"
 
 
+_DATE_FOLDER = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/[^/]+\.parquet$")
+
+ROWS_A_PART = 16_384
+
+_TABLE = "quarantine"
+_ORDER = ("source_file", "source_row", "reason", "column", "raw_row", "value", "source_format")
+
+Result = TypeVar("Result")
+
+
 def schema_of(table: str) -> pa.Schema:
     """The columns of a table, of the core or of a part; errors as in `day_table`."""
     return SCHEMAS[table] if table in SCHEMAS else day_table(table).schema
-
-
-_DATE_FOLDER = re.compile(r"/date=(\d{4}-\d{2}-\d{2})/[^/]+\.parquet$")
 
 
 class LakeFiles:
@@ -65,7 +89,6 @@ class LakeFiles:
 
     def own(self, rows: pa.Table | pd.DataFrame, cluster: str, table: str) -> pa.Table:
         """The rows as this cluster's rows of a table, in the table's schema."""
-        check_cluster_name(cluster)
         schema = schema_of(table)
         rest = pa.schema([field for field in schema if field.name != "cluster"])
         return _with_cluster(conform(rows, rest, what=f"{table} table"), cluster, schema)
@@ -156,3 +179,232 @@ def by_day(table: pa.Table, time: str, *, before: bool = False) -> Iterator[tupl
         stop = starts[index + 1] if index + 1 < len(starts) else len(days)
         day = date(1970, 1, 1) + timedelta(days=int(days[order[start]]))
         yield day, ordered.slice(int(start), int(stop - start))
+
+
+# Days of a table: read in the order of time, merged into what is there ----------------------------------
+
+
+def as_instant(when: datetime) -> datetime:
+    """The instant, where a time without a zone is UTC."""
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+
+
+def unchanged(read: Callable[[], Result]) -> Result:
+    """What `read` gives, which begins from the beginning each time.
+
+    Raises ChangedWhileReadError when writers follow one another for so long that none of the readings begun
+    within READER_WAITS_S was whole.
+    """
+    until_s = time.monotonic() + READER_WAITS_S
+    while True:
+        try:
+            return read()
+        except ChangedWhileReadError:
+            if time.monotonic() >= until_s:
+                raise
+
+
+class LakeDays:
+    """The days of all tables of one lake; who may change them, and when, is its caller's."""
+
+    def __init__(self, files: LakeFiles) -> None:
+        self._files = files
+        self._writes = files.writes
+
+    def clusters(self, table: str) -> list[str]:
+        """The clusters that have rows in a table, by name."""
+        paths = (info.path for info in list_files(self._files.fs, f"{self._files.root}/{table}"))
+        matches = (re.search(r"/cluster=([^/]+)/", path) for path in paths)
+        return sorted({match.group(1) for match in matches if match})
+
+    def merge(
+        self,
+        table: str,
+        cluster: str,
+        days: Iterable[tuple[date, pa.Table]],
+        merge: Callable[[pa.Table, pa.Table], pa.Table],
+    ) -> int:
+        """Merge each day's newer rows into its file; the number of files that changed."""
+        changed = 0
+        for day, newer in days:
+            older = self._files.read_day(table, cluster, day)
+            merged = merge(schema_of(table).empty_table() if older is None else older, newer)
+            changed += self._files.replace_day(table, cluster, day, older, merged)
+        return changed
+
+    def iterate(
+        self,
+        table: str,
+        cluster: str,
+        time: str,
+        start: datetime | None,
+        end: datetime | None,
+        columns: Sequence[str] | None,
+    ) -> Iterator[pa.Table]:
+        """The rows whose `time` (a column) lies in [start, end), one table a day, in order."""
+        schema = schema_of(table)
+        unknown = [name for name in columns or () if name not in schema.names]
+        if unknown:
+            raise BadInputError(
+                f"The {table} table has no column {unknown[0]!r}.",
+                remedy=f"Choose among: {', '.join(schema.names)}.",
+            )
+        writes = self._writes.check_readable(cluster, table)
+        partitions = self._files.partitions(table, cluster)
+        if not partitions:
+            raise self.not_found(table, cluster)
+        first = None if start is None else as_instant(start)
+        last = None if end is None else as_instant(end)
+        for day in sorted(partitions):
+            if (first and day < first.date()) or (last and day > last.date()):
+                continue
+            wanted = None if columns is None else [*columns, time]
+            rows = self._files.read_file(table, cluster, partitions[day], wanted)
+            if rows is None:
+                continue
+            if first:
+                rows = rows.filter(
+                    pc.greater_equal(rows.column(time), pa.scalar(first, rows.schema.field(time).type))
+                )
+            if last:
+                rows = rows.filter(pc.less(rows.column(time), pa.scalar(last, rows.schema.field(time).type)))
+            yield rows if columns is None else rows.select(list(columns))
+        self._writes.check_unchanged(cluster, table, writes)
+
+    def read(
+        self,
+        table: str,
+        cluster: str,
+        time: str,
+        start: datetime | None,
+        end: datetime | None,
+        columns: Sequence[str] | None,
+    ) -> pd.DataFrame:
+        """The same as one frame. Raises NotFoundError when the cluster has no row in the table."""
+        tables = unchanged(lambda: list(self.iterate(table, cluster, time, start, end, columns)))
+        schema = (
+            schema_of(table)
+            if columns is None
+            else pa.schema([schema_of(table).field(name) for name in columns])
+        )
+        return to_frame(pa.concat_tables([schema.empty_table(), *tables]))
+
+    def not_found(self, table: str, cluster: str) -> NotFoundError:
+        """The error of a cluster that has nothing in a table."""
+        cluster_names = ", ".join(self.clusters(table)) or "none"
+        return NotFoundError(
+            f"The lake {self._files.uri} has no {table} of cluster {cluster!r}.",
+            remedy=f"Clusters that have: {cluster_names}. `lucid ingest` or `lucid synthesize` fills it.",
+        )
+
+
+# The table of refused rows ------------------------------------------------------------------------------
+
+
+def part_of(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """The part of each refused row, shape (rows,)."""
+    numbers: npt.NDArray[np.int64] = rows.column("source_row").to_numpy()
+    return numbers // ROWS_A_PART
+
+
+@dataclass(frozen=True)
+class ReasonOfRows:
+    """A reason, how many rows of a cluster it refused, and some of them (columns of REFUSED_SCHEMA)."""
+
+    reason: str
+    rows: int
+    samples: Sequence[Mapping[str, Any]]
+
+
+class QuarantineTable:
+    """Reads and adds the refused rows of a lake's clusters."""
+
+    def __init__(self, files: LakeFiles) -> None:
+        self._files = files
+
+    def add(self, cluster: str, origin: str, tables: Iterable[pa.Table]) -> bool:
+        """Add refused rows under the name of their origin; whether any file changed."""
+        first = self._path(cluster, origin, 0)
+        older = self._files.read_file(_TABLE, cluster, first, ["source_row"])
+        changed = False
+        if older is not None and pc.max(older.column("source_row")).as_py() >= ROWS_A_PART:
+            changed = self._divide(cluster, origin)
+        for table in tables:
+            for part, rows in _by_part(self._files.own(table, cluster, _TABLE)):
+                changed |= self._merge(cluster, self._path(cluster, origin, part), rows)
+        return changed
+
+    def read(self, cluster: str) -> pa.Table:
+        """All refused rows of a cluster."""
+        files = list_files(self._files.fs, self._files.folder(_TABLE, cluster))
+        tables = [self._files.read_file(_TABLE, cluster, info.path) for info in files]
+        return pa.concat_tables([QUARANTINE_SCHEMA.empty_table(), *(t for t in tables if t is not None)])
+
+    def by_reason(self, cluster: str, samples: int) -> list[ReasonOfRows]:
+        """How many rows each reason refused, the most first, each with its first few rows; file by file, so
+        that memory does not grow with their number.
+        """
+        counts: Counter[str] = Counter()
+        shown: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for info in list_files(self._files.fs, self._files.folder(_TABLE, cluster)):
+            reasons = self._files.read_file(_TABLE, cluster, info.path, ["reason"])
+            here = [] if reasons is None else pc.value_counts(reasons.column("reason")).to_pylist()
+            counts.update({each["values"]: each["counts"] for each in here})
+            wanted = [each["values"] for each in here if len(shown[each["values"]]) < samples]
+            rows = self._files.read_file(_TABLE, cluster, info.path) if wanted else None
+            for reason in wanted:
+                if rows is None:
+                    break  # removed meanwhile
+                first = rows.filter(pc.equal(rows.column("reason"), reason))
+                shown[reason] += first.slice(0, samples - len(shown[reason])).to_pylist()
+        return [ReasonOfRows(reason, rows, shown[reason]) for reason, rows in counts.most_common()]
+
+    def _divide(self, cluster: str, origin: str) -> bool:
+        """Give the rows of a file from before there were parts their own parts; the first comes last, so that
+        a row is twice in the table rather than not at all if this ends in between.
+        """
+        first = self._path(cluster, origin, 0)
+        older = self._files.read_file(_TABLE, cluster, first)
+        parts = dict(_by_part(older)) if older is not None else {}
+        rest = parts.pop(0, QUARANTINE_SCHEMA.empty_table())
+        for part, rows in parts.items():
+            self._merge(cluster, self._path(cluster, origin, part), rows)
+        if rest.num_rows:
+            return self._files.replace_file(_TABLE, cluster, first, older, rest)
+        self._files.writes.changing(cluster, _TABLE)
+        self._files.fs.delete_file(first)
+        return True
+
+    def _merge(self, cluster: str, path: str, newer: pa.Table) -> bool:
+        older = self._files.read_file(_TABLE, cluster, path)
+        both = _with_short_evidence(newer if older is None else pa.concat_tables([older, newer]))
+        names = [name for name in QUARANTINE_SCHEMA.names if name != "cluster"]
+        merged = (
+            both.group_by(names, use_threads=False)
+            .aggregate([])
+            .sort_by([(name, "ascending") for name in _ORDER])
+        )
+        return self._files.replace_file(
+            _TABLE, cluster, path, older, self._files.own(merged, cluster, _TABLE)
+        )
+
+    def _path(self, cluster: str, origin: str, part: int) -> str:
+        name = f"{check_cluster_name(origin)}~{part:06d}" if part else check_cluster_name(origin)
+        return f"{self._files.folder(_TABLE, cluster)}/{name}.parquet"
+
+
+def _by_part(rows: pa.Table) -> Iterable[tuple[int, pa.Table]]:
+    parts = part_of(rows)
+    for part in np.unique(parts).tolist():
+        yield part, rows.filter(pa.array(parts == part))
+
+
+def _with_short_evidence(rows: pa.Table) -> pa.Table:
+    for name, most in (("raw_row", MAX_RAW_BYTES), ("value", MAX_VALUE_BYTES)):
+        column = rows.column(name)
+        longest = pc.max(pc.binary_length(column)).as_py()
+        if longest is not None and longest > most:
+            texts = [None if text is None else cut_evidence(text, most) for text in column.to_pylist()]
+            at = rows.schema.get_field_index(name)
+            rows = rows.set_column(at, rows.schema.field(name), pa.array(texts, pa.string()))
+    return rows

@@ -15,8 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.job_table import conform
-from cluster_logs.merging import microseconds
+from cluster_logs.job_table import conform, microseconds
 from cluster_logs.node_states import NODE_STATE_ROWS_SCHEMA, hold_gaps
 from cluster_logs.readers.base import ReadOptions, read_chunks
 from cluster_logs.readers.node_sequence import READER

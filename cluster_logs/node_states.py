@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.job_table import TIMESTAMP, optional_field, required_field
-from cluster_logs.merging import microseconds
+from cluster_logs.job_table import TIMESTAMP, microseconds, optional_field, required_field
 
 PUBLISHED: Final = "published"
 SLURM: Final = "slurm"

@@ -162,7 +162,7 @@ def cut_evidence(text: str | bytes, most: int = MAX_RAW_BYTES) -> str:
     return shown.encode()[: most - len(mark)].decode(errors="ignore") + mark
 
 
-# The most rows of a log that may be bad, unless set otherwise (`cluster_logs.bad_rows`).
+# The most rows of a log that may be bad, unless set otherwise (`cluster_logs.ingest_account`).
 MAX_BAD_SHARE = 0.5
 
 # What was noticed about rows that are kept: nothing was left out for it.

@@ -12,7 +12,7 @@ import pandas as pd
 
 from cluster_logs.queue_log import JOB_COLUMNS, NAMES, SITE_NAMES, QueueLog
 from foundation.errors import BadInputError
-from foundation.input_files import open_input, shown
+from foundation.storage import open_input, shown
 
 _TIMES = ("moment_s", "submit_s", "eligible_s", "start_s", "end_s")
 _TEXTS = ("job_id", "partition", "account")

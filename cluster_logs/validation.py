@@ -4,28 +4,63 @@ Which of the two a failed expectation means is its severity: `warning` for rows,
 table that fails keeps all its rows, so that nothing is moved on the word of a table that is wrong as a whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from cluster_logs.expectations.catalogue import find_suite
-from cluster_logs.expectations.job_suites import CAPACITY_COLUMN
+from cluster_logs.day_tables import day_tables
+from cluster_logs.expectations.job_suites import CAPACITY_COLUMN, JOBS, NODE_STATES, THROUGHPUT
+from cluster_logs.expectations.model_suites import (
+    DURATION_PREDICTIONS,
+    JOB_METRICS,
+    PAIR_PROFILES,
+    SHARING_SCORES,
+    SOLO_PROFILES,
+    THROUGHPUT_PREDICTIONS,
+)
 from cluster_logs.expectations.running import CheckResult, run_suite
 from cluster_logs.expectations.suite import Severity, Suite
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import nodes_of_each
 from foundation.errors import NotFoundError, UnknownNameError, ValidationFailedError
-from foundation.lake_modes import make_folder
-from foundation.storage import locate
+from foundation.storage import locate, make_folder
+
+SUITES: Mapping[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        JOBS,
+        THROUGHPUT,
+        NODE_STATES,
+        SOLO_PROFILES,
+        PAIR_PROFILES,
+        JOB_METRICS,
+        DURATION_PREDICTIONS,
+        THROUGHPUT_PREDICTIONS,
+        SHARING_SCORES,
+    )
+}
 
 # What the lake's tables are known by, the columns that identify a row, and the column of its time.
 _KEYS = {"jobs": ["job_id", "submit_time"], "throughput": ["bin_start"]}
 _TIMES = {"jobs": "submit_time", "throughput": "bin_start"}
 # Rows of the lake that were refused here carry this as their source format.
 ORIGIN = "validation"
+
+
+def all_suites() -> dict[str, Suite]:
+    """Return every suite by its name, those of parts' tables with them."""
+    return {**SUITES, **{name: table.suite for name, table in day_tables().items()}}
+
+
+def find_suite(name: str) -> Suite:
+    """Return the suite called `name`; raise UnknownNameError when there is none."""
+    suites = all_suites()
+    if name not in suites:
+        raise UnknownNameError("suite of expectations", name, suites)
+    return suites[name]
 
 
 @dataclass(frozen=True)

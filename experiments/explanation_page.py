@@ -17,8 +17,8 @@ from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
 from experiments.pages import publish, study_parser
 from foundation.errors import LucidError
-from foundation.leftovers import scratch_folder
 from foundation.markdown import markdown_table
+from foundation.process_lock import scratch_folder
 from lucid_cli.explain import prediction_tables
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.evaluation.duration import evaluate_duration

@@ -1,17 +1,26 @@
-"""One process at a time: a file that its holder keeps locked, and that the kernel frees however it ends."""
+"""One process at a time: a file that its holder keeps locked, and that the kernel frees however it ends.
+
+So does a file or folder that is being worked on (`held`). What a killed process leaves behind is not locked,
+in whichever container it ran, and is swept at the next start; what a living one works on is not.
+"""
 
 import contextlib
 import fcntl
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, Self
 
-# Whoever only asks (`is_held`) holds a lock for an instant: one that is taken is tried again after so long.
+# Asking (`is_held`) holds a lock for an instant: one that is taken is tried again after so long.
 _TRIES, _INSTANT_S = 3, 0.01
 # How often a lock that is waited for is tried.
 _TRY_EVERY_S = 0.2
+# A file is made before it is locked: one that was touched so lately may be about to be locked.
+SETTLED_S = 10.0
+_SCRATCH_PREFIX = "lucid-scratch-"
 
 
 class Acquirable(Protocol):
@@ -106,3 +115,64 @@ def holder(path: Path) -> int | None:
     with contextlib.suppress(OSError, ValueError):
         return int(path.read_text())
     return None
+
+
+# What killed processes leave behind ------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Mark a file or folder as being worked on, while the block runs; where locks are not to be had, not."""
+    handle = None
+    try:
+        with contextlib.suppress(OSError):
+            handle = _open(path)
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def sweep(paths: Iterable[Path], *, settled_s: float = SETTLED_S) -> list[Path]:
+    """Delete those of our own files and folders that no process holds; return them."""
+    return [path for path in paths if _left_behind(path, settled_s) and _delete(path)]
+
+
+@contextlib.contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """A private folder among the system's temporary ones, gone afterwards; first sweeps those left behind."""
+    sweep(Path(tempfile.gettempdir()).glob(f"{_SCRATCH_PREFIX}*"))
+    with tempfile.TemporaryDirectory(prefix=f"{_SCRATCH_PREFIX}{purpose}-") as name, held(Path(name)):
+        yield Path(name)
+
+
+def _left_behind(path: Path, settled_s: float) -> bool:
+    try:
+        status = path.lstat()
+        if status.st_uid != os.geteuid() or time.time() - status.st_mtime < settled_s or path.is_symlink():
+            return False
+        handle = _open(path)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _open(path: Path) -> int:
+    kind = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR  # NFS locks what may be written alone
+    return os.open(path, kind | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _delete(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    return not path.exists()

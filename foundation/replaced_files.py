@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foundation.leftovers import held
+from foundation.process_lock import held
 
 PRIVATE_MODE = 0o600
 

@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, UnknownNameError
+from foundation.outside_names import check_cluster_name
 from live_scheduler.cluster_state import ClusterState, LiveJob
 
 

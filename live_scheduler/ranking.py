@@ -22,7 +22,7 @@ from typing import Any
 from cluster_logs.job_facts import JOB_FACTS, KnownFrom
 from foundation import strict_json
 from foundation.errors import BadInputError
-from foundation.regular_files import open_regular, read_regular
+from foundation.outside_names import open_regular, read_regular
 from live_scheduler.release import FallbackRelease, Release
 
 __all__ = ["RankedJob", "rank_queue", "read_queue"]

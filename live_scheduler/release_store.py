@@ -22,9 +22,9 @@ from typing import Any
 
 from foundation import strict_json
 from foundation.errors import BadInputError, ReleaseRefusedError
-from foundation.leftovers import held, sweep
+from foundation.outside_names import read_regular
 from foundation.private_files import private_folder
-from foundation.regular_files import read_regular
+from foundation.process_lock import held, sweep
 from foundation.replaced_files import replace_file, sync_folder, write_durably
 from live_scheduler.beliefs import Backing, ReleaseBelief
 from live_scheduler.release import LiveRelease

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.outside_names import read_regular
 from foundation.parts import lacking
 from foundation.private_files import private_folder
-from foundation.regular_files import read_regular
 from live_scheduler.adapters import adapter_kind, adapter_names
 from live_scheduler.capability import capabilities
 from live_scheduler.live_settings import LiveSettings, checked_values

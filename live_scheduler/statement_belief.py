@@ -19,9 +19,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from foundation.errors import LucidError, ReleaseRefusedError
+from foundation.outside_names import read_regular
 from foundation.private_files import private_folder
 from foundation.process_lock import ProcessLock, acquire_within
-from foundation.regular_files import read_regular
 from foundation.replaced_files import replace_file
 from live_scheduler.beliefs import Backing, Clock
 from lucid_models.releases.approval import ReleaseIdentity

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from cluster_logs.expiry import lake_clusters
 from cluster_logs.lake import Lake
+from cluster_logs.removal import lake_clusters
 from foundation.errors import BadInputError
-from foundation.leftovers import held, scratch_folder, sweep
+from foundation.process_lock import held, scratch_folder, sweep
 from foundation.progress import Progress, silent
 from foundation.replaced_files import sync_folder
 from foundation.storage import TEMPORARY_PREFIX

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, cast
 
 from foundation import strict_json
 from foundation.errors import BadInputError
-from foundation.leftovers import held, sweep
+from foundation.process_lock import held, sweep
 from foundation.replaced_files import sync_folder
 
 MANIFEST, FORMAT = "MANIFEST.json", 1
@@ -63,7 +63,7 @@ class ArchiveWriter:
                 status.st_mode & 0o777,
             )
             reading = _Digesting(source, status.st_size)
-            self._tar.addfile(member, cast(BinaryIO, reading))
+            self._tar.addfile(member, cast("BinaryIO", reading))
         self.files[name] = {"bytes": status.st_size, "sha256": reading.digest.hexdigest()}
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from foundation import strict_json
 from foundation.errors import BadInputError, LucidError, NotFoundError, UnknownNameError
-from foundation.regular_files import read_regular
+from foundation.outside_names import read_regular
 from foundation.replaced_files import replace_file
 from foundation.strict_json import StrictJsonError
 from lucid_models.catalogue import load_catalogue_entry

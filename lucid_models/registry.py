@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.errors import LucidError, NotFoundError, ServiceRefusedError
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from lucid_models.mlflow_server import SQLITE, MlflowServer
 from lucid_models.run_owner import PROCESS_TAG, owner_tags, why_dead
 from lucid_models.tracking_run import MAX_TAG, OpenRun

@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from cluster_logs.busy_days import BusyDays
-from cluster_logs.cluster_record import LogOrigin
-from cluster_logs.job_table import FINISHED_STATES, to_digest
+from cluster_logs.cluster_writes import LogOrigin
+from cluster_logs.job_table import FINISHED_STATES, LONGEST_SILENCE_S, to_digest
 from cluster_logs.lake import Lake
-from cluster_logs.throughput import LONGEST_SILENCE_S
 from foundation.errors import BadInputError
 from lucid_models.duration.model import MIN_JOBS
 from lucid_models.known_profiles import with_known_profiles

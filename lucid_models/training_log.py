@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.explanation.model_card import CardFacts, build_model_card, summarise_card
 from lucid_models.explanation.plots import draw_explanations

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from foundation.csv_files import as_text, write_csv
 from foundation.errors import BadInputError, NotFoundError
-from foundation.input_roots import admitted, check_opened
+from foundation.outside_names import admitted, check_opened
 
 PROFILE_SCHEMA = pa.schema(
     [

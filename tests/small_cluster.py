@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
-from cluster_logs.throughput import derive_throughput
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel

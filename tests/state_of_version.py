@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
 from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.site_file import write_site
-from cluster_logs.throughput import derive_throughput
 from live_scheduler.client import ReleaseClient
 from live_scheduler.memory.journal import JobEvent, JobEventKind, Journal
 from live_scheduler.safety.touched import Touch, TouchedJobs, Way

@@ -1,11 +1,17 @@
 """The only module that imports Great Expectations: it runs suites and builds their Data Docs.
 
 The import takes seconds, so it happens inside the functions. Nothing is sent anywhere: analytics are switched
-off before the import, and the pages load nothing from the network (`offline_pages`).
+off before the import, and the pages load nothing from the network. Great Expectations' own load style sheets,
+scripts and a logo with a time stamp from other hosts when they are opened. These and the advertising footer
+are removed, and with them the scripts of its own, which do nothing without; a small style sheet of ours keeps
+the pages readable. Its index fills its tables with a script from another host, so a list of the runs, newest
+first, stands in its place.
 """
 
+import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,10 +20,9 @@ from typing import Any
 
 import pandas as pd
 
-from cluster_logs.expectations.offline_pages import make_offline
-from cluster_logs.expectations.run_index import write_run_index
 from cluster_logs.expectations.suite import CheckedUnit, ExpectationCheck, Severity, Suite
 from foundation.errors import BadInputError
+from foundation.html_pages import render_page
 
 FEW_FAILING_ROWS = "failing_rows_are_few"
 COLUMNS_ARE_THERE = "columns_are_there"
@@ -25,6 +30,34 @@ _FAILED = "row_failed"
 # Where a file context keeps its pages and its results.
 _SITE = Path("gx", "uncommitted", "data_docs", "local_site")
 _RESULTS = Path("gx", "uncommitted", "validations")
+
+# Older runs keep their pages; the list stops here.
+_MOST_RUNS = 200
+
+_REMOTE = r"""(?:src|href)\s*=\s*["']?(?:https?:)?//"""
+_TAGS = re.compile(
+    rf"<footer\b.*?</footer\s*>|<script\b.*?</script\s*>|<link\b[^>]*{_REMOTE}[^>]*>"
+    rf"|<link\b[^>]*favicon[^>]*>|<img\b[^>]*{_REMOTE}[^>]*>",
+    re.IGNORECASE | re.DOTALL,
+)
+# What a click would do needs the scripts that are gone.
+_HANDLERS = re.compile(r"""\son[a-z]+\s*=\s*(?:"[^"]*"|'[^']*')""", re.IGNORECASE)
+_WITH_HANDLERS = re.compile(r"<[a-z][^<>]*\son[a-z]+\s*=[^<>]*>", re.IGNORECASE)
+_STYLE_URLS = re.compile(r"""url\(\s*["']?(?:https?:)?//[^)]*\)""", re.IGNORECASE)
+_IMPORTS = re.compile(r"""@import\s+(?:url\()?\s*["']?(?:https?:)?//[^;]*;""", re.IGNORECASE)
+_MARK = "lucid-offline"
+_STYLE = f"""<style id="{_MARK}">
+body {{ font: 15px/1.5 sans-serif; margin: 0 2rem 2rem; color: #222; background: #fff; }}
+table {{ border-collapse: collapse; margin: .5rem 0; }}
+th, td {{ border: 1px solid #ccc; padding: .3rem .6rem; text-align: left; vertical-align: top; }}
+.d-none, .modal, .collapse {{ display: none; }}
+.row {{ display: flex; gap: 2rem; }}
+.col-md-2, .navigation {{ min-width: 15rem; }}
+.badge {{ border: 1px solid #888; border-radius: .3rem; padding: 0 .3rem; }}
+.fa-check-circle::before {{ content: "\\2714"; color: #1a7f37; }}
+.fa-times::before, .fa-times-circle::before {{ content: "\\2718"; color: #b42318; }}
+.fa-exclamation-triangle::before {{ content: "\\26A0"; color: #9a6700; }}
+</style>"""
 
 
 @dataclass(frozen=True)
@@ -188,3 +221,60 @@ def _error_of(info: Any) -> str:
         if entry.get("raised_exception"):
             return str(entry.get("exception_message") or "could not be evaluated")
     return ""
+
+
+def make_offline(folder: Path) -> None:
+    """Rewrite the pages and style sheets under a folder so that a browser asks no other host for anything."""
+    for page in sorted(folder.rglob("*.html")):
+        text = page.read_text(encoding="utf-8")
+        if _MARK in text:
+            continue
+        clean = _IMPORTS.sub("", _STYLE_URLS.sub("none", _TAGS.sub("", text)))
+        clean = _WITH_HANDLERS.sub(lambda tag: _HANDLERS.sub("", tag.group()), clean)
+        head = clean.lower().find("</head>")
+        at = head if head >= 0 else 0
+        page.write_text(clean[:at] + _STYLE + clean[at:], encoding="utf-8")
+    for sheet in sorted(folder.rglob("*.css")):
+        text = sheet.read_text(encoding="utf-8")
+        clean = _IMPORTS.sub("", _STYLE_URLS.sub("none", text))
+        if clean != text:
+            sheet.write_text(clean, encoding="utf-8")
+
+
+def write_run_index(results_dir: Path, pages_dir: Path, target: Path) -> None:
+    """Write `target` from the results that Great Expectations keeps as JSON and the pages it made of them.
+
+    Both folders hold `SUITE/RUN/TIME/BATCH`, with the suffixes `.json` and `.html`.
+    """
+    result_files = sorted(
+        results_dir.rglob("*.json"), key=lambda path: (path.parent.name, path.name), reverse=True
+    )
+    rows = [_row(path, results_dir, pages_dir, target.parent) for path in result_files[:_MOST_RUNS]]
+    page = render_page("cluster_logs.expectations", "runs.html", title="Validation runs", runs=rows)
+    target.write_text(page, encoding="utf-8")
+
+
+def _row(path: Path, results_dir: Path, pages_dir: Path, base: Path) -> dict[str, str]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    failed = [result["expectation_config"] for result in document["results"] if not result["success"]]
+    broken = any(
+        result["exception_info"].get("raised_exception")
+        for result in document["results"]
+        if not result["success"]
+    )
+    critical = broken or any(config["severity"] == Severity.CRITICAL for config in failed)
+    outcome, words = ("passed", "passed")
+    if failed:
+        outcome, words = ("failed", "table failed") if critical else ("set-aside", "rows set aside")
+    names = ", ".join(config["meta"]["name"] for config in failed)
+    page = (pages_dir / path.relative_to(results_dir)).with_suffix(".html").relative_to(base)
+    time = document["meta"]["validation_time"][:19].replace("T", " ")
+    suite = document["meta"]["active_batch_definition"]["data_asset_name"]
+    return {
+        "time": time,
+        "page": page.as_posix(),
+        "suite": suite,
+        "outcome": outcome,
+        "words": words,
+        "failed": names,
+    }

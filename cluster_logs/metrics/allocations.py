@@ -21,7 +21,7 @@ from cluster_logs.metrics.gpu_samples import JOB_SEPARATOR, is_mig, readable_uui
 from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.quarantine import Accounting
 from foundation.errors import BadInputError
-from foundation.input_files import open_input
+from foundation.storage import open_input
 from foundation.unpacking import UnpackedFile
 
 

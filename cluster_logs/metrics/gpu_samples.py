@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
-from cluster_logs.job_table import TIMESTAMP, conform
+from cluster_logs.job_table import REFUSED_SCHEMA, TIMESTAMP, conform
 from cluster_logs.metrics.source_account import SourceAccount
 from cluster_logs.quarantine import Accounting
-from cluster_logs.quarantine_table import REFUSED_SCHEMA
 from foundation.errors import BadInputError
-from foundation.input_files import open_input
+from foundation.storage import open_input
 
 # Names repeat in every row: dictionaries keep ten million samples in memory.
 NAME = pa.dictionary(pa.int32(), pa.string())

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.job_table import TIMESTAMP
-from cluster_logs.merging import group_by_key
+from cluster_logs.job_table import TIMESTAMP, group_by_key
 from foundation.errors import BadInputError
 
 RUNNING = "running"  # measured while the job ran

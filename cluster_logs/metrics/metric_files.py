@@ -17,7 +17,7 @@ from cluster_logs.metrics.prometheus_api import Series, series_of_response
 from cluster_logs.metrics.source_account import SourceAccount
 from foundation import strict_json
 from foundation.errors import BadInputError
-from foundation.input_files import open_input
+from foundation.storage import open_input
 from foundation.unpacking import UnpackedFile
 
 _LABELS = r'\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}'

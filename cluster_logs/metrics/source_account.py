@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from cluster_logs.job_table import REFUSED_SCHEMA
 from cluster_logs.quarantine import Accounting
-from cluster_logs.quarantine_table import REFUSED_SCHEMA
 
 
 @dataclass(kw_only=True)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.base import Context, Reader, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.slurm_words import slurm_state
 

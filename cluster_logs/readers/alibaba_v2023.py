@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import JobState
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
+from cluster_logs.readers.base import Context, Reader, ReadOptions, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.row_checker import NOT_A_TIME, RowChecker, as_mask
+from cluster_logs.readers.row_checker import RowChecker, as_mask
+from cluster_logs.readers.source import NOT_A_TIME, TextSource
 
 _STATES: Mapping[str, JobState] = {
     "Succeeded": JobState.COMPLETED,

@@ -1,9 +1,8 @@
 """What a reader is: how to cut a file into chunks of raw columns, and what those columns mean.
 
 A new reader is one module with one `READER` and one line in `registry.py` (CONTRIBUTING.md walks there). The
-checks that every job must pass, times, numbers, quarantine and accounting come with `RowChecker` and
-`job_rows.build_jobs`. The text behind a URI is a `TextSource`: blocks of whole lines, gzip recognised by its
-first bytes. Which format a log looks like is found by reading its first rows with every reader.
+checks that every job must pass, times, numbers, quarantine and accounting come with `build_jobs` and the
+`RowChecker`. Which format a log looks like is found by reading its first rows with every reader.
 """
 
 from collections import Counter
@@ -12,20 +11,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from typing import cast
+from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from cluster_logs import quarantine as q
+from cluster_logs.job_facts import JOB_FACTS
+from cluster_logs.job_table import JOB_SCHEMA, WHOLE_CLUSTER, JobState
 from cluster_logs.quarantine import BESIDE_TABLE
-from cluster_logs.readers.registry import formats
-from cluster_logs.readers.row_checker import IntArray, RawChunk, RowChecker, load_zone
+from cluster_logs.readers.registry import OURS, formats
+from cluster_logs.readers.row_checker import FloatArray, IntArray, Mask, RowChecker, as_mask, is_missing
+from cluster_logs.readers.source import NOT_A_TIME, RawChunk, TextSource, load_zone
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, LucidError, UnknownNameError
-from foundation.input_files import open_input, shown
-from foundation.parts import at_place, lacking
-from foundation.progress import Progress, Work, silent
-from foundation.unpacking import UnpackedFile
+from foundation.parts import lacking, offered
+from foundation.progress import Progress, silent
 
 # Second 0 of formats that count from the trace's own start, unless the format or the caller says otherwise.
 UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,150 +36,26 @@ UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TableName = str
 EVERY_CLUSTER = ""  # no cluster's name: all rows of a file are read
 
-BLOCK_BYTES = 8 * 1024 * 1024
-# A block of short lines is divided: what is made of a line takes more memory than its bytes.
-MAX_BLOCK_LINES = 65_536
-MAX_LINE_BYTES = 16 * 1024 * 1024
-_HEAD_BYTES = 64
+JOB_ROWS_SCHEMA = pa.schema([column for column in JOB_SCHEMA if column.name != "cluster"])
+
+MAX_GPUS = 1_000_000
+MAX_COUNT = 1_000_000_000
+MAX_DURATION_S = 100 * 365.25 * 86_400
+
+_DURATIONS = [fact for fact in JOB_FACTS if fact.is_duration]
+_COUNTS = [
+    fact
+    for fact in JOB_FACTS
+    if fact.is_number and not fact.is_duration and fact.name not in ("gpus", "gpu_share")
+]
+
+# A column of a chunk: text; numbers as float64 with NaN for unknown; times as UTC microseconds with
+# NOT_A_TIME for unknown. None: the source does not say.
+Values = Any
 
 SAMPLE_BYTES = 256 * 1024
 # Of the sample's rows so many must be good for the file to look like the format; another's columns give none.
 _LEAST_GOOD_SHARE = 0.2
-
-_GZIP_MAGIC = b"\x1f\x8b"
-# What a file that is no text begins with.
-_FOREIGN = {
-    b"PK\x03\x04": ("a ZIP archive", "Unpack it."),
-    b"BZh": ("compressed with bzip2", "Decompress it, or compress it with gzip."),
-    b"\xfd7zXZ\x00": ("compressed with xz", "Decompress it, or compress it with gzip."),
-    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "Decompress it, or compress it with gzip."),
-    b"PAR1": ("a Parquet file", "Its format is lake."),
-    b"\xff\xfe": ("UTF-16 text", "Convert it to UTF-8."),
-    b"\xfe\xff": ("UTF-16 text", "Convert it to UTF-8."),
-}
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True)
-class TextSource:
-    """A file to read, plain or gzip-compressed; `most_bytes`: only its first blocks, of about that size."""
-
-    uri: str
-    progress: Progress = field(default=silent, compare=False)
-    most_bytes: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The file's base name, as it is written into `source_file`."""
-        return shown(self.uri.rstrip("/").rpartition("/")[2])
-
-    @property
-    def place(self) -> str:
-        """The path or URI as errors show it."""
-        return shown(self.uri)
-
-    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-        """Blocks that end with a line's end, without byte order mark; the last line gets its end if it lacks
-        one.
-
-        Raises NotFoundError for an absent file; BadInputError for an empty one, for what is no text, a
-        truncated or damaged gzip, one that holds more than may be (`UnpackedFile`) and a line above
-        MAX_LINE_BYTES.
-        """
-        carry: list[bytes] = []
-        carried = lines = taken = 0
-        if self.most_bytes is not None:
-            block_bytes = min(block_bytes, self.most_bytes)
-        for data in self._pieces(block_bytes):
-            taken += len(data)
-            cut = data.rfind(b"\n") + 1
-            if carried + (data.find(b"\n") if cut else len(data)) > MAX_LINE_BYTES:
-                raise BadInputError(
-                    f"{self.place}, line {lines + 1:,}, has more than {MAX_LINE_BYTES // 2**20} MiB.",
-                    remedy="Is it a text file with one row a line?",
-                )
-            if cut:
-                yield from _divided(b"".join([*carry, data[:cut]]))
-                if self.most_bytes is not None and taken >= self.most_bytes:
-                    return
-                lines += data.count(b"\n")
-                carry, carried = [], 0
-            if cut < len(data):
-                carry.append(data[cut:])
-                carried += len(data) - cut
-        if carried:
-            yield b"".join(carry) + b"\n"
-
-    def longer_than(self, most_bytes: int) -> bool:
-        """Whether the text, decompressed, has more than so many bytes; no more than these are read."""
-        bytes_left = most_bytes
-        for data in self._pieces(min(BLOCK_BYTES, most_bytes)):
-            bytes_left -= len(data)
-            if bytes_left < 0:
-                return True
-        return False
-
-    def _pieces(self, block_bytes: int) -> Iterator[bytes]:
-        with open_input(self.uri) as raw:
-            size = raw.size()
-            stream, compressed = self._decompressed(raw)
-            first = True
-            while True:
-                try:
-                    data = cast("bytes", stream.read(block_bytes))
-                except OSError as error:
-                    raise BadInputError(
-                        f"{self.place} cannot be read to its end: {error}.",
-                        remedy="The file is truncated or damaged; copy it again. Nothing was written."
-                        if compressed
-                        else "Nothing was written.",
-                    ) from error
-                if not data:
-                    break
-                self.progress(raw.tell(), size, Work(f"reading {self.name}", "bytes"))
-                if first:
-                    self._check_text(data, compressed=compressed)
-                    data = data.removeprefix(_BYTE_ORDER_MARK)
-                first = False
-                yield data
-            if first:
-                raise BadInputError(f"{self.place} is empty.", remedy="Check how it was exported.")
-
-    def _check_text(self, start: bytes, *, compressed: bool) -> None:
-        if start.startswith(_GZIP_MAGIC):
-            raise BadInputError(f"{self.place} is compressed twice.", remedy="Decompress it once.")
-        inside = "holds what is " if compressed else "is "
-        for magic, (kind, remedy) in _FOREIGN.items():
-            if start.startswith(magic):
-                raise BadInputError(f"{self.place} {inside}{kind}.", remedy=remedy)
-        head = start[:_HEAD_BYTES]
-        # Every second byte of UTF-16 without a mark is 0, and of most binary files.
-        if head.count(0) * 4 > len(head):
-            raise BadInputError(f"{self.place} {inside}no UTF-8 text.", remedy="Convert it to UTF-8.")
-
-    def _decompressed(self, raw: pa.NativeFile) -> tuple[pa.NativeFile | UnpackedFile, bool]:
-        magic = raw.read(2)
-        raw.seek(0)
-        if magic == _GZIP_MAGIC:
-            return UnpackedFile(raw, self.place), True
-        if self.name.endswith(".gz") and magic:
-            raise BadInputError(
-                f"{self.place} is called .gz, but holds no gzip data.", remedy="Rename it or compress it."
-            )
-        return raw, False
-
-
-def _divided(block: bytes) -> Iterator[bytes]:
-    """The block in pieces of at most MAX_BLOCK_LINES whole lines."""
-    if block.count(b"\n") <= MAX_BLOCK_LINES:
-        yield block
-        return
-    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")) + 1
-    begin = 0
-    for end in [*ends[MAX_BLOCK_LINES - 1 :: MAX_BLOCK_LINES].tolist(), len(block)]:
-        if begin < end:
-            yield block[begin:end]
-        begin = end
 
 
 @dataclass(frozen=True)
@@ -346,10 +225,10 @@ def load_reader(name: str) -> Reader:
     """The reader of a format; NotFoundError for one of a part that is not installed, UnknownNameError, with
     the formats that there are, for any other name.
     """
-    places = formats()
-    if name not in places:
-        raise lacking().get(f"format {name}") or UnknownNameError("log format", name, places)
-    reader: Reader = at_place(places[name])
+    place = OURS.get(name) or offered("readers").get(name)
+    if place is None:
+        raise lacking().get(f"format {name}") or UnknownNameError("log format", name, formats())
+    reader: Reader = resolve_name(place)
     return reader
 
 
@@ -397,3 +276,178 @@ def _good_share(reader: Reader, uri: str) -> float:
         return 0.0
     judged = 0 if chunk is None else chunk.rows_in - chunk.skipped.total()
     return 0.0 if chunk is None or not judged else 1 - chunk.refused.num_rows / judged
+
+
+# From a source's columns to rows of the job table ----------------------------------------------------------
+
+
+def build_jobs(
+    checker: RowChecker,
+    columns: Mapping[str, str],
+    derived: Mapping[str, Values] | None = None,
+    *,
+    states: Callable[[str], object] | None = None,
+    unknown: int | None = None,
+    signed_estimates: bool = False,
+) -> pa.Table:
+    """The rows that pass every check, as JOB_ROWS_SCHEMA in the file's order; the others are refused.
+
+    `columns` names the source's column behind each fact (`job_facts.source_columns`): it is read by the
+    fact's kind, and a refusal points at it. `derived` are the facts that are not read so: what the reader
+    made of several columns. `states` translates the source's words for states; `unknown` stands for an
+    unknown number or text. With `signed_estimates` an estimate may be below 0: it is a belief. What cannot be
+    used of a fact that a job may be without is unknown, and counted (`RowChecker.unknown_values`).
+
+    Run time is end - start where both are known (published durations are not always that), else what the
+    source states. A job that waits or runs has no end and no run time, whatever its row holds, and one that
+    waits no start; of a source that tells starts, a job without one waited for none, and its run time of 0 is
+    none unless a reader made it.
+    """
+    derived = derived or {}
+    source = {fact.name: checker.first_of(columns.get(fact.name, fact.name)) for fact in JOB_FACTS}
+    values: dict[str, Values] = {}
+    for fact in JOB_FACTS:
+        name, column = fact.name, source[fact.name]
+        if name in derived:
+            values[name] = derived[name]
+        elif name not in columns or column not in checker:
+            values[name] = None
+        elif name == "state" and states is not None:
+            values[name] = checker.mapped(column, states, pa.string())
+        else:
+            values[name] = checker.value_of(fact, column, unknown)
+    size, submit = len(checker), values["submit_time"]
+    nowhen = np.full(size, NOT_A_TIME)
+    tells_starts = values["start_time"] is not None
+    start, end = (nowhen if values[name] is None else values[name] for name in ("start_time", "end_time"))
+    waits, runs = (_is_in_state(checker, values, state) for state in (JobState.PENDING, JobState.RUNNING))
+    unfinished = waits | runs
+    start, end = np.where(waits, NOT_A_TIME, start), np.where(unfinished, NOT_A_TIME, end)
+    _check_identity(checker, values, source)
+    _check_times(checker, values, source, start, end, signed_estimates)
+    _check_sizes(checker, values, source)
+    _check_state(checker, values, source)
+
+    wall_s = _elapsed_s(start, end)
+    stated_s = np.full(size, np.nan) if values["duration_s"] is None else values["duration_s"]
+    if tells_starts and "duration_s" not in derived:  # a run time of none is that of a job that never ran
+        stated_s = np.where((start == NOT_A_TIME) & (stated_s == 0), np.nan, stated_s)
+    duration_s = np.where(unfinished, np.nan, np.where(np.isnan(wall_s), stated_s, wall_s))
+    stated_s = (
+        duration_s if values["service_s"] is None else np.where(unfinished, np.nan, values["service_s"])
+    )
+    service_s = np.where(np.isnan(stated_s), duration_s, stated_s)
+    waited_s = _elapsed_s(submit, start)
+    if values["queuing_delay_s"] is not None and not tells_starts:
+        waited_s = values["queuing_delay_s"]
+
+    values |= {
+        "submit_time": _times(submit),
+        "start_time": _times(start),
+        "end_time": _times(end),
+        "eligible_time": None if values["eligible_time"] is None else _times(values["eligible_time"]),
+        "duration_s": duration_s,
+        "service_s": service_s,
+        "queuing_delay_s": waited_s,
+        "source_file": _repeat(checker.source_file, size),
+        "source_row": pa.array(checker.chunk.rows, pa.int64()),
+    }
+    if values["virtual_cluster"] is None:
+        values["virtual_cluster"] = _repeat(WHOLE_CLUSTER, size)
+    if values["gpu_share"] is None:
+        values["gpu_share"] = np.ones(size)
+    if values["cpus"] is not None:
+        values["cpus"] = np.ceil(values["cpus"])
+    kept_rows = checker.kept()
+    only = None if kept_rows.all() else kept_rows
+    rows = [_column(values[column.name], column.type, only, size) for column in JOB_ROWS_SCHEMA]
+    return pa.Table.from_arrays(rows, schema=JOB_ROWS_SCHEMA)
+
+
+def _check_identity(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
+    checker.reject(is_missing(values["job_id"]), q.MISSING_JOB_ID, source["job_id"])
+    if values["virtual_cluster"] is not None:
+        missing = is_missing(values["virtual_cluster"])
+        checker.reject(missing, q.MISSING_VIRTUAL_CLUSTER, source["virtual_cluster"])
+
+
+def _check_sizes(checker: RowChecker, values: dict[str, Values], source: Mapping[str, str]) -> None:
+    gpus = values["gpus"]
+    checker.reject(np.isnan(gpus), q.MISSING_GPUS, source["gpus"])
+    checker.reject(gpus < 0, q.NEGATIVE_GPUS, source["gpus"])
+    checker.reject(gpus > MAX_GPUS, q.IMPLAUSIBLE_GPUS, source["gpus"])
+    checker.reject(gpus != np.floor(gpus), q.FRACTIONAL_GPUS, source["gpus"])
+    share = values["gpu_share"]
+    if share is not None:
+        checker.reject(~((share > 0) & (share <= 1)), q.IMPLAUSIBLE_GPU_SHARE, source["gpu_share"])
+    for fact in _COUNTS:
+        if values[fact.name] is not None:
+            least = min(0.0, fact.bounds[0]) if fact.bounds else 0.0
+            reasons = (q.NEGATIVE_COUNT, q.IMPLAUSIBLE_COUNT)
+            values[fact.name] = checker.within(
+                values[fact.name], (least, MAX_COUNT), reasons, source[fact.name], fact.name
+            )
+
+
+def _check_times(
+    checker: RowChecker,
+    values: dict[str, Values],
+    source: Mapping[str, str],
+    start: IntArray,
+    end: IntArray,
+    signed_estimates: bool,
+) -> None:
+    submit = values["submit_time"]
+    checker.reject(submit == NOT_A_TIME, q.MISSING_SUBMIT_TIME, source["submit_time"])
+    started = start != NOT_A_TIME
+    ended = end != NOT_A_TIME
+    checker.reject(started & (start < submit), q.START_BEFORE_SUBMIT, source["start_time"])
+    checker.reject(started & ended & (end < start), q.END_BEFORE_START, source["end_time"])
+    checker.reject(ended & (end < submit), q.END_BEFORE_SUBMIT, source["end_time"])
+    for fact in _DURATIONS:
+        if values[fact.name] is not None:
+            least = -np.inf if fact.name == "estimated_duration_s" and signed_estimates else 0.0
+            reasons = (q.NEGATIVE_DURATION, q.IMPLAUSIBLE_DURATION)
+            values[fact.name] = checker.within(
+                values[fact.name], (least, MAX_DURATION_S), reasons, source[fact.name], fact.name
+            )
+
+
+def _check_state(checker: RowChecker, values: Mapping[str, Values], source: Mapping[str, str]) -> None:
+    """Refuse unknown words; where the source has no word for a state, it does not say one."""
+    if values["state"] is not None and values["source_state"] is not None:
+        checker.reject(as_mask(pc.is_null(values["state"])), q.UNKNOWN_STATE, source["state"])
+
+
+def _is_in_state(checker: RowChecker, values: Mapping[str, Values], state: JobState) -> Mask:
+    if values["state"] is None:
+        return np.zeros(len(checker), dtype=bool)
+    return as_mask(pc.equal(values["state"], state.value))
+
+
+def _elapsed_s(first: IntArray, last: IntArray) -> FloatArray:
+    has_both = (first != NOT_A_TIME) & (last != NOT_A_TIME)
+    return np.where(has_both, (last - np.where(has_both, first, 0)) / 1e6, np.nan)
+
+
+def _repeat(word: str, size: int) -> pa.Array:
+    return pa.repeat(pa.scalar(word, pa.string()), size)
+
+
+def _times(values: IntArray) -> pa.Array:
+    return pa.array(values, mask=values == NOT_A_TIME)
+
+
+def _column(
+    values: pa.Array | FloatArray | None, kind: pa.DataType, kept: Mask | None, size: int
+) -> pa.Array:
+    if values is None:
+        return pa.nulls(size if kept is None else int(kept.sum()), kind)
+    if isinstance(values, pa.Array):
+        kept_values = values if kept is None else values.filter(pa.array(kept))
+        return kept_values.cast(kind)
+    numbers = values if kept is None else values[kept]
+    missing = np.isnan(numbers)
+    if pa.types.is_integer(kind):
+        numbers = np.where(missing, 0, numbers).astype(kind.to_pandas_dtype())
+    return pa.array(numbers, kind, mask=missing if missing.any() else None)

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from cluster_logs import quarantine as q
-from cluster_logs.readers.base import ReadOptions, TextSource
-from cluster_logs.readers.row_checker import MalformedRow, RawChunk
+from cluster_logs.readers.base import ReadOptions
+from cluster_logs.readers.source import MalformedRow, RawChunk, TextSource
 from foundation.errors import BadInputError
 
 _QUOTED = re.compile(rb'"[^"]*"')

@@ -11,7 +11,8 @@ from cluster_logs import quarantine as q
 from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.nodes_file import every_row
-from cluster_logs.readers.row_checker import NOT_A_TIME, RowChecker
+from cluster_logs.readers.row_checker import RowChecker
+from cluster_logs.readers.source import NOT_A_TIME
 from foundation.errors import BadInputError
 
 MAX_GPUS = 10_000_000
@@ -65,7 +66,7 @@ def read_gpu_sequence(path: str, time_zone: str = "UTC") -> pd.DataFrame:
 
 def is_gpu_sequence(path: str) -> bool:
     """Whether a file counts GPUs by virtual cluster, rather than nodes of the whole cluster."""
-    from cluster_logs.readers.base import TextSource
+    from cluster_logs.readers.source import TextSource
 
     for block in TextSource(path).blocks():
         header = block.partition(b"\n")[0].decode(errors="replace").strip().lower().split(",")

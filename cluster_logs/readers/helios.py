@@ -13,10 +13,10 @@ import pyarrow as pa
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import NODES_SCHEMA, THROUGHPUT_SCHEMA
-from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.base import MAX_COUNT, Context, Reader, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import MAX_COUNT, build_jobs
-from cluster_logs.readers.row_checker import NOT_A_TIME, RowChecker
+from cluster_logs.readers.row_checker import RowChecker
+from cluster_logs.readers.source import NOT_A_TIME
 from cluster_logs.slurm_words import slurm_state
 
 TIME_ZONE = "Asia/Shanghai"

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import JOB_FACTS, Kind
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
+from cluster_logs.readers.base import JOB_ROWS_SCHEMA, Context, Reader, ReadOptions, Values, build_jobs
 from cluster_logs.readers.delimited import Layout, MissingColumnError
-from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, Values, build_jobs
-from cluster_logs.readers.row_checker import RawChunk, RowChecker, as_mask
+from cluster_logs.readers.row_checker import RowChecker, as_mask
+from cluster_logs.readers.source import RawChunk, TextSource
 from cluster_logs.slurm_words import slurm_state
 from foundation.errors import BadInputError
 

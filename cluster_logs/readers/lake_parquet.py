@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 from cluster_logs import quarantine as q
 from cluster_logs.job_table import JobState, conform
 from cluster_logs.lake import Lake
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
-from cluster_logs.readers.job_rows import JOB_ROWS_SCHEMA, build_jobs
-from cluster_logs.readers.row_checker import RawChunk, RowChecker
+from cluster_logs.readers.base import JOB_ROWS_SCHEMA, Context, Reader, ReadOptions, build_jobs
+from cluster_logs.readers.row_checker import RowChecker
+from cluster_logs.readers.source import RawChunk, TextSource
 from foundation.errors import BadInputError, NotFoundError
-from foundation.input_files import open_input
-from foundation.storage import locate
+from foundation.storage import locate, open_input
 
 # On the way in every column may be absent or null, and a number that is to be whole may be none: the checks
 # refuse the row and say why.

@@ -13,7 +13,8 @@ from cluster_logs import quarantine as q
 from cluster_logs.node_states import MAX_NODES, NODE_STATE_ROWS_SCHEMA, OTHER_STATES, PUBLISHED
 from cluster_logs.readers.base import Context, Reader
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.row_checker import NOT_A_TIME, FloatArray, RowChecker
+from cluster_logs.readers.row_checker import FloatArray, RowChecker
+from cluster_logs.readers.source import NOT_A_TIME
 
 # Where a file has both, `running` run jobs and `active` are awake (results of Helios' control).
 _BUSY, _TOTAL, _OWNER = "busy|running|active", "total|nodes", "virtual_cluster|vc"

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cluster_logs.job_table import NODES_SCHEMA, TIMESTAMP, conform
 from cluster_logs.node_table import NODE_FACTS, without_unknown_facts
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource, read_chunks
+from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.helios import NODES_READER
 from cluster_logs.readers.nodes_file import (
@@ -26,7 +26,8 @@ from cluster_logs.readers.nodes_file import (
     read_slurm_node_file,
     refuse_repeated,
 )
-from cluster_logs.readers.row_checker import NOT_A_TIME, RowChecker, load_zone
+from cluster_logs.readers.row_checker import RowChecker
+from cluster_logs.readers.source import NOT_A_TIME, TextSource, load_zone
 from foundation.errors import BadInputError
 
 FROM_COLUMNS = ("from", "date")  # the first that is there

@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader
+from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RowChecker, is_missing
 
 

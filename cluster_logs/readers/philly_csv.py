@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
+from cluster_logs.readers.base import Context, Reader, ReadOptions, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.row_checker import NOT_A_TIME, IntArray, RowChecker
+from cluster_logs.readers.row_checker import IntArray, RowChecker
+from cluster_logs.readers.source import NOT_A_TIME, TextSource
 
 TIME_ZONE = "America/Los_Angeles"
 

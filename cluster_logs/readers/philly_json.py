@@ -21,10 +21,10 @@ import pyarrow as pa
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import JobState
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
-from cluster_logs.readers.job_rows import build_jobs
+from cluster_logs.readers.base import Context, Reader, ReadOptions, build_jobs
 from cluster_logs.readers.philly_csv import TIME_ZONE
-from cluster_logs.readers.row_checker import NOT_A_TIME, MalformedRow, RawChunk, RowChecker, parse_instants
+from cluster_logs.readers.row_checker import RowChecker, parse_instants
+from cluster_logs.readers.source import NOT_A_TIME, MalformedRow, RawChunk, TextSource
 from foundation.errors import BadInputError
 
 JOBS_PER_CHUNK = 10_000

@@ -10,9 +10,8 @@ order; the id, the submission, the partition and the GPUs must be there (`gpus`,
 import pyarrow as pa
 
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.base import Context, Reader, Values, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import Values, build_jobs
 from cluster_logs.readers.row_checker import RowChecker
 from cluster_logs.readers.sacct import gpus_in_tres, note_shared, shared_by
 from cluster_logs.slurm_words import slurm_state

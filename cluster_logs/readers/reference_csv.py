@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import Context, Reader
+from cluster_logs.readers.base import Context, Reader, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import build_jobs
 from cluster_logs.readers.row_checker import RowChecker
 
 _COLUMNS = source_columns("reference-csv")

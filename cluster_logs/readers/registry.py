@@ -32,9 +32,13 @@ OTHER_TABLES: Mapping[str, str] = {
     "nodes-csv": "nodes_file:READER",
     "node-sequence": "node_sequence:READER",
 }
+# name -> MODULE:NAME of each reader of this folder
+OURS: Mapping[str, str] = {
+    name: f"cluster_logs.readers.{place}"
+    for name, place in {**CLUSTER_LOGS, **OTHER_LOGS, **OTHER_TABLES}.items()
+}
 
 
 def formats() -> dict[str, str]:
     """Return the place of each format's reader (MODULE:NAME) by its name: ours, then those of parts."""
-    ours = {**CLUSTER_LOGS, **OTHER_LOGS, **OTHER_TABLES}
-    return {name: f"cluster_logs.readers.{place}" for name, place in ours.items()} | offered("readers")
+    return {**OURS, **offered("readers")}

@@ -1,18 +1,12 @@
 """One chunk of rows on its way through the checks: columns in, good rows and refused rows out.
 
-Text becomes numbers and instants a column at a time; what cannot be read is marked, never guessed. A local
-clock's reading becomes UTC by the rules of PEP 495: where the clock was set back and a reading occurred
-twice, the first is taken (`fold=0`); where it was set forward and a reading never occurred, it is read with
-the offset from before the change, as if the clock had not been touched.
+Text becomes numbers and instants a column at a time; what cannot be read is marked, never guessed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs import quarantine as q
-from cluster_logs.job_facts import may_be_unknown
-from cluster_logs.quarantine_table import REFUSED_SCHEMA
-from foundation.errors import BadInputError
+from cluster_logs.job_facts import DECISIVE_FACTS, JobFact, Kind
+from cluster_logs.job_table import REFUSED_SCHEMA
+from cluster_logs.readers.source import END_US, FIRST_US, NOT_A_TIME, MalformedRow, RawChunk, local_to_utc
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-# Plausible times: from 1970 on, before 2100. Times outside are refused before they come here.
-FIRST_US = 0
-END_US = 4_102_444_800_000_000
-NOT_A_TIME = int(np.iinfo(np.int64).min)
-
-_SECOND_US = 1_000_000
-_DAY_US = 86_400 * _SECOND_US
 
 # What sources write where they have no value.
 _MISSING_WORDS = pa.array(
@@ -49,44 +35,6 @@ _NAIVE = pa.timestamp("us")
 _ZONED = pa.timestamp("us", tz="UTC")
 # What a translator of cells may raise for one that it cannot read.
 _UNTRANSLATABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
-def load_zone(name: str) -> ZoneInfo:
-    """The time zone of that name; BadInputError when there is none."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadInputError(
-            f"Unknown time zone {name!r}.", remedy="Use a name such as UTC, Asia/Shanghai or US/Pacific."
-        ) from error
-
-
-def local_to_utc(local_us: IntArray, zone_name: str) -> IntArray:
-    """UTC microseconds of local clock readings (microseconds since 1970-01-01 00:00 on that clock).
-
-    NOT_A_TIME stays as it is; other values must lie in [FIRST_US, END_US).
-    """
-    if zone_name == "UTC":
-        return local_us
-    is_time = local_us != NOT_A_TIME
-    days, of_day = np.unique(np.where(is_time, local_us, 0) // _DAY_US, return_inverse=True)
-    at_midnight, at_next = (
-        np.array([_offset_s(zone_name, int(day) * _DAY_US // _SECOND_US) for day in each], dtype=np.int64)[
-            of_day
-        ]
-        for each in (days, days + 1)
-    )
-    offset_s = at_midnight
-    # On the few days when the clock changes each reading is looked up by itself.
-    for index in np.flatnonzero(is_time & (at_midnight != at_next)):
-        offset_s[index] = _offset_s(zone_name, int(local_us[index]) // _SECOND_US)
-    return np.where(is_time, local_us - offset_s * _SECOND_US, NOT_A_TIME)
-
-
-@lru_cache(maxsize=100_000)
-def _offset_s(zone_name: str, local_s: int) -> int:
-    reading = datetime.fromtimestamp(local_s, UTC).replace(tzinfo=load_zone(zone_name))
-    return int((reading.utcoffset() or timedelta()).total_seconds())
 
 
 class Numbers(NamedTuple):
@@ -221,35 +169,6 @@ def _cast_what_can_be(text: pa.Array, kind: pa.DataType) -> tuple[IntArray, Mask
     return np.concatenate([first_half, right]), np.concatenate([left_good, right_good])
 
 
-@dataclass(frozen=True)
-class MalformedRow:
-    """One row that could not even be split into columns."""
-
-    row: int
-    reason: str
-    column: str | None
-    value: str | None
-    raw: str
-
-
-@dataclass(frozen=True)
-class RawChunk:
-    """Rows of one file as columns of text (or bytes, or typed values), before any meaning is given to them.
-
-    `rows` are 1-based row numbers in the file; `raw(i)` is the i-th row of the chunk as it stands in the
-    file; `malformed` are the rows of this part of the file that have no columns. `rows_in` counts both,
-    independently, and `beside_table`: lines above the header, and headers that come again.
-    """
-
-    columns: Mapping[str, pa.Array]
-    rows: npt.NDArray[np.int64]
-    raw: Callable[[int], str]
-    malformed: Sequence[MalformedRow] = ()
-    rows_in: int = 0
-    beside_table: int = 0
-    objects: Sequence[Any] = ()
-
-
 @dataclass
 class RowChecker:
     """The rows of a chunk and, for each, the first reason against it (if any).
@@ -336,6 +255,20 @@ class RowChecker:
         """
         return self._checked(instants_of_seconds(self.number(column) + since_s, time_zone), column)
 
+    def value_of(
+        self, fact: JobFact, column: str, unknown: int | None = None
+    ) -> pa.Array | FloatArray | IntArray | None:
+        """A column read by the kind of the fact that it holds; `unknown` stands for an unknown number or
+        text.
+        """
+        if fact.kind is Kind.TIME:
+            return self.instant(column, fact=fact.name)
+        if fact.kind is Kind.TEXT:
+            text = self.text(column) if fact.required else self.optional_text(column, fact=fact.name)
+            return text if unknown is None else pc.if_else(pc.equal(text, str(unknown)), None, text)
+        numbers = self.number(column, fact=fact.name)
+        return numbers if unknown is None else np.where(numbers == unknown, np.nan, numbers)
+
     def mapped(
         self, column: str, translate: Callable[[str], object], kind: pa.DataType, *, fact: str | None = None
     ) -> pa.Array:
@@ -404,10 +337,24 @@ class RowChecker:
 
     def cannot_use(self, mask: Mask, reason: str, column: str | None, fact: str | None = None) -> None:
         """Rows whose cell cannot be used: refused, unless it holds a `fact` that a job may be without."""
-        if fact is None or not may_be_unknown(fact):
+        if fact is None or fact in DECISIVE_FACTS:
             self.reject(mask, reason, column)
         elif mask.any():
             self._lost[fact] = self._lost.get(fact, False) | mask
+
+    def within(
+        self,
+        amounts: FloatArray,
+        bounds: tuple[float, float],
+        reasons: tuple[str, str],
+        column: str,
+        fact: str | None = None,
+    ) -> FloatArray:
+        """The amounts, NaN where they lie below or above the bounds: for each of both there is a reason."""
+        below, above = amounts < bounds[0], amounts > bounds[1]
+        self.cannot_use(below, reasons[0], column, fact)
+        self.cannot_use(above, reasons[1], column, fact)
+        return np.where(below | above, np.nan, amounts)
 
     def skip(self, mask: Mask, rule: str) -> None:
         """Leave rows out by a named rule."""

@@ -37,19 +37,11 @@ import pyarrow.compute as pc
 from cluster_logs import quarantine as q
 from cluster_logs.host_lists import expand_hosts
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
-from cluster_logs.readers.base import EVERY_CLUSTER, Context, Reader, ReadOptions, TextSource
-from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.row_checker import (
-    NOT_A_TIME,
-    FloatArray,
-    IntArray,
-    Mask,
-    RawChunk,
-    RowChecker,
-    as_mask,
-    is_missing,
-)
+from cluster_logs.readers.base import EVERY_CLUSTER, Context, Reader, ReadOptions, build_jobs
+from cluster_logs.readers.delimited import Layout
+from cluster_logs.readers.row_checker import FloatArray, IntArray, Mask, RowChecker, as_mask, is_missing
 from cluster_logs.readers.sacct_layout import COLUMNS, Resizes, find_resizes, layout_of
+from cluster_logs.readers.source import NOT_A_TIME, RawChunk, TextSource
 from cluster_logs.slurm_mark import MARK_PREFIX, MarkKey, MarkStage, SlurmMark
 from cluster_logs.slurm_words import (
     EXPORT_COMMAND,
@@ -114,10 +106,11 @@ class _LogFacts:
 
 
 def _prepare(source: TextSource, options: ReadOptions) -> _LogFacts:
-    return _LogFacts(_clusters(source, options), find_resizes(source, layout_of(source)))
+    layout = layout_of(source)
+    return _LogFacts(_clusters(source, layout, options), find_resizes(source, layout))
 
 
-def _clusters(source: TextSource, options: ReadOptions) -> str | None:
+def _clusters(source: TextSource, layout: Layout, options: ReadOptions) -> str | None:
     """The one cluster of the file's Cluster column to read; None: all rows.
 
     Raises BadInputError when the file holds several clusters and none has the name that the caller gave.
@@ -125,7 +118,7 @@ def _clusters(source: TextSource, options: ReadOptions) -> str | None:
     if options.cluster == EVERY_CLUSTER:
         return None
     names: dict[str, None] = {}
-    for chunk in layout_of(source).read(source, only=("cluster", "jobidraw", "jobid")):
+    for chunk in layout.read(source, only=("cluster", "jobidraw", "jobid")):
         if "cluster" not in chunk.columns:
             return None
         words = RowChecker(chunk, source.name, "UTC").text("cluster")

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster_logs.job_facts import source_columns
-from cluster_logs.readers.base import TextSource
 from cluster_logs.readers.delimited import MOST_ABOVE_HEADER, Layout
-from cluster_logs.readers.row_checker import Mask, RawChunk, as_mask
+from cluster_logs.readers.row_checker import Mask, as_mask
+from cluster_logs.readers.source import RawChunk, TextSource
 from cluster_logs.slurm_words import DEFAULT_FIELDS, EXPORT_COMMAND, OLDER_FIELDS, UNIT_SEPARATOR
 from foundation.errors import BadInputError
 from foundation.progress import silent

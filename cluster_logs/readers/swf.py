@@ -21,17 +21,10 @@ from cluster_logs import quarantine as q
 from cluster_logs.job_facts import source_columns
 from cluster_logs.job_table import WHOLE_CLUSTER, JobState
 from cluster_logs.node_states import MAX_NODES
-from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader, ReadOptions, StatedSize, TextSource
+from cluster_logs.readers.base import UNIX_EPOCH, Context, Reader, ReadOptions, StatedSize, build_jobs
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.job_rows import build_jobs
-from cluster_logs.readers.row_checker import (
-    NOT_A_TIME,
-    FloatArray,
-    RowChecker,
-    as_mask,
-    instants_of_seconds,
-    load_zone,
-)
+from cluster_logs.readers.row_checker import FloatArray, RowChecker, as_mask, instants_of_seconds
+from cluster_logs.readers.source import NOT_A_TIME, TextSource, load_zone
 from foundation.errors import BadInputError
 
 COLUMNS = (

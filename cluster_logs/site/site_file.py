@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_args, get_origin
 from cluster_logs.site.declared import Declared, hints_of, table_of
 from cluster_logs.site.rules import SiteRules, SlurmKey
 from foundation.errors import BadInputError, NotFoundError
-from foundation.regular_files import read_regular
+from foundation.outside_names import read_regular
 from foundation.replaced_files import replace_file
 
 _HEAD = """\

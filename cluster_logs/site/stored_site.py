@@ -2,10 +2,10 @@
 
 import tomllib
 
-from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.site.rules import SchedulerRules, SiteRules
 from cluster_logs.site.site_file import site_from, site_text
 from foundation.errors import BadInputError
+from foundation.outside_names import check_cluster_name
 from foundation.storage import read_bytes, write_bytes
 
 SITES = "sites"

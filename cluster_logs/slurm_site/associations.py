@@ -1,15 +1,17 @@
-"""Accounts, users and qualities of service, as `sacctmgr -P show assoc tree` and `show qos` print them."""
+"""Accounts, users and qualities of service, as `sacctmgr -P show assoc tree` and `show qos` print them (also
+with -p, or without a header).
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cluster_logs.site.declared import hints_of, plain
 from cluster_logs.site.left_out import slurm_keys
 from cluster_logs.site.rules import ROOT, Account, Limits, Qos, User
-from cluster_logs.slurm_site.conf_text import Pair
+from cluster_logs.slurm_site.conf_text import Pair, SourcePlace
 from cluster_logs.slurm_site.key_account import KeyAccount
-from cluster_logs.slurm_site.sacctmgr_table import Row, read_table
 from cluster_logs.slurm_site.values import bad, preempt_mode, tres_amounts, words
 from cluster_logs.slurm_words import elapsed_s
 from foundation.errors import BadInputError
@@ -64,6 +66,63 @@ _NO_EFFECT = frozenset(
     {"", "cluster", "id", "lft", "rgt", "lineage", "parentid", "descr", "description", "org", "organization"}
     | {"comment", "deletedassociations", "withdeleted", "coordinators", "admin"}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row; its cells by the column's name in lower case without spaces. An empty one says nothing."""
+
+    place: SourcePlace
+    cells: Mapping[str, str]
+
+    def get(self, *columns: str) -> Pair | None:
+        """Return the first cell of these columns that says something."""
+        for column in columns:
+            if text := self.cells.get(column, "").strip():
+                return Pair(column, text, self.place)
+        return None
+
+    def text(self, *columns: str) -> str:
+        """Return what a cell says; empty: nothing."""
+        pair = self.get(*columns)
+        return "" if pair is None else pair.value
+
+
+def read_table(text: str, file: str, first: str, usual: Sequence[str], command: str) -> list[Row]:
+    """Return the rows of a table.
+
+    A header names the columns, in any order; `first` is one that each has. Without a header they are `usual`.
+    Raises BadInputError for a text that is no such table, with the `command` that prints one.
+    """
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and "|" in line
+    ]
+    remedy = f"Write what `{command}` prints."
+    if not lines:
+        raise BadInputError(f"{file} holds no table with | between its columns.", remedy=remedy)
+    columns = [_name(cell) for cell in lines[0][1].split("|")]
+    if first in columns:
+        del lines[0]
+    else:
+        columns = list(usual)
+        if len(lines[0][1].split("|")) == len(usual) + 1:  # -p: one behind the last column, too
+            columns.append("")
+    rows = []
+    for number, line in lines:
+        cells = line.split("|")
+        if len(cells) != len(columns):
+            raise BadInputError(
+                f"{file}, line {number}: {len(cells)} columns instead of {len(columns)}: {line[:200]!r}.",
+                remedy=remedy,
+            )
+        rows.append(Row(SourcePlace(file, number), dict(zip(columns, cells, strict=True))))
+    return rows
+
+
+def _name(cell: str) -> str:
+    return cell.replace(" ", "").lower()
 
 
 def read_qos(text: str, file: str, account: KeyAccount) -> tuple[Qos, ...]:

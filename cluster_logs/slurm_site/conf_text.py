@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from foundation.errors import BadInputError, NotFoundError
-from foundation.input_files import read_input, shown
+from foundation.storage import read_input, shown
 
 MOST_BYTES = 64 * 1024**2  # of one file
 _MOST_INCLUDES = 1_000

@@ -19,7 +19,7 @@ from cluster_logs.slurm_site.settings import (
 )
 from cluster_logs.slurm_site.values import bad, plugin
 from foundation.errors import BadInputError
-from foundation.input_files import read_input, shown
+from foundation.storage import read_input, shown
 
 # Options whose values stand under other keys.
 _UNDER_OTHER_NAMES = {

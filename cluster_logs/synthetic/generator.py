@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
-from cluster_logs.cluster_record import SYNTHETIC_SUFFIX, LogOrigin
+from cluster_logs.cluster_writes import SYNTHETIC_SUFFIX, LogOrigin
 from cluster_logs.day_tables import day_tables
 from cluster_logs.job_table import JOB_SCHEMA, NODES_SCHEMA, THROUGHPUT_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake

@@ -6,9 +6,8 @@ import pandas as pd
 import pyarrow as pa
 
 from cluster_logs.ingest import read_jobs_file, read_throughput_file
-from cluster_logs.job_table import to_frame
+from cluster_logs.job_table import DAY_S, derive_throughput, to_frame
 from cluster_logs.lake import Lake
-from cluster_logs.throughput import DAY_S, derive_throughput
 from experiments.model_quality.throughput_rivals import PublishedForecasts, read_published
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent

@@ -11,7 +11,7 @@ import pandas as pd
 from cluster_logs.ingest import ingest_log
 from cluster_logs.log_span import submission_span
 from foundation.csv_files import write_csv
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.progress import Progress, silent
 from parts.waits.model.evaluation import MEDIAN, OURS
 from parts.waits.model.fitting import TooFewWaitsError, WaitSettings

@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from cluster_logs.job_table import to_frame
+from cluster_logs.job_table import derive_throughput, to_frame
 from cluster_logs.synthetic.generator import synthesize
-from cluster_logs.throughput import derive_throughput
 from experiments.model_quality import black_boxes
 from experiments.model_quality.inputs import read_throughput
 from experiments.model_quality.verdicts import verdict

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.model_quality import authors_recipes, black_boxes
 from experiments.model_quality.throughput_comparison import ThroughputRivals
 from foundation.errors import BadInputError
-from foundation.regular_files import read_regular
+from foundation.outside_names import read_regular
 from lucid_models.evaluation.measures import cpu_timed, predict_timed
 from lucid_models.evaluation.throughput import TEST_DAYS, ThroughputTest, test_start
 from lucid_models.series.windows import WEEK_S

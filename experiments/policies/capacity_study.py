@@ -8,8 +8,8 @@ Needs the reference data.
 from pathlib import Path
 
 from experiments.pages import run_study
-from foundation.leftovers import scratch_folder
 from foundation.markdown import NO_VALUE, markdown_table, number
+from foundation.process_lock import scratch_folder
 from foundation.progress import silent
 from pipeline.planning.capacity_plan import PlanSettings
 from pipeline.planning.log_request import LogRequest

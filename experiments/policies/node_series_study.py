@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.pages import run_study
-from foundation.leftovers import scratch_folder
 from foundation.markdown import markdown_table, number
+from foundation.process_lock import scratch_folder
 from parts.node_sleep.replay.settings import SleepSettings
 from parts.node_sleep.steps.node_replay import replay_nodes
 from parts.node_sleep.steps.replay_request import Gaps, NodeReplaySettings, SeriesToReplay

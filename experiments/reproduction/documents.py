@@ -18,8 +18,8 @@ from experiments.reproduction.report import write_page
 from experiments.reproduction.sharing import Measurements, read_measurements
 from experiments.reproduction.trace import ReproductionTrace, read_trace, synthesize_trace
 from foundation.errors import UnknownNameError
-from foundation.leftovers import scratch_folder
 from foundation.markdown import markdown_frame
+from foundation.process_lock import scratch_folder
 from foundation.progress import Progress
 
 REFERENCE = "LUCID_REFERENCE_DATA"

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.mark_key import MARK_KEY_FILE, make_mark_key
-from cluster_logs.slurm_mark import MarkKey
+from cluster_logs.slurm_mark import MARK_KEY_FILE, MarkKey, make_mark_key
 from foundation.errors import LucidError
 from live_scheduler.memory.records import LastLines
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from foundation.errors import BadInputError, NotFoundError
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.clusters import REMOVED_TAG

@@ -37,10 +37,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
 from foundation import strict_json
 from foundation.equal_numbers import with_equal_numbers
 from foundation.errors import BadInputError, ReleaseRefusedError
+from foundation.outside_names import check_cluster_name
 from foundation.parts import lacking, manifest_fields
 from foundation.strict_json import StrictJsonError
 from lucid_models.format_upgrades import Document, Upgrades, upgrade_document

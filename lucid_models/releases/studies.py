@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from lucid_models.registry import Registry
 from lucid_models.releases.building import json_values
 from lucid_models.releases.manifest import canonical_json

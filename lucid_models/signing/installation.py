@@ -14,8 +14,8 @@ from pathlib import Path
 from foundation import strict_json
 from foundation.environment import state_dir
 from foundation.errors import BadInputError
+from foundation.outside_names import read_regular
 from foundation.private_files import private_folder
-from foundation.regular_files import read_regular
 from foundation.replaced_files import replace_file
 from lucid_models.signing.key_store import KeyStore
 from lucid_models.signing.signers import SOURCE_VARIABLES, Signer, open_signers

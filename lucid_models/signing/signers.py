@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foundation.errors import BadInputError, NotFoundError
-from foundation.regular_files import read_regular
+from foundation.outside_names import read_regular
 from lucid_models.signing.ed25519 import (
     PUBLIC_BYTES,
     SIGNATURE_BYTES,

@@ -26,7 +26,7 @@ from typing import Any, Literal, get_args
 
 from foundation import strict_json
 from foundation.errors import BadInputError, NotFoundError
-from foundation.regular_files import read_regular
+from foundation.outside_names import read_regular
 from lucid_models.signing.ed25519 import PUBLIC_BYTES
 
 Role = Literal["judge", "publisher"]

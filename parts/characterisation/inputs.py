@@ -12,6 +12,7 @@ import pyarrow as pa
 from cluster_logs.ingest import read_jobs_file, read_throughput_file
 from cluster_logs.job_table import JOB_SCHEMA, to_frame
 from cluster_logs.lake import Lake
+from cluster_logs.lake_files import unchanged
 from cluster_logs.log_statistics.capacity import Capacity, FloatArray, capacity_of
 from cluster_logs.log_statistics.observed_log import (
     DAY_S,
@@ -27,8 +28,7 @@ from cluster_logs.node_series import read_node_sequence, read_node_series
 from cluster_logs.readers.base import load_reader
 from cluster_logs.readers.gpu_sequence import is_gpu_sequence, read_gpu_sequence
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
-from cluster_logs.readers.row_checker import load_zone
-from cluster_logs.reading_again import unchanged
+from cluster_logs.readers.source import load_zone
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import ClusterSize, lake_sizes

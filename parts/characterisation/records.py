@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.lake import Lake
 from cluster_logs.log_statistics.observed_log import UtilisationRule
 from foundation.csv_files import csv_text
+from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, silent
 from foundation.steps import Done, NothingToDo, StepRun
 from lucid_models.registry import Registry

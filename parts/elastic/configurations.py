@@ -11,8 +11,7 @@ from typing import Any
 
 from foundation import strict_json
 from foundation.errors import BadInputError, UnknownNameError
-from foundation.input_roots import admitted, check_opened
-from foundation.regular_files import open_regular
+from foundation.outside_names import admitted, check_opened, open_regular
 from parts.elastic.rules.wfq import WfqConfig
 
 FORMAT_VERSION = 1

@@ -63,7 +63,7 @@ def loans(
 def _query(path: Path) -> "LoanQuery":
     from pydantic import ValidationError
 
-    from foundation.regular_files import read_regular
+    from foundation.outside_names import read_regular
     from live_scheduler.service.problems import invalid
     from parts.lending.live.loan_messages import LoanQuery
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import nodes_of_each
-from cluster_logs.readers.base import EVERY_CLUSTER, ReadOptions, StatedSize, TextSource, load_reader
+from cluster_logs.readers.base import EVERY_CLUSTER, ReadOptions, StatedSize, load_reader
+from cluster_logs.readers.source import TextSource
 from foundation.errors import BadInputError, NotFoundError
 
 SIZE_COLUMNS = ("virtual_cluster", "gpus", "nodes", "start_time", "end_time", "duration_s")

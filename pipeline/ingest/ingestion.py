@@ -1,5 +1,6 @@
 """One cluster's tables into the lake: what the DAG `ingest_logs` maps its tasks to."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.log_sources import SLURM, SYNTHETIC
 from cluster_logs.quarantine import NOTES, WRONG_COLUMN_COUNT, Accounting
-from cluster_logs.slurm_mark import MarkKey
+from cluster_logs.slurm_mark import MARK_KEY_FILE, MarkKey, read_mark_key
 from cluster_logs.slurm_words import EXPORT_COMMAND, UNIT_SEPARATOR
 from foundation.errors import BadInputError, LucidError
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
-from pipeline.ingest.mark_keys import mark_key_of
+from pipeline import settings
 
 if TYPE_CHECKING:  # what reads logs is imported where it is used: a form's list of sources is light
     from cluster_logs.ingest import IngestReport, IngestSettings
     from pipeline.ingest.slurm_log import AccountingWindow
+
+
+# The key by which the marks of a cluster's live scheduler are told from words of its users.
+MARK_KEY_VARIABLE = "LUCID_MARK_KEY"
 
 
 @dataclass(frozen=True)
@@ -159,8 +164,8 @@ def remarks_on_kept_jobs(notes: Mapping[str, int], unknown_values: Mapping[str, 
 
 def _remarks_on_separators(report: "IngestReport", input_uri: str) -> list[str]:
     """How the rows of accounting are saved that hold the separator: sacct quotes no names and comments."""
-    from cluster_logs.readers.base import TextSource
     from cluster_logs.readers.sacct_layout import layout_of
+    from cluster_logs.readers.source import TextSource
 
     split = report.reasons.get(WRONG_COLUMN_COUNT, 0)
     if report.source_format != "sacct" or not split:
@@ -233,3 +238,16 @@ def _synthesize(like: str, cluster: str, lake_uri: str, *, days: int, seed: int)
         "tables": to_jsonable(tables),
         "lake_uri": lake_uri,
     }
+
+
+def mark_key_of(cluster: str, path: Path | None = None) -> MarkKey | None:
+    """Return the key of the file that is named (or that LUCID_MARK_KEY names), else this machine's own.
+
+    None where no live scheduler of the cluster has its state here: marks count as words then. Raises
+    NotFoundError for a file that is named and not there, BadInputError for one that is no key.
+    """
+    named = path or os.environ.get(MARK_KEY_VARIABLE)
+    if named:
+        return read_mark_key(Path(named))
+    own = settings.state_dir() / "live" / cluster / MARK_KEY_FILE
+    return read_mark_key(own) if own.exists() else None

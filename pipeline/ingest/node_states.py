@@ -14,19 +14,19 @@ import pandas as pd
 import pyarrow as pa
 
 from cluster_logs.derived_nodes import COLUMNS, STEP_S, ClusterSizeFrom, derive_node_states
+from cluster_logs.job_table import REFUSED_SCHEMA
 from cluster_logs.lake import Lake
+from cluster_logs.lake_files import unchanged
 from cluster_logs.log_sources import SLURM
 from cluster_logs.metrics.node_counts import NodeCountQuery, parse_node_queries, read_node_counts
 from cluster_logs.metrics.series_queries import MeasuredRows
 from cluster_logs.node_table import counted
 from cluster_logs.quarantine import Accounting
-from cluster_logs.quarantine_table import REFUSED_SCHEMA
-from cluster_logs.reading_again import unchanged
 from cluster_logs.slurm_nodes import SINFO, read_slurm_nodes
 from foundation.errors import BadInputError
-from foundation.input_files import read_input
 from foundation.jsonable import to_jsonable
 from foundation.progress import Progress, silent
+from foundation.storage import read_input
 from live_scheduler.slurm.commands import call
 from pipeline.ingest.measured_series import RecordedSeries, SeriesReport, SeriesTable, write_series
 

@@ -6,13 +6,13 @@ from cluster_logs.site.site_file import write_site
 from cluster_logs.slurm_site.associations import ASSOC_COMMAND, QOS_COMMAND
 from cluster_logs.slurm_site.key_account import KeyAccount
 from cluster_logs.slurm_site.reading import SacctmgrAnswers, SiteReading, read_slurm_files, site_of
-from cluster_logs.slurm_site.reservations import read_reservations
 from cluster_logs.slurm_site.scontrol_answers import (
     CONFIG,
     NODES,
     PARTITIONS,
     RESERVATIONS,
     declared_by_scontrol,
+    read_reservations,
 )
 from foundation.disk_errors import disk_error
 from foundation.errors import BadInputError

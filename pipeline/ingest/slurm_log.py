@@ -16,15 +16,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.job_table import FINISHED_STATES
 from cluster_logs.lake import Lake
+from cluster_logs.lake_files import unchanged
 from cluster_logs.log_sources import SLURM
 from cluster_logs.node_table import nodes_of_each
 from cluster_logs.quarantine import Accounting
-from cluster_logs.reading_again import unchanged
 from cluster_logs.slurm_mark import MarkKey
 from foundation.errors import BadInputError, NotFoundError
+from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, silent
 from foundation.storage import locate, write_atomically
 from live_scheduler.hindsight.cluster_sizes import ClusterSizes, count_nodes

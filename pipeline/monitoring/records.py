@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
+from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, silent
 from lucid_models.registry import FoundRun, Registry
 from pipeline.kept_reports import MOST_LISTED, PAGE_FILE, write_index, write_report_files

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.job_facts import JOB_FACTS
 from cluster_logs.lake import Lake
 from cluster_logs.readers.base import load_reader
@@ -14,7 +13,7 @@ from cluster_logs.readers.nodes_file import read_nodes_file
 from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS
 from cluster_logs.slurm_words import EXPORT_COMMAND
 from foundation.errors import BadInputError, LucidError
-from foundation.input_roots import local_path
+from foundation.outside_names import check_cluster_name, local_path
 from pipeline.overview.clusters import DataAtAGlance, data_at_a_glance
 from pipeline.overview.uploads import KEPT_DAYS, MOST_BYTES
 

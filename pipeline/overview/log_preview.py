@@ -14,23 +14,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.bad_rows import BadRowLimit
 from cluster_logs.day_tables import day_table
-from cluster_logs.duplicates import KEPT, judge_duplicates
-from cluster_logs.ingest_account import count_duplicates, count_rows, file_name
+from cluster_logs.ingest_account import (
+    KEPT,
+    BadRowLimit,
+    count_duplicates,
+    count_rows,
+    file_name,
+    judge_duplicates,
+)
 from cluster_logs.quarantine import MAX_BAD_SHARE, REASONS, SKIP_RULES, Accounting
 from cluster_logs.readers.base import (
     EVERY_CLUSTER,
     Reader,
     ReadOptions,
     StatedSize,
-    TextSource,
     good_shares,
     load_reader,
     read_chunks,
 )
+from cluster_logs.readers.source import TextSource
 from foundation.errors import BadInputError, LucidError, TooManyBadRowsError
-from foundation.input_files import open_input, shown
+from foundation.storage import open_input, shown
 from pipeline.ingest.cluster_size import (
     LeastSize,
     count_machines,

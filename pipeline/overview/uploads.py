@@ -18,8 +18,8 @@ from typing import BinaryIO
 
 from foundation.disk_errors import disk_error
 from foundation.errors import BadInputError
-from foundation.leftovers import held, sweep
 from foundation.private_files import private_folder
+from foundation.process_lock import held, sweep
 
 MOST_BYTES = 2**30
 MOST_BYTES_TOGETHER = 8 * 2**30

@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 
 import pyarrow.dataset as ds
 
-from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, LucidError, NotFoundError, check_names
+from foundation.outside_names import check_cluster_name
 from foundation.storage import locate
 from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHAMPION

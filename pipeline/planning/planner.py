@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError, NotFoundError, check_names
+from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, silent
 from foundation.usable_cores import usable_cores
 from pipeline import settings as places

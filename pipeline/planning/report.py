@@ -13,7 +13,7 @@ from foundation.csv_files import csv_text
 from foundation.html_pages import render_page
 from foundation.human_times import human_duration
 from foundation.jsonable import to_jsonable
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.themed_pictures import DARK, LIGHT
 from lucid_models.registry import Registry
 from pipeline.kept_reports import write_report_files

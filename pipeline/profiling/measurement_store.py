@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow.fs as pafs
 
-from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError
+from foundation.outside_names import check_cluster_name
 from foundation.storage import list_files, locate
 from pipeline.profiling.profile_store import (
     PROFILES,

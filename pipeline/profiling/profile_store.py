@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from foundation.outside_names import check_cluster_name
 from foundation.storage import locate, read_bytes, write_parquet
 from profiler_jobs.profile_table import PAIR_SCHEMA, PROFILE_SCHEMA, ProfileSet, as_profile_frame
 

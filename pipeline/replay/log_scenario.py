@@ -11,7 +11,7 @@ import pandas as pd
 
 from cluster_logs.readers.base import load_reader
 from foundation.errors import BadInputError
-from foundation.input_roots import admitted
+from foundation.outside_names import admitted
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import EVERYONE, ClusterEvents, ClusterSize, lake_sizes
 from pipeline.replay.job_types import profiles_by_type

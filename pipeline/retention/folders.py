@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from cluster_logs.expiry import Expired
+from cluster_logs.removal import Expired
 from foundation.parts import hooks
 from pipeline.kept_reports import MOST_LISTED
 

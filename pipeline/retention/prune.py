@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from cluster_logs.expiry import Expired, expire_days, expire_quarantine, expire_work_files, lake_clusters
+from cluster_logs.removal import Expired, expire_days, expire_quarantine, expire_work_files, lake_clusters
 from foundation.errors import LucidError
 from foundation.parts import installed_parts
 from foundation.retention_settings import RetentionSettings

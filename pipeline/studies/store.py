@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation import strict_json
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.storage import read_bytes, write_bytes
 from lucid_models.tracking_run import OpenRun
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
 from lucid_models.registry import Registry

@@ -19,7 +19,7 @@ import pandas as pd
 
 from foundation.errors import BadInputError, NotFoundError
 from foundation.jsonable import to_jsonable
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.storage import read_bytes

@@ -13,9 +13,9 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from cluster_logs.cluster_names import CLUSTER_NAME, CLUSTER_NAME_RULE, clusters_in_folder
 from cluster_logs.log_sources import SLURM, SYNTHETIC, log_sources
 from cluster_logs.readers.registry import CLUSTER_LOGS
+from foundation.outside_names import CLUSTER_NAME, CLUSTER_NAME_RULE, clusters_in_folder
 from lucid_airflow import settings
 from simulator.gate.installed_rules import installed_rules
 from simulator.policies.registry import policy_names

@@ -45,7 +45,7 @@ from urllib.parse import urlsplit
 
 from foundation.environment import read_json_object, read_switch
 from foundation.errors import BadInputError
-from foundation.input_roots import InputRoots
+from foundation.outside_names import InputRoots
 
 
 def lake_uri() -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cluster_logs.expiry import Expired, expire_days, expire_quarantine, expire_work_files, lake_clusters
 from cluster_logs.lake import Lake
+from cluster_logs.removal import Expired, expire_days, expire_quarantine, expire_work_files, lake_clusters
 from foundation.errors import ClusterBusyError, HalfWrittenError
 from tests.fixtures import small_jobs
 

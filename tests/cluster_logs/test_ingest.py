@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs import bad_rows, spool
+from cluster_logs import ingest_account
 from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log, read_jobs_file, read_throughput_file
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import REASONS, SKIP_RULES, Accounting
-from cluster_logs.readers.base import TextSource
 from cluster_logs.readers.nodes_file import read_nodes_file
+from cluster_logs.readers.source import TextSource
 from foundation.errors import BadInputError, BadRow, LucidError, TooManyBadRowsError
 from tests.evidence import Evidence
 from tests.reference import ROOT
@@ -116,7 +116,7 @@ def test_rows_outside_the_window_speak_for_the_format(tmp_path: Path) -> None:
 def test_reading_ends_as_soon_as_it_is_clear_that_the_rows_are_bad(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bad_rows, "ENOUGH_TO_STOP", 200)
+    monkeypatch.setattr(ingest_account, "ENOUGH_TO_STOP", 200)
     monkeypatch.setattr(TextSource.blocks, "__defaults__", (2_000,))
     path = write_log(tmp_path / "log.csv", [helios_row(number, gpus=-1) for number in range(3_000)])
     with pytest.raises(TooManyBadRowsError, match="rows so far cannot be used") as caught:
@@ -165,7 +165,7 @@ def test_a_log_in_no_order_larger_than_the_buffer(tmp_path: Path, monkeypatch: p
     random.Random(1).shuffle(rows)
     path = write_log(tmp_path / "log.csv", rows)
     ingest(path, tmp_path / "one")
-    monkeypatch.setattr(spool, "FLUSH_BYTES", 4_000)
+    monkeypatch.setattr(ingest_account, "FLUSH_BYTES", 4_000)
     monkeypatch.setattr(TextSource.blocks, "__defaults__", (2_000,))
     report = ingest(path, tmp_path / "many")
     assert (report.rows_in, report.rows_kept) == (500, 500)
@@ -208,7 +208,9 @@ def test_a_reader_that_loses_a_row_is_caught_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_log(tmp_path / "log.csv", [helios_row(number) for number in range(3)])
-    monkeypatch.setattr(spool.DaySpool, "append", _append_all_but_one(spool.DaySpool.append))
+    monkeypatch.setattr(
+        ingest_account.DaySpool, "append", _append_all_but_one(ingest_account.DaySpool.append)
+    )
     with pytest.raises(LucidError, match=r"3 rows went in, but 2 kept \+ 0 quarantined \+ 0 skipped = 2"):
         ingest(path, tmp_path / "lake")
     assert not (tmp_path / "lake").exists()

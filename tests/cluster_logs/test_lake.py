@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.job_table import JOB_SCHEMA, to_digest, to_frame
+from cluster_logs.job_table import JOB_SCHEMA, derive_throughput, merge_jobs, to_digest, to_frame
 from cluster_logs.lake import Lake
-from cluster_logs.merging import merge_jobs
-from cluster_logs.throughput import derive_throughput
 from foundation import storage
 from foundation.errors import BadInputError, NotFoundError
 from foundation.run_manifest import frame_sha256

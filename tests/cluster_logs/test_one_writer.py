@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cluster_logs import cluster_lock, cluster_writes
-from cluster_logs.cluster_lock import StoreLock
+from cluster_logs import cluster_writes, store_lock
 from cluster_logs.ingest import IngestSettings, ingest_log
 from cluster_logs.lake import Lake
+from cluster_logs.store_lock import StoreLock
 from cluster_logs.validation import validate_lake
 from foundation.errors import ClusterBusyError, HalfWrittenError
 from foundation.storage import locate
@@ -23,10 +23,10 @@ DAYS, ROWS_A_DAY = 4, 25
 # written so many files.
 INGEST = """
 import os, signal, sys
-from cluster_logs import cluster_lock, lake_files
+from cluster_logs import lake_files, store_lock
 from cluster_logs.ingest import IngestSettings, ingest_log
 
-cluster_lock.LEASE_S, cluster_lock.RENEW_EVERY_S = 2.0, 0.2
+store_lock.LEASE_S, store_lock.RENEW_EVERY_S = 2.0, 0.2
 log, lake, files = sys.argv[1], sys.argv[2], int(sys.argv[3])
 write, written = lake_files.write_atomically, 0
 
@@ -78,8 +78,8 @@ def go(process: "subprocess.Popen[str]") -> None:
 @pytest.fixture(params=["", "local://"], ids=["a lock of the kernel", "claims in storage"])
 def lake_uri(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A local folder, as itself and as storage that has no locks (fsspec's own local file system)."""
-    monkeypatch.setattr(cluster_lock, "LEASE_S", 2.0)
-    monkeypatch.setattr(cluster_lock, "RENEW_EVERY_S", 0.2)
+    monkeypatch.setattr(store_lock, "LEASE_S", 2.0)
+    monkeypatch.setattr(store_lock, "RENEW_EVERY_S", 0.2)
     return f"{request.param}{tmp_path / 'lake'}"
 
 
@@ -154,7 +154,7 @@ def test_who_comes_while_another_writes_is_told_so_and_writes_nothing(tmp_path: 
     ingest(log, lake_uri)
     before = {path: path.read_bytes() for path in (tmp_path / "lake").rglob("*.parquet")}
     other = locate(lake_uri)
-    lock = cluster_lock.lock_for(other[0], f"{other[1]}/clusters/cluster=venus")
+    lock = cluster_writes.lock_for(other[0], f"{other[1]}/clusters/cluster=venus")
     assert lock.acquire()
     waited: list[str] = []
     with pytest.raises(ClusterBusyError, match=r"venus.*is being written by process .*--wait"):
@@ -195,8 +195,8 @@ def test_a_reader_waits_for_a_living_writer_and_not_for_ever(
 def test_a_claim_that_is_not_renewed_runs_out_and_its_holder_notices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_lock, "LEASE_S", 1.0)
-    monkeypatch.setattr(cluster_lock, "RENEW_EVERY_S", 600.0)  # as if the process were stopped
+    monkeypatch.setattr(store_lock, "LEASE_S", 1.0)
+    monkeypatch.setattr(store_lock, "RENEW_EVERY_S", 600.0)  # as if the process were stopped
     fs, root = locate(f"local://{tmp_path}")
     first, second = StoreLock(fs, root), StoreLock(fs, root)
     assert first.acquire()

@@ -7,8 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster_logs import removal
-from cluster_logs.cluster_record import LogOrigin
-from cluster_logs.cluster_writes import ClusterWrites
+from cluster_logs.cluster_writes import ClusterWrites, LogOrigin
 from cluster_logs.ingest import ingest_log
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_logs import quarantine_table
+from cluster_logs import lake_files
+from cluster_logs.job_table import REFUSED_SCHEMA
 from cluster_logs.lake import Lake
 from cluster_logs.quarantine import MAX_RAW_BYTES, MAX_VALUE_BYTES, cut_evidence
-from cluster_logs.quarantine_table import REFUSED_SCHEMA
 
 # Ingests a log of bad rows, then one of `times` as many, and says the peaks of memory in KiB. Kinds: few
 # bytes that hold many rows, rows of 60 kB, rows that contradict an earlier one.
@@ -90,7 +90,7 @@ def refused_rows(numbers: list[int], raw: str = "x") -> pa.Table:
 def test_parts_are_one_table_and_the_same_rows_twice_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quarantine_table, "ROWS_A_PART", 10)
+    monkeypatch.setattr(lake_files, "ROWS_A_PART", 10)
     lake = Lake(str(tmp_path))
     numbers = [1, 9, 10, 11, 35, 36]
     assert lake.add_quarantine("c", "helios-log", refused_rows([36, 1, 10]))
@@ -110,7 +110,7 @@ def test_a_table_from_before_there_were_parts_is_divided_when_rows_are_added(
     whole = "y" * 60_000  # older versions kept so much
     old = pa.concat_tables([pq.read_table(file), refused_rows([26], whole)])
     pq.write_table(old, file)
-    monkeypatch.setattr(quarantine_table, "ROWS_A_PART", 10)
+    monkeypatch.setattr(lake_files, "ROWS_A_PART", 10)
     assert lake.add_quarantine("c", "helios-log", refused_rows([26], whole))
     refused = lake.read_quarantine("c")
     assert refused["source_row"].tolist() == [3, 12, 25, 26]

@@ -20,8 +20,9 @@ from cluster_logs.job_table import (
 from cluster_logs.lake import Lake
 from cluster_logs.node_states import NODE_STATES_SCHEMA
 from cluster_logs.quarantine import REASONS, SKIP_RULES
-from cluster_logs.readers.base import TextSource, load_reader
+from cluster_logs.readers.base import load_reader
 from cluster_logs.readers.registry import formats
+from cluster_logs.readers.source import TextSource
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from tests.evidence import Evidence
 

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster_logs.readers.base import MAX_LINE_BYTES, ReadOptions, load_reader, read_chunks
-from cluster_logs.readers.registry import FORMATS
+from cluster_logs.readers.base import ReadOptions, load_reader, read_chunks
+from cluster_logs.readers.registry import OURS
+from cluster_logs.readers.source import MAX_LINE_BYTES
 from foundation.errors import LucidError
 from tests.evidence import Evidence
 
 DATA = Path(__file__).parent / "data"
 OPTIONS = ReadOptions("venus")
 DELIMITERS = {"sacct": b"|", "swf": b" "}
-DELIMITED = sorted(set(FORMATS) - {"lake", "philly-json"})
+DELIMITED = sorted(set(OURS) - {"lake", "philly-json"})
 # A row's place in the file's order is its id.
 DERIVED = {"philly-csv": ("job_id",)}
 

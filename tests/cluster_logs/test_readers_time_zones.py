@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cluster_logs.readers.row_checker import NOT_A_TIME, local_to_utc
+from cluster_logs.readers.source import NOT_A_TIME, local_to_utc
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  a clock reading
 readings = st.datetimes(datetime(1970, 1, 1), datetime(2099, 12, 31))  # noqa: DTZ001

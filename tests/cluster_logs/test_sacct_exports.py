@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.ingest import IngestReport, read_jobs_file
-from cluster_logs.readers import base
+from cluster_logs.readers import source
 from cluster_logs.readers.delimited import MOST_LINES
 from cluster_logs.slurm_words import EXPORT_COMMAND, UNIT_SEPARATOR
 from foundation.errors import BadInputError, TooManyBadRowsError
@@ -59,7 +59,7 @@ def test_a_row_is_of_a_bounded_number_of_lines(tmp_path: Path) -> None:
 def test_names_with_line_ends_at_the_border_of_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "MAX_BLOCK_LINES", 3)
+    monkeypatch.setattr(source, "MAX_BLOCK_LINES", 3)
     rows = [row(number, f"n{number}\nb\nc") for number in range(1, 8)]
     jobs, report = read(tmp_path, header(), *rows)
     assert sorted(jobs["name"]) == [f"n{number} b c" for number in range(1, 8)]

@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 
 from cluster_logs.ingest import IngestReport, IngestSettings, ingest_log, read_jobs_file
 from cluster_logs.lake import Lake
-from cluster_logs.mark_key import MARK_KEY_FILE, make_mark_key, read_mark_key
-from cluster_logs.slurm_mark import MarkKey, MarkStage, SlurmMark, texts_like_marks
+from cluster_logs.slurm_mark import (
+    MARK_KEY_FILE,
+    MarkKey,
+    MarkStage,
+    SlurmMark,
+    make_mark_key,
+    read_mark_key,
+    texts_like_marks,
+)
 from cluster_logs.slurm_words import UNIT_SEPARATOR
 from foundation.errors import BadInputError, NotFoundError
-from pipeline.ingest.mark_keys import mark_key_of
+from pipeline.ingest.ingestion import mark_key_of
 from tests.evidence import Evidence
 
 KEY = MarkKey("venus", b"a secret of tests")

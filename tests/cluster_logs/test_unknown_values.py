@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from cluster_logs.ingest import IngestReport, read_jobs_file
-from cluster_logs.job_facts import JOB_FACTS, Kind, may_be_unknown
-from cluster_logs.readers.row_checker import RawChunk, RowChecker
+from cluster_logs.job_facts import DECISIVE_FACTS, JOB_FACTS, Kind
+from cluster_logs.readers.row_checker import RowChecker
+from cluster_logs.readers.source import RawChunk
 
 WHEN = "COMPLETED|2022-09-09T10:00:00|2022-09-09T11:00:00|2022-09-09T13:00:00"
 HELD = "cpu=8,gres/gpu=2,node=2"
@@ -60,7 +61,7 @@ def test_limits_and_run_times_that_cannot_be_read_lose_no_job(tmp_path: Path) ->
 
 
 def test_each_optional_number_may_be_unknown_and_is_counted(tmp_path: Path) -> None:
-    facts = [fact for fact in JOB_FACTS if fact.is_number and may_be_unknown(fact.name) and not fact.required]
+    facts = [fact for fact in JOB_FACTS if fact.is_number and fact.name not in DECISIVE_FACTS]
     path = tmp_path / "jobs.csv"
     for fact in (fact for fact in facts if fact.name != "source_row"):
         path.write_text(

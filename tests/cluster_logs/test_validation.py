@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster_logs.expectations.catalogue import all_suites
-from cluster_logs.expectations.offline_pages import make_offline
+from cluster_logs.expectations.running import make_offline
 from cluster_logs.expectations.suite import CheckedUnit
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import SyntheticCluster, synthesize, write_to_lake
-from cluster_logs.validation import validate_lake, validate_table
+from cluster_logs.validation import all_suites, validate_lake, validate_table
 from foundation.errors import NotFoundError, UnknownNameError, ValidationFailedError
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
-from cluster_logs.throughput import derive_throughput
 from local_stack.stack import connect, down, up
 from local_stack.stack_config import StackConfig
 from lucid_cli.demo import OVER, POLL_S

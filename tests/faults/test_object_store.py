@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs import cluster_lock
+from cluster_logs import store_lock
 from cluster_logs.ingest import ingest_log
 from cluster_logs.lake import Lake
 from foundation.errors import HalfWrittenError
@@ -21,19 +21,17 @@ LAKE = "s3://lake/root"
 LEASE_S = 10.0  # for so long a writer that failed is taken for a living one
 INGEST = f"""
 import sys
-from cluster_logs import cluster_lock
+from cluster_logs import store_lock
 from cluster_logs.ingest import ingest_log
-cluster_lock.LEASE_S, cluster_lock.RENEW_EVERY_S = {LEASE_S}, 1.0
+store_lock.LEASE_S, store_lock.RENEW_EVERY_S = {LEASE_S}, 1.0
 ingest_log(source_format="helios", input_uri=sys.argv[1], cluster="venus", lake_uri=sys.argv[2])
 """
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    monkeypatch.setattr(
-        cluster_lock, "LEASE_S", 10.0
-    )  # for so long a failed writer is taken for a living one
-    monkeypatch.setattr(cluster_lock, "RENEW_EVERY_S", 1.0)
+    monkeypatch.setattr(store_lock, "LEASE_S", 10.0)  # for so long a failed writer is taken for a living one
+    monkeypatch.setattr(store_lock, "RENEW_EVERY_S", 1.0)
     with object_store() as running:
         settings = {"AWS_ENDPOINT_URL": running.uri, "AWS_EC2_METADATA_DISABLED": "true"}
         settings |= {

@@ -14,7 +14,7 @@ import pytest
 from cluster_logs.ingest import read_jobs_file
 from foundation.disk_errors import disk_error
 from foundation.errors import LucidError
-from foundation.input_files import open_input, read_input
+from foundation.storage import open_input, read_input
 from tests.evidence import Evidence
 
 LOG = Path(__file__).parents[1] / "cluster_logs" / "data" / "helios.csv"

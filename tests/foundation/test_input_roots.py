@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster_logs.readers.base import TextSource
+from cluster_logs.readers.source import TextSource
 from foundation.errors import BadInputError
-from foundation.input_files import open_located
-from foundation.input_roots import InputRoots, admitted, reading_only_from
-from foundation.storage import locate
+from foundation.outside_names import InputRoots, admitted, reading_only_from
+from foundation.storage import locate, open_located
 from profiler_jobs.profile_table import read_solo_profiles
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from foundation.leftovers import held, scratch_folder, sweep
 from foundation.process_identity import is_gone, own_process
+from foundation.process_lock import held, scratch_folder, sweep
 from foundation.storage import TEMPORARY_PREFIX, locate, sweep_unfinished, write_atomically
 from lucid_models.registry import PROCESS_TAG, Registry
 
 WORKS = """
 import sys, time
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.process_identity import own_process
 from foundation.storage import locate, write_atomically
 def write(sink):

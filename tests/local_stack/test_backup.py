@@ -18,8 +18,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
-from cluster_logs.throughput import derive_throughput
 from foundation.errors import BadInputError
 from live_scheduler.client import ReleaseClient
 from local_stack.backup import back_up, restore

@@ -6,8 +6,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
-from cluster_logs.throughput import derive_throughput
 from lucid_models.evaluation.duration import DurationTest
 from lucid_models.training_data import read_training_jobs, read_training_throughput
 

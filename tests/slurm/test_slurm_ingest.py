@@ -11,9 +11,8 @@ import pytest
 
 from cluster_logs.ingest import IngestSettings
 from cluster_logs.lake import Lake
-from cluster_logs.mark_key import make_mark_key
 from cluster_logs.readers.nodes_file import read_nodes_file
-from cluster_logs.slurm_mark import MarkStage, SlurmMark
+from cluster_logs.slurm_mark import MarkStage, SlurmMark, make_mark_key
 from cluster_logs.slurm_words import gpus_of_gres
 from foundation.errors import BadInputError, ServiceUnavailableError
 from pipeline.ingest.ingestion import ClusterLog, ingest_cluster

@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.reproduction.helios.noise import Floats, helios_noise
 from foundation.csv_files import write_csv
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.progress import Progress, silent
 from pipeline.replay.cluster_events import ClusterSize
 from pipeline.replay.log_file import LogFile

@@ -25,7 +25,7 @@ from experiments.reproduction.lyra.windows import (
     window_load,
 )
 from foundation.csv_files import write_csv
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.progress import Progress, silent
 from foundation.worker_processes import over_processes
 from parts import lending

@@ -10,8 +10,8 @@ from typing import Any
 
 from foundation import strict_json
 from foundation.errors import BadInputError
+from foundation.outside_names import read_regular
 from foundation.progress import Progress, Work, silent
-from foundation.regular_files import read_regular
 from foundation.worker_processes import over_processes
 from parts.elastic.allocation import Pool
 from parts.elastic.pareto.objectives import covers, front_positions, hypervolume

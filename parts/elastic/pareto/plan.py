@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError
+from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, silent
 from foundation.storage import write_bytes
 from parts.elastic.pareto.inputs import (

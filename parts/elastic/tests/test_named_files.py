@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError, LucidError
-from foundation.input_roots import InputRoots, reading_only_from
+from foundation.outside_names import InputRoots, reading_only_from
 from parts.elastic.configurations import load_configuration
 from parts.elastic.pareto.compare import read_configurations
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cluster_logs.metrics.prometheus_api import RangeQuery, open_client, range_series
 from foundation.errors import BadInputError, ServiceUnavailableError
-from foundation.regular_files import open_regular
+from foundation.outside_names import open_regular
 from parts.lending.live.settings import NodeLoanSettings
 
 COMMAND_LIMIT_S = 5.0

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster_logs.cluster_record import LogOrigin
+from cluster_logs.cluster_writes import LogOrigin
 from cluster_logs.day_tables import DayTable
 from cluster_logs.expectations.job_suites import FIRST, LAST
 from cluster_logs.expectations.suite import Suite, between, has_rows, one_of, present, unique_together

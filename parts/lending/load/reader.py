@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from cluster_logs import quarantine as q
 from cluster_logs.node_states import MAX_NODES
-from cluster_logs.readers.base import Context, Reader, ReadOptions, TextSource
+from cluster_logs.readers.base import Context, Reader, ReadOptions
 from cluster_logs.readers.delimited import Layout
-from cluster_logs.readers.row_checker import NOT_A_TIME, FloatArray, Mask, RawChunk, RowChecker, parse_numbers
+from cluster_logs.readers.row_checker import FloatArray, Mask, RowChecker, parse_numbers
+from cluster_logs.readers.source import NOT_A_TIME, RawChunk, TextSource
 from parts.lending.load.table import (
     INFERENCE_LOAD_ROWS_SCHEMA,
     MAX_RATE,

@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cluster_logs.job_table import TIMESTAMP, optional_field, required_field
-from cluster_logs.merging import microseconds
+from cluster_logs.job_table import TIMESTAMP, microseconds, optional_field, required_field
 from cluster_logs.node_states import MAX_NODES
 from foundation.errors import BadInputError
 

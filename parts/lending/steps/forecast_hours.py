@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from foundation.errors import BadInputError, NotFoundError
-from foundation.leftovers import scratch_folder
 from foundation.png_figures import save_figure
+from foundation.process_lock import scratch_folder
 from lucid_models.model_format import parse_model
 from lucid_models.registry import Registry
 from lucid_models.releases.building import find_model_version

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from cluster_logs.ingest_tables import read_table_file
+from cluster_logs.ingest import read_table_file
 from foundation.errors import BadInputError
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.jobs_in_workers import JobMix, in_workers

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster_logs.readers.row_checker import load_zone
+from cluster_logs.readers.source import load_zone
 from foundation.progress import Progress, silent
 from parts.node_sleep.replay.choice import SettingsChoice
 from parts.node_sleep.replay.control import BIN_S, NodeForecaster

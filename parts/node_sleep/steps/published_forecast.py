@@ -7,11 +7,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_logs import quarantine as q
-from cluster_logs.merging import microseconds
+from cluster_logs.job_table import microseconds
 from cluster_logs.readers.base import Context, Reader, ReadOptions, read_chunks
 from cluster_logs.readers.delimited import Layout
 from cluster_logs.readers.nodes_file import every_row
-from cluster_logs.readers.row_checker import NOT_A_TIME, RowChecker
+from cluster_logs.readers.row_checker import RowChecker
+from cluster_logs.readers.source import NOT_A_TIME
 from foundation.errors import BadInputError
 from parts.node_sleep.replay.control import BIN_S
 from parts.node_sleep.replay.demand_window import DemandWindow

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from cluster_logs.node_series import NodeSeries, read_node_series
-from cluster_logs.readers.row_checker import load_zone
+from cluster_logs.readers.source import load_zone
 from foundation.errors import BadInputError, check_names
 from parts.node_sleep.replay.choice import SleepLimits
 from parts.node_sleep.replay.series_replay import BootFailures

@@ -8,7 +8,7 @@ import pandas as pd
 from foundation.csv_files import csv_text
 from foundation.errors import LucidError
 from foundation.jsonable import to_jsonable
-from foundation.leftovers import scratch_folder
+from foundation.process_lock import scratch_folder
 from foundation.run_manifest import run_manifest
 from foundation.storage import write_bytes, write_frame
 from lucid_models.registry import Registry

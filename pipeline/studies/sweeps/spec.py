@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from foundation.errors import BadInputError, check_names
-from foundation.input_roots import has_scheme
+from foundation.outside_names import has_scheme, read_regular
 from foundation.parts import lacking
 from foundation.progress import Progress, silent
-from foundation.regular_files import read_regular
 from pipeline import settings as places
 from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
 from pipeline.replay.job_types import JobTypes

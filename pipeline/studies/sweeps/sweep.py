@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cluster_logs.cluster_names import check_cluster_name
 from foundation.errors import BadInputError
+from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, Work, silent
 from foundation.storage import list_files, locate
 from foundation.worker_processes import WorkerLostError, WorkerPool

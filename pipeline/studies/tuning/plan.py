@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import get_args
 
-from cluster_logs.cluster_names import check_cluster_name
 from cluster_logs.log_span import submission_span
 from foundation.errors import BadInputError, check_names
+from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, silent
 from lucid_models.duration.model import DurationSettings
 from lucid_models.releases.lifecycle import load_release_models

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from foundation.csv_files import csv_text
-from foundation.leftovers import scratch_folder
 from foundation.markdown import NO_VALUE, markdown_frame, number
+from foundation.process_lock import scratch_folder
 from foundation.storage import write_bytes
 from lucid_models.registry import Registry
 from pipeline.studies.store import log_stored, store_files, write_json

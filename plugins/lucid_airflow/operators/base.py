@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from foundation.input_roots import reading_only_from
+from foundation.outside_names import reading_only_from
 from foundation.progress import Progress, lines
 from lucid_airflow import settings
 from lucid_airflow.access.run_rights import check_right

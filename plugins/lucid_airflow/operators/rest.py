@@ -7,7 +7,7 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from cluster_logs.cluster_names import CLUSTER_NAME
+from foundation.outside_names import CLUSTER_NAME
 from lucid_airflow.dag_defaults import STEP_TIMEOUT
 from lucid_airflow.handover import HANDED_ON, REST_KEY
 from lucid_airflow.run_results import tell

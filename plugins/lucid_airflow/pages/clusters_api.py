@@ -12,8 +12,8 @@ def router() -> Any:
     from airflow.api_fastapi.core_api.security import GetUserDep
     from fastapi import APIRouter
 
-    from cluster_logs.cluster_names import check_cluster_name
     from foundation.jsonable import to_jsonable
+    from foundation.outside_names import check_cluster_name
     from pipeline.overview.cluster_page import read_cluster_page
 
     api = APIRouter(prefix="/clusters")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from cluster_logs.cluster_record import LogOrigin
+from cluster_logs.cluster_writes import LogOrigin
 from cluster_logs.day_tables import DayTable
 from cluster_logs.expectations.suite import Suite, between, present
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import FIRST_DAY, synthesize
-from cluster_logs.throughput import derive_throughput
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.level_search import LevelSearchSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel

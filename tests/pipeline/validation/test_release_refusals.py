@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
-from cluster_logs.throughput import derive_throughput
 from foundation.errors import ReleaseRefusedError
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.queue_scorer import QueueScorer

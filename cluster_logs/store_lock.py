@@ -1,12 +1,10 @@
-"""One writer of a cluster at a time, on a local disk and over object storage.
+"""One writer of a cluster at a time over object storage, which has no locks.
 
-On a local file system the kernel keeps the lock (`ProcessLock`), so that a killed process frees it at once.
-
-Storage has no locks, and not all of it can create a file only where there is none. What all of it can do is
-show every reader what was written before (S3 since 2020, GCS, Azure, MinIO). So a writer leaves a claim of
-its own and then looks whether there is another one: of two that come at the same time at least the later
-sees the earlier, and whoever sees another withdraws and tries again. A holder renews its claim; one that was
-not renewed for LEASE_S is a dead writer's, and is taken over.
+Not all storage can create a file only where there is none. What all of it can do is show every reader what
+was written before (S3 since 2020, GCS, Azure, MinIO). So a writer leaves a claim of its own and then looks
+for others: of two that come at the same time at least the later sees the earlier, and a writer that sees
+another claim withdraws its own and tries again. A holder renews its claim; one that was not renewed for
+LEASE_S is a dead writer's, and is taken over.
 """
 
 import json
@@ -18,15 +16,12 @@ import time
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from foundation import strict_json
-from foundation.lake_modes import make_file, make_folder
-from foundation.process_lock import ProcessLock, holder, is_held
 
 LEASE_S = 60.0
 RENEW_EVERY_S = 10.0
@@ -47,42 +42,6 @@ class ClusterLock(Protocol):
 
     def owner(self) -> str | None:
         """The process that holds it now, described; None: no living one."""
-
-
-def lock_for(fs: pafs.FileSystem, folder: str) -> ClusterLock:
-    """The lock that lies in a folder, of the kind that its file system allows."""
-    return LocalLock(Path(folder)) if isinstance(fs, pafs.LocalFileSystem) else StoreLock(fs, folder)
-
-
-class LocalLock:
-    """A lock on a local file, which ends with its process."""
-
-    def __init__(self, folder: Path) -> None:
-        self._lock = ProcessLock(folder / ".lock")
-        self._ours = False
-
-    def acquire(self) -> bool:
-        """Take the lock, if it is free; say whether it is ours."""
-        make_folder(self._lock.path.parent)
-        make_file(self._lock.path)
-        self._ours = self._lock.acquire()
-        return self._ours
-
-    def release(self) -> None:
-        """Give it up; without it, do nothing."""
-        self._ours = False
-        self._lock.release()
-
-    def is_ours(self) -> bool:
-        """Whether it is ours."""
-        return self._ours
-
-    def owner(self) -> str | None:
-        """The process that holds it, described; None: no living one."""
-        if not is_held(self._lock.path):
-            return None
-        process = holder(self._lock.path)
-        return "another process" if process is None else f"process {process}"
 
 
 class StoreLock:

@@ -1,23 +1,69 @@
-"""Where the files may lie that text from outside names: folders and URI prefixes.
+"""What a text from outside may name: a file (and nothing else that can be opened), a place, a cluster.
 
-A command line is its user's own shell and is not restricted. A worker that fills in a form's fields is:
-within `reading_only_from` every place that `storage.locate` and the readers of plain files are asked for must
-lie in one of the roots. Symbolic links are followed before it is judged.
+A pipe, a socket or a device may never answer: `open_regular` refuses them without waiting. A command line is
+its user's own shell and reads any place. A worker that fills in a form's fields does not: within
+`reading_only_from` every place that `storage.locate` and the readers of plain files are asked for must lie in
+one of the roots. Symbolic links are followed before it is judged. A cluster's name becomes a folder of the
+lake, a registered model and state files.
+
+Needs the standard library and `foundation.errors` alone, so that the light client and forms can use it.
 """
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from foundation.errors import BadInputError
 
+CLUSTER_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"  # as a whole
+CLUSTER_NAME_RULE = "a letter or digit, then letters, digits, '.', '_' and '-', at most 100 in all"
+
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
 # Options, logins and chains of file systems would lead a permitted prefix elsewhere.
 _DETOURS = ("?", "#", "@", "::", "\\")
+
+
+class NotAFileError(OSError):
+    """The path leads to something that is no file: a folder, a pipe, a socket or a device."""
+
+    def __init__(self, path: str | os.PathLike[str], kind: str) -> None:
+        super().__init__(errno.EINVAL, f"{kind}, not a file", os.fspath(path))
+        self.kind = kind
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading without waiting. Raises OSError: NotAFileError for what is none."""
+    # Without O_NONBLOCK opening a pipe waits for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise NotAFileError(path, _kind(mode))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: str | os.PathLike[str], most_bytes: int = -1) -> bytes:
+    """Return a file's content, or its first `most_bytes`; raises as `open_regular`."""
+    with open_regular(path) as file:
+        return file.read(most_bytes)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def has_scheme(uri: str) -> bool:
@@ -96,8 +142,7 @@ def _deepest(path: str, folders: Iterator[str] | tuple[str, ...]) -> str | None:
     return max(holding, key=len, default=None)
 
 
-# -- the guard of this process: threads that a task starts are under it as well ------------------------------
-
+# The guards of this process: threads that a task starts are under them as well.
 _guards: list[Callable[[], InputRoots]] = []
 
 
@@ -131,3 +176,21 @@ def check_opened(descriptor: int) -> None:
     """
     if _guards:
         admitted(os.path.realpath(f"/proc/self/fd/{descriptor}"))
+
+
+def check_cluster_name(cluster: str) -> str:
+    """The name, when it can be a folder's name; else BadInputError."""
+    if not re.fullmatch(CLUSTER_NAME, cluster):
+        raise BadInputError(f"{cluster!r} cannot name a cluster.", remedy=f"Use {CLUSTER_NAME_RULE}.")
+    return cluster
+
+
+def clusters_in_folder(lake_uri: str | None) -> list[str]:
+    """The clusters with jobs in a lake that is a folder of this machine, for forms to suggest.
+
+    Light to import and to call: an object store is not asked, and has none here; `Lake.clusters` tells all.
+    """
+    if not lake_uri or ("://" in lake_uri and not lake_uri.startswith("file://")):
+        return []
+    folders = Path(lake_uri.removeprefix("file://"), "jobs").glob("cluster=*")
+    return sorted(folder.name.removeprefix("cluster=") for folder in folders)
