@@ -32,7 +32,7 @@ PACKAGES = (
 HISTORY = ("CHANGELOG.md", "docs/decisions/")
 # Files that are not ours: what runs write, what users and other systems have.
 OTHERS = re.compile(
-    r"^(?:gpu_?check|slurm|sim|app|main|train|my_\w+|(?:.*/)?(?:widest_first|ledger)|jobs_file)\.py$"
+    r"^(?:gpu_?check|slurm|sim|app|main|train|my_\w+|(?:.*/)?(?:widest_first|response_ratio|ledger)|jobs_file)\.py$"
 )
 _FILE = re.compile(r"(?<![\w/.*{<-])((?:[\w-]+/)*\w+\.py)\b(?![\w*])")
 _MODULE = re.compile(rf"(?<![\w/.:-])((?:{'|'.join(PACKAGES)})(?:\.(?!(?:py|md)\b)\w+)+)")

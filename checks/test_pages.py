@@ -19,6 +19,7 @@ FOLDERS = sorted({name.partition("/")[0] for name in tracked() if "/" in name})
 WRITTEN_THERE = {
     "cluster_logs/readers/ledger.py",
     "tests/cluster_logs/data/ledger.csv",
+    "simulator/policies/response_ratio.py",
     "simulator/policies/widest_first.py",
 }
 COMMANDS = get_command(app)

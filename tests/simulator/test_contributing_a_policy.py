@@ -9,9 +9,13 @@ from textwrap import dedent
 
 import pytest
 
+from simulator.conformance import ConformanceError, audited, check_in_between, sample_workload
+from simulator.policy import Policy
+from simulator.scenario.scenario import Scenario
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-SECTION = TEXT.split("## Add a policy\n")[1].split("\n## ")[0]
+SECTION, AGEING = TEXT.split("## Add a policy\n")[1].split("\n## ")[0].split("\n### A policy that ages\n")
 
 
 def block(language: str) -> str:
@@ -66,3 +70,28 @@ print(result.jobs["first_start_time_s"].tolist())
 """
     done = python(package, "-c", script)
     assert done.stdout.strip() == "[0.0, 20.0, 20.0, 10.0]", done.stderr
+
+
+@pytest.fixture
+def ageing() -> type[Policy]:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", AGEING, re.DOTALL | re.MULTILINE)
+    names: dict[str, object] = {}
+    exec(code, names)
+    policy = names["ResponseRatio"]
+    assert isinstance(policy, type)
+    assert issubclass(policy, Policy)
+    return policy
+
+
+def test_a_policy_that_ages_says_when_its_order_changes(ageing):
+    scenario = Scenario(*sample_workload("gangs", seed=1))
+    schedule = audited(scenario, ageing(), name="response_ratio").jobs
+    check_in_between(scenario, ageing, schedule, name="response_ratio")
+
+
+def test_one_that_does_not_say_is_found_out(ageing):
+    silent = type("Silent", (ageing,), {"round_s": None, "next_change_s": Policy.next_change_s})
+    scenario = Scenario(*sample_workload("gangs", seed=1))
+    schedule = audited(scenario, silent(), name="silent").jobs
+    with pytest.raises(ConformanceError, match="asked in between"):
+        check_in_between(scenario, silent, schedule, name="silent")
