@@ -268,6 +268,7 @@ class QueueWalk:
         heads = self._heads
         while heads:
             entry, gpus, rest = heads[0]
+            # With this entry go all others of its demand, which are not looked at.
             if gpus >= self.below:
                 heappop(heads)
                 continue

@@ -13,6 +13,7 @@ def nodes_of(nodes: int) -> list[int]:
     """Return the nodes of a set, in order."""
     if not nodes & (nodes - 1):
         return [nodes.bit_length() - 1] if nodes else []
+    # A search in text finds the next bit of a wide integer in C; each shift of the integer would copy it.
     text = f"{nodes:b}"[::-1]
     found = []
     node = text.find("1")
@@ -45,6 +46,7 @@ def lowest_of(nodes: int, count: int) -> int:
     width = nodes.bit_length()
     if width <= WIDE:
         first = nodes & -nodes
+        # The usual case in one step: `count` bits in a row from the lowest node on, if the set has all.
         side_by_side = (first << count) - first
         if nodes & side_by_side == side_by_side:
             return side_by_side

@@ -69,6 +69,7 @@ class NodesByFree:
         count = len(free)
         if not gpus:
             return 0
+        # Nodes with fewer free GPUs than are taken cannot be the ones: the search begins behind them.
         at = bisect_left(free, -gpus) if gpus < 0 else 0
         while at < count:
             found = sets[at] & nodes
@@ -92,6 +93,7 @@ class NodesByFree:
         else:
             free.insert(to, new)
             sets.insert(to, nodes)
+            # The insertion has pushed the old entry up by one.
             at += to <= at
         if left:
             sets[at] = left
@@ -106,6 +108,7 @@ class NodesByFree:
             if found and 0 <= free + gpus <= most:
                 moved.append((found, free))
                 nodes ^= found
+        # All come out before any goes back: nodes that have moved would be found again in the next set.
         for found, free in moved:
             self.drop(found, free)
         for found, free in moved:

@@ -301,6 +301,7 @@ class FreeGpus:
             sets = [each & nodes for each in sets]
             largest = self.largest(nodes)
         if gpus <= largest:
+            # No set is empty as it is kept, but any may be once it is cut to `nodes`: hence a loop.
             for at in range(bisect_left(free, gpus), len(free)):
                 fitting = sets[at]
                 if fitting:
@@ -320,6 +321,7 @@ class FreeGpus:
         taken = lowest_of(idle, whole)
         if not rest:
             return Placement(((taken, size),), gpus)
+        # What is left of the idle nodes comes last: the rest goes to a node in use if one has room.
         sets = [*sets[:-1], idle ^ taken]
         ats = range(bisect_left(free, rest), len(free))
         for at in ats if self.remainder == "fullest" else reversed(ats):
@@ -433,6 +435,7 @@ class FreeGpus:
         if not isinstance(placement, Placement):
             placement = Placement.of(placement)
         self.gains += 1
+        # As if all were on offer: `_give_away` takes off what lies on withdrawn nodes.
         self.total += placement.gpus
         equal = len(self._sizes) == 1
         for nodes, gpus in placement.blocks:

@@ -210,6 +210,7 @@ class JobLifecycle:
 
     def foresee(self, view: JobView) -> None:
         """Put the end of a job's present run, as it looks now, on the agenda."""
+        # Voids the end that was foreseen before, which stays on the agenda.
         view.version = version = view.version + 1
         end_s = self.now_s + view.remaining_s / view.speed
         if view.elastic is not None:

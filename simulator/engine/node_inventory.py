@@ -132,6 +132,7 @@ class NodeInventory:
                 f"{len(own) + self.set_aside[pool.name]} nodes.",
                 remedy="Nodes are counted from 0.",
             )
+        # One of those that the policy set aside: they do not fail.
         if failure.node >= len(own):
             return Affected()
         node = own[failure.node]

@@ -266,12 +266,16 @@ class Simulation:
             self.now_s = lifecycle.now_s = now
             taken += 1
             for _ in range(MAX_DECISIONS_AT_ONE_MOMENT):
+                # COMPLETE, the most frequent kind, is 0. An event of a job whose version moved on is void:
+                # to leave it in the heap until now costs less than to search the heap for it.
                 while events and events[0][0] == now:
                     _, kind, _, subject, version = heappop(events)
                     if kind:
                         self._happen(kind, subject, version)
                     elif subject.version == version:
                         complete(subject)
+                # Submissions are not in the heap: jobs are sorted. So a WAKE comes before them, against its
+                # number; it only marks its pool, and the policy is asked after both.
                 while at < count and jobs[at].submit_time_s == now:
                     at += 1
                     self._submitted = at
@@ -282,6 +286,7 @@ class Simulation:
                 if (
                     not self._changed
                     and (not events or events[0][0] != now)
+                    # A list and not any(): each companion looks, whether or not one before it has acted.
                     and not (look and True in [each(now, more_jobs=at < count) for each in look])
                 ):
                     break
@@ -325,6 +330,7 @@ class Simulation:
         now = self.now_s
         policy = self.policy
         round_s = policy.round_s
+        # Between two rounds nothing is decided, and what has changed is kept for the next one.
         if round_s is not None and now % round_s:
             for pool in self._changed:
                 self._wake(pool, now)
@@ -332,6 +338,7 @@ class Simulation:
             return True
         changed = tuple(self._changed)
         if len(changed) > 1:
+            # By pool: in which order things happened at one moment must not show in a decision.
             changed = tuple(sorted(changed, key=self._rank.__getitem__))
         self._changed.clear()
         snapshot = self._snapshot
@@ -364,6 +371,7 @@ class Simulation:
         """Decide again in a pool at `at_s`, or at the first round from then on, but later than now."""
         round_s = self.policy.round_s
         if round_s is not None:
+            # Rounded up. Where that gives the present round, it has just been decided in: the next one.
             at_s = -(-at_s // round_s) * round_s
             if at_s <= self.now_s:
                 at_s += round_s

@@ -151,6 +151,7 @@ class Runs:
             if end_s > now_s:
                 break
             late.append(run)
+        # Out before any goes in again: a longer belief may lie among those that are still to be looked at.
         del self._by_end[: len(late)]
         for run in late:
             if self._idle is not None:
@@ -167,6 +168,8 @@ class Runs:
         even fit when all have ended (nodes have left), it holds no job up: the shadow time is infinite.
         """
         size = plan.gpus_per_node
+        # `_reserve` is the rule: place the head anew after each end. On equal nodes the same moment is found
+        # without placing it, by when nodes come free, for the two demands that most jobs have.
         alike = head.nodes is None and plan.has_equal_nodes
         if alike and head.gpus % size == 0:
             return self._reserve_whole(head.gpus // size, plan, begun)
@@ -198,6 +201,7 @@ def _reserve(head: JobView, plan: FreeGpus, ending: Iterable[Ending]) -> Reserva
     later = plan.copy()
     at_s = -1.0
     for (end_s, _), run in ending:
+        # All ends of a moment come before: where the head goes must not depend on their order.
         if end_s != at_s:
             placement = later.find(head.gpus, head.nodes)
             if placement is not None:
@@ -260,6 +264,7 @@ class Gaps:
         if lasting:
             self._unneeded.take(placement)
         else:
+            # Gone by the shadow time, it takes nothing from the head; until then its GPUs are not free.
             for gpus, nodes in self._plan.by_free(placement.nodes):
                 self._unneeded.limit(nodes, gpus)
         return placement
@@ -334,6 +339,7 @@ class Backfill:
         """Start jobs from the front, and around the reservation of the first that does not fit."""
         book = self._book(pool.name)
         waiting = book.waiting
+        # What was to start at the last decision. A withdrawn job may have left instead of starting.
         for run in book.begun:
             if run.job.state is RunState.RUNNING:
                 book.runs.add(run)
@@ -354,6 +360,7 @@ class Backfill:
                 head = job
                 break
             begun.append(_begin(job, placement, now_s, waiting.take(job)))
+        # A reservation takes a walk over the running jobs: only where some job could start around it.
         if head is not None and any(
             gpus <= plan.total and plan.fits(gpus, nodes) for gpus, nodes in waiting.by_demand
         ):
@@ -377,6 +384,7 @@ class Backfill:
             job = queue.first(longest_s)
             if job is not None:
                 value = 0.0 if ranks is None else ranks[group]
+                # Orders of jobs differ, so that no two demands, groups or queues are ever compared.
                 heappush(best, (value, queue.order(job), demand, group, queue, job))
 
         longest_s = {demand: gaps.longest_s(demand) for demand in waiting.by_demand}

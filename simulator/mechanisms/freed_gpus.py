@@ -49,5 +49,6 @@ class FreedGpus:
         free_of = [
             (self._plan.on_node(node) + gpus, node) for node, gpus in self._freed.items() if nodes >> node & 1
         ]
+        # Nodes that were given up as a whole are not in `_freed`: idle, they lose to any node in use.
         free, node = min([*free_of, (self._plan.gpus_per_node, lowest(nodes).bit_length() - 1)])
         return node, free

@@ -47,6 +47,7 @@ class IdleTimes:
         missing = count - idle.bit_count()
         at_s = -1.0
         for idle_s, nodes in self._by_time:
+            # All nodes that come free at this moment count: the lowest are taken, not the first found.
             if missing <= 0 and idle_s != at_s:
                 break
             at_s = idle_s
@@ -69,6 +70,7 @@ class IdleTimes:
             self._held[node] = gpus
             insort(self._by_time, (end_s, 1 << node))
             return
+        # A node that is in use in part comes free with its last run: only that end is in `_by_time`.
         self._held[node] += gpus
         if end_s > ends[-1]:
             self._drop(ends[-1], 1 << node)

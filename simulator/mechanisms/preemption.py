@@ -220,6 +220,7 @@ def _make_room_on_many(
         if not key > limit:
             break
         idle += freed.give(_placement(job)).bit_count()
+        # No trial placement before there are enough idle nodes, which is the rarer of the two conditions.
         if idle < whole:
             continue
         if trial is None:
@@ -236,6 +237,7 @@ def _make_room_on_many(
 
 def _in_the_way(victims: Sequence[Entry], first: int, placement: Placement) -> list[int]:
     """Return the positions, from the end of the list to `first`, of the victims on nodes of a placement."""
+    # The other victims gave up their GPUs in the trial only: they run on.
     nodes = placement.nodes
     return [at for at in range(len(victims) - 1, first - 1, -1) if nodes & _placement(victims[at][2]).nodes]
 

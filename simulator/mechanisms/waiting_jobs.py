@@ -100,6 +100,7 @@ class BySubmission:
         node = 1
         while node < size:
             node *= 2
+            # Left while the left half has a job that is short enough: the leaf is the earliest such job.
             if least[node] > limit_s:
                 node += 1
         return self._jobs[node - size]

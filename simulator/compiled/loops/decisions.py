@@ -37,6 +37,7 @@ def _rounded_up(at_s: float, round_s: float) -> float:
     if rest_s > 0:
         times -= 1.0
     whole = floor(times) * 1.0
+    # As CPython divides floats: the quotient may have been rounded to just below a whole number.
     if times - whole > 0.5:
         whole += 1.0
     return -whole * round_s
@@ -75,6 +76,7 @@ def _take_back(world: World, count: int, now_s: float) -> None:
     """Let the withdrawn jobs leave that were to start, and all others wait or run as before."""
     jobs, begun, queue = world.jobs, world.pools.begun, world.queue
     backfills, preempts = world.counts[BACKFILLS], world.counts[PREEMPTS]
+    # Backwards: a job that was to start frees its GPUs before those take them again that made room for it.
     for i in range(count - 1, -1, -1):
         job = begun[i]
         if job < 0:
@@ -124,6 +126,7 @@ def _begin(world: World, job: int, now_s: float) -> None:
 def _preempt(world: World, job: int, now_s: float) -> None:
     """Let a job wait again that has given up its GPUs; it keeps its progress."""
     counts, share = world.counts, world.share
+    # The Python engine keeps a void end on its agenda, and goes on until it has come: so must this one.
     void_until = bits_of(world.ends.at_s[world.ends.place[job]])
     if void_until > counts[VOID_UNTIL]:
         counts[VOID_UNTIL] = void_until

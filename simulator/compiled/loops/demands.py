@@ -20,6 +20,7 @@ def put(demands: Demands, job: int, belief_s: float) -> None:
         if other < belief_s:
             belief_s = other
         node >>= 1
+        # The least of this half is what it was: nothing changes further up.
         if least[at + node] == belief_s:
             return
         least[at + node] = belief_s

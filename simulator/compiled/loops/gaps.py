@@ -90,6 +90,7 @@ def fill(world: World, pool: int, head: int, now_s: float, count: int) -> int:
     if not _any_fits(world, pool):
         return count
     row = world.counts[POOLS] + pool
+    # The reservation stands while nothing has voided it (below 0) and no belief was outlived.
     late = runs.length[pool] > 0 and runs.end_s[runs.at[pool]] <= now_s
     if late or shadow_s[pool] < 0:
         follow(world, pool, now_s)
@@ -104,6 +105,7 @@ def fill(world: World, pool: int, head: int, now_s: float, count: int) -> int:
         belief_s = belief_of(world.demands, job)
         lasting = belief_s > window_s
         if lasting:
+            # Found among what the head will not need, then taken from the pool's own nodes.
             place(nodes, world.held, row, pool, pool, job)
             give(nodes, world.held, pool, pool, job, -1)
         else:

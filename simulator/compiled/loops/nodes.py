@@ -224,6 +224,7 @@ def free_later(nodes: Nodes, held: Held, pool: int, job: int, epoch: int, gpus: 
         has = had + held.gpus[job] - held.whole[job] * size
         nodes.later[own_at + node] = has
         idle += has == size
+        # A node on which a job ends was not idle: `had` is below `size`.
         partly += (gpus <= has and has < size) - (gpus <= had)
     return idle, partly
 

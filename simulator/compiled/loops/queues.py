@@ -10,6 +10,7 @@ from simulator.compiled.loops.world import PENDING, Ends, Queue
 @inlined
 def _waits(queue: Queue, state: Pointer, entry: Pointer, at: int) -> bool:
     job = queue.jobs[at]
+    # A job that left and queues again has a newer arrival: its older entry is a husk.
     return state[job] == PENDING and entry[job] == queue.arrivals[at]
 
 
@@ -137,6 +138,7 @@ def drop_end(ends: Ends, length: int, hole: int) -> None:
     if hole == length:
         return
     end_s, job = ends.at_s[length], ends.jobs[length]
+    # The last end fills the hole. It comes from another branch of the heap, so it may have to rise.
     if hole > 0 and _ends_before(ends, end_s, job, (hole - 1) >> 1):
         _rise(ends, hole, end_s, job)
         return

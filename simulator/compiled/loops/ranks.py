@@ -82,6 +82,7 @@ def remove_run(world: World, pool: int, job: int) -> None:
         ranked.starts[i] = ranked.starts[i + 1]
     for i in range(here, last):
         ranked.jobs[i] = ranked.jobs[i + 1]
+    # It may have been the next to expire; -inf: all have to be looked at for the one that is now.
     if share.expiry_s[job] <= share.next_expiry_s[pool]:
         share.next_expiry_s[pool] = -inf
 
@@ -133,5 +134,6 @@ def renew_ranks(world: World, pool: int, now_s: float) -> None:
                 remove_run(world, pool, job)
                 share.expiry_s[job] = inf
                 _insert(world, pool, job, rank)
+                # The following one has moved into its place.
                 i -= 1
     share.next_expiry_s[pool] = -inf

@@ -85,6 +85,7 @@ def _reserve_nodes(world: World, pool: int, row: int, head: int, epoch: int) -> 
     i, last = runs.at[pool], runs.at[pool] + runs.length[pool]
     while i < last:
         end_s = runs.end_s[i]
+        # All ends of a moment before a look at what is free, as `simulator/mechanisms/backfill.py` has it.
         while i < last and runs.end_s[i] == end_s:
             job = runs.jobs[i]
             i += 1
