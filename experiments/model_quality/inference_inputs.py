@@ -38,7 +38,7 @@ def read_load(
     if source_format == LAKE:
         rows = Lake(source).read_series("inference_load", cluster or only_cluster(source))
     elif source_format == LOAD_FORMAT:
-        options = ReadOptions("load", load=load)
+        options = ReadOptions("load", beside=load)
         tables = [
             every_row(chunk, source) for chunk in read_chunks(load_reader(LOAD_FORMAT), source, options)
         ]
