@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from foundation.parts import installed_parts
 from lucid_models.releases.manifest import CorruptManifestError, ModelPin, parse_manifest
 from tests.lucid_models.test_manifest import MANIFEST
+from tests.needs_part import needs_part
 
 LENDING = replace(
     MANIFEST,
@@ -26,7 +26,7 @@ def test_a_release_with_servers_on_loan_is_of_version_5() -> None:
     assert LENDING.content_sha256() != MANIFEST.content_sha256()
 
 
-@pytest.mark.skipif("node_sleep" not in {part.name for part in installed_parts()}, reason="needs node_sleep")
+@needs_part("node_sleep")
 def test_a_release_may_have_sleeping_nodes_too() -> None:
     demand = {"node_demand": ModelPin("lucid-node-demand", 4, "node_demand.json", "4" * 64, 9)}
     sleeping = replace(

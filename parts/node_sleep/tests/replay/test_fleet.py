@@ -21,6 +21,7 @@ from simulator.scenario.initial_state import InitialState, PoolNodes
 from simulator.scenario.scenario import Scenario
 from simulator.workload.job import Job
 from simulator.workload.workload import Workload
+from tests.needs_part import needs_part
 
 HOUR_S = 3_600.0
 
@@ -270,6 +271,7 @@ def test_settings_that_cannot_be_are_refused_by_name(data, error, named):
         NodeSleep.from_data(data)
 
 
+@needs_part("experiments")
 def test_pools_without_nodes_have_none_that_sleep():
     from simulator.scenario.rules import load_rules
 

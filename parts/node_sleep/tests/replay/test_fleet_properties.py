@@ -24,6 +24,7 @@ from simulator.prediction import PredictingSimulation
 from simulator.replay import simulate
 from simulator.scenario.rules import load_rules
 from simulator.scenario.scenario import Scenario
+from tests.needs_part import needs_part
 from tests.policies import installed_policies
 
 sleeps = st.builds(
@@ -165,6 +166,7 @@ def test_every_policy_completes_the_same_jobs_with_nodes_that_sleep(name):
         assert result.kept[NodeSleep.key].asleep.max() > 0
 
 
+@needs_part("experiments")
 def test_under_the_artifacts_rules_too():
     workload, cluster = sample_workload("loaded", seed=1)
     for name in ("srtf", "tiresias", "lucid"):
