@@ -1,4 +1,4 @@
-"""What this part adds."""
+"""What this part adds to the core; what each field means says `foundation.parts.Part`."""
 
 from foundation.parts import Command, Part
 
