@@ -1,6 +1,6 @@
 """Which processes may change a cluster's tables, and which may read them while they change.
 
-One writer at a time: whoever comes while another writes waits, and is told after a while. Before the first
+One writer at a time: a second one waits, and reports it after a while. Before the first
 file changes, the cluster's record says what is being written; when all is written the note goes. Readers
 refuse tables that such a note names: while its writer lives they wait a little, and when it died they say
 what to do. The same task again begins where nothing is lost by it (every write merges), and takes the note
@@ -35,7 +35,7 @@ from foundation.progress import Progress, Work, silent
 from foundation.storage import make_file, make_folder, write_atomically
 
 RECORDS = "clusters"
-# How long a writer waits for another, and a reader for a writer, unless they are told otherwise.
+# How long a writer waits for another, and a reader for a writer, unless set otherwise.
 WRITER_WAITS_S = 600.0
 READER_WAITS_S = 60.0
 

@@ -20,8 +20,8 @@ class DayTable:
     - `name`: also of its folder in the lake and of its suite of expectations; `what`: what it holds.
     - `field`: of the form of `ingest_logs` that names a file of it; `other_sources`: words after it, such as
       ", or Prometheus".
-    - `schema`: with the column `cluster`; `time`: the column that a row's day is told by; `key`: the columns
-      that tell rows apart.
+    - `schema`: with the column `cluster`; `time`: the column that gives a row's day; `key`: the columns
+      that identify a row.
     - `merge`: of a day's older and newer rows what is kept, by time.
     - `logs_of`: of which logs rows are, real or synthetic ones.
     - `synthetic(first_day, days, seed, nodes)`: rows for a synthetic log; None: such a log has none.

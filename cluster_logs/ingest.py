@@ -93,7 +93,7 @@ class IngestSettings:
     - `start` and `end` keep the jobs submitted in [start, end), naive times on the log's own clock.
     - `bin_s`: of the derived throughput table, in seconds; it divides a day.
     - `max_bad_share`: of the rows; a log with more of them is refused (`cluster_logs.ingest_account`).
-    - `mark_key`: whose marks on jobs are believed.
+    - `mark_key`: the key that marks on jobs are sealed with; without it none is believed.
     - `beside`: what a format of a part asks beside its file, or None.
     - `trace_start`: the instant of second 0 of times that count from the trace's own start.
     - `columns`: our column -> the file's, for a CSV of jobs that calls it otherwise.
@@ -113,7 +113,7 @@ class IngestSettings:
     wait_s: float | None = None
 
 
-AS_USUAL = IngestSettings()
+DEFAULTS = IngestSettings()
 
 
 def ingest_log(
@@ -122,7 +122,7 @@ def ingest_log(
     input_uri: str,
     cluster: str,
     lake_uri: str,
-    settings: IngestSettings = AS_USUAL,
+    settings: IngestSettings = DEFAULTS,
     nodes: pd.DataFrame | None = None,
     settle: Callable[[], object] = lambda: None,
     progress: Progress | None = None,
@@ -187,7 +187,7 @@ def read_jobs_file(
     """The jobs of one log as a frame (JOB_SCHEMA, by submission, equal times in the file's order), and the
     account.
 
-    `columns`: only these, for logs whose every fact is more than memory holds, and those of `if_known` of
+    `columns`: only these, for logs that do not fit into memory with every fact, and those of `if_known` of
     which some job has a value. The same checks, limit of bad
     rows and rules for duplicates as `ingest_log`, without a lake.
     """

@@ -35,7 +35,7 @@ ENOUGH_TO_STOP = 10_000
 _REASONS_SHOWN = 3
 _CHARACTERS_SHOWN = 200
 
-# The one format whose rows say themselves which file they come from.
+# The one format with rows that name the file which they come from.
 LAKE_FORMAT = "lake"
 CONFLICTS_AT_ONCE = 10_000
 _CONFLICT_COLUMNS = ["job_id", "submit_time", "source_file", "source_row"]
@@ -160,7 +160,7 @@ class BadRowLimit:
     def watch(self, account: Accounting, refused: pa.Table) -> None:
         """Take note of a chunk's refused rows (REFUSED_SCHEMA), which the account holds already.
 
-        Raises TooManyBadRowsError once enough rows were read to tell.
+        Raises TooManyBadRowsError once enough rows were read to judge.
         """
         for reason in pc.unique(refused.column("reason")).to_pylist():
             if reason not in self.examples:
@@ -421,7 +421,7 @@ class PartSpool:
 
 
 class DaySpool:
-    """A spool whose parts are the UTC days of a column of times."""
+    """A spool by the UTC days of a column of times."""
 
     def __init__(self, folder: Path, schema: pa.Schema, time: str) -> None:
         self._spool = PartSpool(

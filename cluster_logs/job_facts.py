@@ -512,15 +512,15 @@ JOB_FACTS: tuple[JobFact, ...] = (
 _TIMES = frozenset({"state", "start_time", "end_time", "duration_s", "single_gpu_s"})
 _OF_WORKERS = frozenset({"gpus_per_worker", "workers_min", "workers_max"})
 # Without these a row is no job and is refused: its identity, its size, and its times, of which the state says
-# what is final. A job whose value of another fact cannot be used is kept without it.
+# what is final. A value of another fact that cannot be used is unknown, and its job is kept.
 DECISIVE_FACTS = frozenset(fact.name for fact in JOB_FACTS if fact.required) | _TIMES | _OF_WORKERS
 
-# The first of these facts that a job has tells whose it is.
+# A job's owner is the first of these facts that it has.
 OWNERS = ("user", "account", "group")
 
 
 def owner_of(job: Mapping[str, Any]) -> str:
-    """Whose a job is, by its facts: its user's, else its account's or group's; "" where none is told."""
+    """A job's owner by its facts: its user, else its account or group; "" where none is known."""
     owners = (job.get(name) for name in OWNERS)
     return next((str(owner) for owner in owners if owner and owner == owner), "")
 

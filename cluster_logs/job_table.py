@@ -221,7 +221,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         if pa.types.is_string(field.type):
             mapper = {field.type: pd.StringDtype(na_value=np.nan)}.get  # the dtype "str"
         data[field.name] = table.column(field.name).to_pandas(types_mapper=mapper)
-    return pd.DataFrame(data, copy=False)  # the columns are new: nobody else has them
+    return pd.DataFrame(data, copy=False)  # the columns are new: no other frame shares them
 
 
 # How a newer table is merged into an older one: by key, never losing a row ------------------------------

@@ -68,7 +68,7 @@ def schema_of(table: str) -> pa.Schema:
 
 
 class LakeFiles:
-    """Reads and replaces files under one root, whoever may read or write them (`writes`)."""
+    """Reads and replaces files under one root; `writes` says which process may."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/") if uri.rstrip("/") else uri
@@ -205,7 +205,7 @@ def unchanged(read: Callable[[], Result]) -> Result:
 
 
 class LakeDays:
-    """The days of all tables of one lake; who may change them, and when, is its caller's."""
+    """The days of all tables of one lake; its caller sees to it that one process changes them at a time."""
 
     def __init__(self, files: LakeFiles) -> None:
         self._files = files

@@ -1,4 +1,4 @@
-"""Nodes in use as a regular series: minutes or bins of one length, with what telemetry did not tell held.
+"""Nodes in use as a regular series: minutes or bins of one length, with gaps in the telemetry held.
 
 Energy saving acts on 10-minute bins, each the highest of its minutes and named by its start (Helios, section
 4.3); the control of the published artifact takes a gap's zeros for idle nodes, which `gaps="zero"` repeats.
@@ -158,7 +158,7 @@ def _on_grid(counts: pd.DataFrame, step_s: float | None, place: str) -> NodeSeri
         begin, end = (datetime.fromtimestamp(at / 1e6, UTC).isoformat() for at in times_us[[0, -1]])
         raise BadInputError(
             f"{place} counts nodes from {begin} to {end}: {steps:,} steps of {step_us / 1e6:g} s.",
-            remedy="Correct the row whose time is wrong, or choose a longer step.",
+            remedy="Correct the row with the wrong time, or choose a longer step.",
         )
     cell = numbers - numbers[0]
     counted = ~counts["held"].to_numpy()

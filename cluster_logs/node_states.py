@@ -20,7 +20,7 @@ DERIVED: Final = "derived"
 ORIGINS = (PUBLISHED, SLURM, PROMETHEUS, DERIVED)
 # More nodes than any cluster has.
 MAX_NODES = 1_000_000
-# What a node may be, beside busy; a source that does not tell one of them leaves it null.
+# What a node may be, beside busy; a source without one of them leaves it null.
 OTHER_STATES = ("idle", "down", "asleep", "booting")
 
 NODE_STATES_SCHEMA = pa.schema(

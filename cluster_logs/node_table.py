@@ -21,7 +21,7 @@ def without_unknown_facts(nodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def owners_of_rows(nodes: pd.DataFrame) -> list[list[str]]:
-    """Return who may use the nodes of each row."""
+    """Return the virtual clusters that may use the nodes of each row."""
     names = nodes["virtual_cluster"].astype(str).tolist()
     if "partitions" not in nodes:
         return [[name] for name in names]

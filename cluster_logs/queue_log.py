@@ -1,4 +1,4 @@
-"""A waiting queue, seen again and again: its jobs, and who waited at which moment with which priority.
+"""A waiting queue, seen again and again: its jobs, and which waited at which moment with which priority.
 
 With NumPy alone: what computes features of a queue needs no more. `queue_log_files` reads it.
 """

@@ -63,7 +63,7 @@ class SlurmMark:
 
 @dataclass(frozen=True, slots=True)
 class MarkKey:
-    """The secret of one cluster's live scheduler: who has it writes marks that are believed."""
+    """The secret of one cluster's live scheduler: marks that are written with it are believed."""
 
     cluster: str
     secret: bytes = field(repr=False)

@@ -37,7 +37,7 @@ class AnswerLimits:
 
 
 class BoundedClient:
-    """An httpx client whose answers are whole and bounded; safe to use from several threads.
+    """An httpx client with whole and bounded answers; safe to use from several threads.
 
     `limits` hold for each request that names none; `wait_s` is the longest silence (None: all of the time).
     """
@@ -98,7 +98,7 @@ class BoundedClient:
     ) -> "httpx.Response":
         """Return an answer, whatever its status, with its body read; `request` is as httpx takes it.
 
-        `received` is told how many bytes of the body have come, again and again while more come.
+        `received` is called with how many bytes of the body have come, again and again while more come.
         Raises ServiceUnavailableError for an answer that is not to be had, AnswerTooLargeError if it is too
         large.
         """
@@ -130,7 +130,7 @@ class BoundedClient:
 def json_of(answer: "httpx.Response", *, strict: bool = True) -> Any:
     """Return an answer's JSON; raises ServiceUnavailableError when it is none, or nested without end.
 
-    Not `strict`: a server that is believed anyway, and whose answers are long, may say a key twice.
+    Not `strict`: a server that is believed anyway, with long answers, may say a key twice.
     """
     try:
         return strict_json.loads(answer.content) if strict else answer.json()

@@ -97,10 +97,10 @@ def _fits(declared: Any, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class CheckedSettings:
-    """Base of settings. `noun` says what one of them is called, `whose` begins a sentence on its value."""
+    """Base of settings. `noun` says what one of them is called, `subject` begins a sentence on its value."""
 
     noun: ClassVar[str] = "setting"
-    whose: ClassVar[str] = ""
+    subject: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         """Raise BadInputError (UnknownNameError for a word) for a value that its field does not allow; read
@@ -112,7 +112,7 @@ class CheckedSettings:
             if get_origin(field.type) is Literal and value not in get_args(field.type):
                 words = ", ".join(get_args(field.type))
                 raise BadInputError(
-                    f"{self.whose}{field.name} is {value!r}.", remedy=f"Choose one of: {words}."
+                    f"{self.subject}{field.name} is {value!r}.", remedy=f"Choose one of: {words}."
                 )
             kind, *rules = get_args(field.type) if hasattr(field.type, "__metadata__") else (field.type,)
             for rule in rules:
@@ -121,7 +121,7 @@ class CheckedSettings:
                 if isinstance(rule, Between):
                     self._check_number(field.name, value, rule, whole=kind is int)
             if not rules and isinstance(value, int | float) and not 0 <= value < inf:
-                raise BadInputError(f"{self.whose}{field.name} is {value!r}.", remedy="Use 0 or more.")
+                raise BadInputError(f"{self.subject}{field.name} is {value!r}.", remedy="Use 0 or more.")
             if not rules and kind in (int, float):
                 self._check_number(field.name, value, Between(0), whole=kind is int)
         for name, value in as_declared(type(self), written).items():
@@ -133,7 +133,7 @@ class CheckedSettings:
             is_number = value.is_integer()
         if not is_number or not isfinite(value) or not allowed.low <= value <= allowed.high:
             kind = "whole number" if whole else "number"
-            raise BadInputError(f"{self.whose}{name} is {value!r}.", remedy=f"Use a {kind} from {allowed}.")
+            raise BadInputError(f"{self.subject}{name} is {value!r}.", remedy=f"Use a {kind} from {allowed}.")
 
     def to_data(self) -> dict[str, Any]:
         """Return the settings as a flat, JSON-able table."""

@@ -79,7 +79,7 @@ def _as_cells(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 class _Lines(io.TextIOBase):
-    r"""Ends lines by \n; told that they end by \r\n, Python's writer quotes cells that hold either."""
+    r"""Ends lines by \n; with \r\n set, Python's writer quotes cells that hold either."""
 
     def __init__(self, target: TextIO) -> None:
         super().__init__()

@@ -86,7 +86,7 @@ class InputRoots:
     - `roots`: folders, and URI prefixes such as `s3://bucket/logs` (`s3://` alone is every bucket).
     - `closed`: folders that stay closed below a root, unless a root lies in them again.
 
-    Files and folders below a root whose names begin with a dot are closed as well.
+    Files and folders below a root with names that begin with a dot are closed as well.
     """
 
     roots: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 A part says in one `Part` what it adds, as places (MODULE:NAME) that are imported when they are asked for.
 The gate, the daemon, the command line and all others that parts add to ask `installed_parts()`, and name
-none. A place that a part leaves out adds nothing. A part whose folder is gone is not installed, whatever
+none. A place that a part leaves out adds nothing. A part without its folder is not installed, whatever
 is left of its metadata.
 """
 
@@ -57,7 +57,7 @@ class Part:
     - `policy_loader`: what it makes of any policy with settings of its own (`simulator.replay`).
     - `adapters`: kinds of clusters of the live scheduler, by name.
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
-    - `mlflow_experiments`: experiments of MLflow whose runs are removed when they are past their retention.
+    - `mlflow_experiments`: experiments of MLflow; their runs past the retention are removed.
     - `work_folders`: of a lake, in which its steps keep what is made again when it is asked for again.
     - `live`: what it adds to the live scheduler, a `live_scheduler.capability.LiveCapability`.
     - `commands`: what it adds to `lucid`. `options`: what it adds to a command of the core, by its name, a
@@ -120,7 +120,7 @@ class KnownPart(NamedTuple):
     manifest_fields: Mapping[str, int] = MappingProxyType({})
 
 
-# Only so that a part which is not installed can be named where somebody asks for what it brings.
+# Only so that a part which is not installed can be named where what it brings is asked for.
 KNOWN: Mapping[str, KnownPart] = {
     "experiments": KnownPart(
         "experiments",

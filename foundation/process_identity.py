@@ -1,4 +1,4 @@
-"""Words that tell one process from all others, so that another can see later whether it has ended."""
+"""Words that identify one process, so that another can see later whether it has ended."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ _SAME_START_S = 1.5
 
 
 def own_process() -> str:
-    """Return words that tell this process from all others, also after a restart and from other containers."""
+    """Return words that identify this process, also after a restart and from other containers."""
     return "/".join((*_place(), str(os.getpid()), f"{_started_s(os.getpid()) or 0.0:.1f}"))
 
 

@@ -80,7 +80,7 @@ class ProcessLock:
 def acquire_within(lock: Acquirable, wait_s: float | None, waiting: Callable[[float], object]) -> bool:
     """Take a lock, waiting for it at most `wait_s` seconds (None: as long as it takes); whether it is ours.
 
-    `waiting` is told again and again for how many seconds it has been waited for.
+    `waiting` is called again and again with the seconds waited so far.
     """
     began_s = time.monotonic()
     while not lock.acquire():

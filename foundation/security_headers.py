@@ -1,5 +1,5 @@
-"""What browsers are told with every answer: to load nothing from elsewhere, to guess no types, where a page
-may be framed, and to tell other sites nothing of the address.
+"""Headers that every answer carries: browsers load nothing from elsewhere, guess no types, learn where a page
+may be framed, and give other sites nothing of the address.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping

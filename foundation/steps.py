@@ -1,4 +1,4 @@
-"""A step of the chain: what a task of Airflow calls, what it is told of its run, and what it hands back.
+"""A step of the chain: what a task of Airflow calls, what it knows of its run, and what it hands back.
 
 A step is a function whose keyword arguments are small values and URIs, as a form and the steps before it give
 them; its signature is where they are declared. Arguments that no DAG states, by name: `run` (a StepRun),
@@ -27,7 +27,7 @@ class RunOutcome(StrEnum):
     FAILED = "failed"  # the sentence is a reason and its remedy
 
 
-class NothingToDo(Exception):  # noqa: N818 - no error: the step is skipped, and its reason is told
+class NothingToDo(Exception):  # noqa: N818 - no error: the step is skipped, and its reason is logged
     """There is nothing to do, for this reason; the step counts as skipped."""
 
 
@@ -48,7 +48,7 @@ class Done:
       numbers by name. `on_the_way`: it is only on the way to what the run is about.
     - `release`: the cluster and version that it is about. `page`: a page that it left, as
       `lucid/monitoring/...`. `mlflow_path`: what it left in MLflow.
-    - `announced`: what DAGs that wait for its assets are told.
+    - `announced`: what DAGs that wait for its assets are given.
     - `others`: values that steps take beside `value`, by name.
     - `ends_run`: what follows has nothing to do. `skipped`: nor had this step, whose `value` is kept.
     """
@@ -84,7 +84,7 @@ class StepRun(ABC):
 
     @abstractmethod
     def announced(self) -> list[dict[str, Any]]:
-        """Return what the run was told by what started it, the newest last."""
+        """Return what the events that started the run carry, the newest last."""
 
     @abstractmethod
     def take_first(self, announced: Sequence[Mapping[str, Any]], *identity: str) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """JSON from outside, read so that there is one way to read it.
 
 `json.loads` takes the last of two equal keys, which another reader may read as the first; reads NaN and
-Infinity, which are not JSON; and ends with a RecursionError, at a depth that depends on who calls, where
+Infinity, which are not JSON; and ends with a RecursionError, at a depth that depends on the caller, where
 arrays are nested without end.
 """
 
@@ -30,7 +30,7 @@ def loads(
     most_levels: int = MOST_LEVELS,
     constants: bool = False,
 ) -> Any:
-    """Return the document of a text (bytes: UTF-8) whose arrays and objects are nested at most so deep.
+    """Return the document of a text (bytes: UTF-8) with arrays and objects nested at most so deep.
 
     With `constants` NaN and Infinity are numbers. Raises StrictJsonError (a ValueError), which says what is
     wrong and leaves it to the caller to say of what.

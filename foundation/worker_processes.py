@@ -1,7 +1,7 @@
 """Independent pieces of work over local processes, each of which holds one piece at a time.
 
 A process that is killed (memory ran out, a library crashed) costs its piece only, and it is known which. A
-process whose pipe closes ends: when this process is killed, none stays behind.
+process ends when its pipe closes: when this process is killed, none stays behind.
 
 A process is a fresh interpreter, since threads of libraries that are loaded here would not survive a fork. It
 imports what the work needs and nothing else: multiprocessing's own would import this process' `__main__` as
@@ -87,7 +87,7 @@ class WorkerPool(Generic[Item, Result]):
     ) -> Iterator[tuple[Item, Result]]:
         """Yield each item with its result as they are done; an error of `work` is raised here.
 
-        `part` is told how far an item is. `lost` says what the result is of an item whose process died; by
+        `part` is called with how far an item is. `lost` gives the result of an item when its process died; by
         default WorkerLostError is raised.
         """
         if self._workers <= 1:

@@ -1,4 +1,4 @@
-"""How many jobs of which size a log has, how long they run and wait, how they end and whose they are.
+"""How many jobs of which size a log has, how long they run and wait, how they end and by which users.
 
 Groups of numbers as Helios gives them (section 3). Users are all that submitted a job, on CPUs or GPUs; one
 without any of what is shared holds nothing of it. The job table's final states are Helios' three already:

@@ -1,4 +1,4 @@
-"""Which job held which GPU when: read from a table, or told by the samples' own job labels.
+"""Which job held which GPU when: read from a table, or from the samples' own job labels.
 
 What a scheduler says of its running jobs is read by `cluster_logs.metrics.scontrol`.
 """

@@ -1,4 +1,4 @@
-"""Samples of GPUs: one row a GPU and moment, whoever measured it, and where the rows of a source went.
+"""Samples of GPUs: one row a GPU and moment, by any exporter, and where the rows of a source went.
 
 A source's row is one value of one metric (Prometheus) or one sample (a table). Each is kept, quarantined with
 a reason or skipped by a named rule (`cluster_logs.quarantine`).

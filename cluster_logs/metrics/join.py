@@ -4,7 +4,7 @@ A sample speaks of the one job that holds its GPU at its time. It counts for as 
 GPU's next sample, at most some scrape intervals (what lies beyond is a gap, and counts for nothing), and not
 beyond the moment when the GPU changes hands or the day (UTC) ends. A figure that the next sample does not say
 holds as if that sample had not come, so that all figures are of the same time. Where two jobs hold a GPU its
-figures are of both and tell neither's: such samples are counted, not joined.
+figures are of both and say nothing of either: such samples are counted, not joined.
 
 Each sample has one fate, so: samples = joined + warm_up + shared + idle + outside + silent + repeated.
 """

@@ -117,7 +117,7 @@ class Reader:
     1970-01-01. `stated_size` is what the file says of its cluster; `machines` gives (virtual cluster,
     machine, GPUs of one job there) of a chunk, for formats that name machines. `export` is the command that
     writes such a log, for the advice on one that was written otherwise. `trace_start` is second 0 of a format
-    whose times may count from the trace's own start (naive: on the reader's clock); None: they never do.
+    with times that may count from the trace's own start (naive: on the reader's clock); None: they never do.
     `stated_zone` is the cluster's time zone as the file names it. `maps_columns`: its files may call columns
     otherwise.
     """
@@ -236,7 +236,7 @@ def load_reader(name: str) -> Reader:
 
 
 def likely_formats(uri: str) -> list[str]:
-    """The formats whose readers keep most of the file's first rows, the likeliest first; none may fit.
+    """The formats by which most of the file's first rows are kept, the likeliest first; none may fit.
 
     Formats that fit equally well share their columns (acme-seren and acme-kalos). A nodes file is never
     guessed: any two columns could be one; a CSV with columns of the job table is where no other format fits,

@@ -97,7 +97,7 @@ class _Widths(NamedTuple):
 
 @dataclass(frozen=True)
 class QuotedRows:
-    """Rows of so many columns whose values may stand in quotation marks, and hold line ends there."""
+    """Rows of so many columns with values that may stand in quotation marks, and hold line ends there."""
 
     delimiter: bytes
     columns: int
@@ -168,7 +168,7 @@ class Layout:
     """The columns of a delimited format; names are compared without case and surrounding blanks.
 
     `required` names must be there; "a|b" means one of them. `every_column` keeps all columns under the names
-    of the header, for formats whose columns are data. `fixed_header` is for files without a header line;
+    of the header, for formats in which columns are data. `fixed_header` is for files without a header line;
     with `header_words`, a first line that holds one of them is a header all the same. `clean` may rewrite a
     block of lines before it is parsed (drop comments, squeeze blanks). `free_text` names columns whose values
     may hold a line end though nothing is quoted.

@@ -87,7 +87,7 @@ NODE_ROWS_SCHEMA = pa.schema([column for column in NODES_SCHEMA if column.name !
 
 
 def _normalise_nodes(checker: RowChecker, context: Context) -> pa.Table:
-    """One row a day and virtual cluster; a day whose GPUs do not fill whole nodes is refused."""
+    """One row a day and virtual cluster; a day with GPUs that do not fill whole nodes is refused."""
     per_node = context.options.gpus_per_node
     # A day is a day: no clock is involved.
     days = RowChecker(checker.chunk, checker.source_file, "UTC").instant("date")

@@ -22,7 +22,7 @@ from cluster_logs.readers.source import RawChunk, TextSource
 from cluster_logs.slurm_words import slurm_state
 from foundation.errors import BadInputError
 
-# Where a row comes from is this file, and what its state was called there is told by its state.
+# Where a row comes from is this file, and what its state was called there is its state.
 _NOT_READ = ("cluster", "source_state", "source_file", "source_row")
 NAMED_COLUMNS = {fact.name: fact.name for fact in JOB_FACTS if fact.name not in _NOT_READ}
 _TIMES = [fact.name for fact in JOB_FACTS if fact.kind is Kind.TIME]

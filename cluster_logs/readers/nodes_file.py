@@ -87,7 +87,7 @@ def _checked_nodes(checker: RowChecker) -> Counts:
     """Read a table with a row a node."""
     if "partitions" not in checker and "virtual_cluster" not in checker:
         raise BadInputError(
-            f"{checker.source_file} has a row a node, and does not say who may use it.",
+            f"{checker.source_file} has a row a node, and no column of the virtual clusters that may use it.",
             remedy="Add the column partitions; several names are separated by ; or, in quotes, by commas.",
         )
     column = checker.first_of("partitions|virtual_cluster")

@@ -336,7 +336,7 @@ class RowChecker:
         self._judge(mask, reason, column, skip=False)
 
     def cannot_use(self, mask: Mask, reason: str, column: str | None, fact: str | None = None) -> None:
-        """Rows whose cell cannot be used: refused, unless it holds a `fact` that a job may be without."""
+        """Rows with a cell that cannot be used: refused, unless a job may be without the `fact` in it."""
         if fact is None or fact in DECISIVE_FACTS:
             self.reject(mask, reason, column)
         elif mask.any():

@@ -5,14 +5,14 @@ Times without an offset are read in the reader's time zone (UTC); with SLURM_TIM
 since 1970, which is understood as well.
 
 The job id is JobIDRaw where there is one: with Submit it tells the runs of a requeued job apart (`-D` lists
-each). The records of a run whose size was changed are one job (`sacct_layout.Resizes`). Steps (`.batch`,
+each). The records of a run of several sizes are one job (`sacct_layout.Resizes`). Steps (`.batch`,
 `.extern`, `.0`) are skipped. Of a file with several clusters the one named by the caller is read. GPUs come
 from `gres/gpu=N` in AllocTRES, or ReqTRES for a job that was never allocated; `gres/gpu:TYPE=N` repeats the
 same GPUs and counts only where the plain entry is missing (needs
 `AccountingStorageTRES=gres/gpu,gres/shard`).
 
 What a job asked for stands in ReqTRES: its memory, and the type of its GPUs where a site accounts for types
-(`gres/gpu:TYPE=N`). AllocTRES tells what it was given, which nobody knew when it was submitted: types and
+(`gres/gpu:TYPE=N`). AllocTRES holds what it was given, which was unknown when it was submitted: types and
 memory are not read there. Of a log without ReqTRES ReqMem is read (all of a job's since Slurm 21.08; before,
 `4Gn` is of each node and `4Gc` of each core; 0 is all that a node has: unknown), and ReqGRES. An amount
 that cannot be read leaves the job without it, as every fact but its identity, times and size.
@@ -72,7 +72,7 @@ _UNKNOWN_MEMORY = ("?",)  # so older versions of sacct said it
 _WHAT_HAS_SO_MUCH = {"n": "nodes", "c": "cpus"}
 _PARTITION_LIMIT = "PARTITION_LIMIT"
 _UNLIMITED = ("UNLIMITED", _PARTITION_LIMIT)
-# What is noted of jobs whose parts of GPUs count as whole ones, by the kind of part.
+# What is noted of jobs with parts of GPUs that count as whole ones, by the kind of part.
 _NOTES = {"mps": q.SHARED_BY_MPS, "shard": q.SHARED_BY_SHARD, "mig": q.SLICED_BY_MIG}
 
 
@@ -88,7 +88,7 @@ def shared_by(checker: RowChecker, column: str) -> pa.Array:
 
 
 def note_shared(checker: RowChecker, kinds: pa.Array) -> None:
-    """Note the rows (by `shared_by`) whose parts of GPUs are counted as whole ones."""
+    """Note the rows (by `shared_by`) with parts of GPUs that are counted as whole ones."""
     for kind, note in _NOTES.items():
         checker.note(as_mask(pc.equal(kinds, kind)), note)
 
@@ -287,8 +287,8 @@ def _gpus(checker: RowChecker) -> FloatArray:
 
 def _gpu_type(checker: RowChecker) -> pa.Array | None:
     columns = [column for column in ("reqtres", "reqgres") if column in checker]
-    told = [checker.mapped(column, gpu_type_of_tres, pa.string(), fact="gpu_type") for column in columns]
-    return pc.coalesce(*told) if told else None
+    types = [checker.mapped(column, gpu_type_of_tres, pa.string(), fact="gpu_type") for column in columns]
+    return pc.coalesce(*types) if types else None
 
 
 def _requested_memory_mib(checker: RowChecker) -> FloatArray:
@@ -315,7 +315,7 @@ def _requested_memory_mib(checker: RowChecker) -> FloatArray:
 def _eligible(checker: RowChecker, submit: IntArray, *, moved: Mask) -> IntArray | None:
     """From when on Slurm might have started each run (`Unknown`: never yet), never before its submission.
 
-    Not believed of jobs whose begin times the live scheduler sets itself: those that it `moved`, and those of
+    Not believed where the live scheduler sets begin times itself: for jobs that it `moved`, and those of
     shares of GPUs.
     """
     if "eligible" not in checker:
@@ -324,12 +324,12 @@ def _eligible(checker: RowChecker, submit: IntArray, *, moved: Mask) -> IntArray
     for column in ("alloctres", "reqtres"):
         if column in checker:
             ours |= as_mask(pc.match_substring(checker.text(column), "gres/shard"))
-    told = (eligible != NOT_A_TIME) & ~ours
-    return np.where(told, np.maximum(eligible, submit), NOT_A_TIME)
+    believed = (eligible != NOT_A_TIME) & ~ours
+    return np.where(believed, np.maximum(eligible, submit), NOT_A_TIME)
 
 
 def _run_time_s(checker: RowChecker) -> FloatArray:
-    """What accounting states beside starts and ends: without it they tell."""
+    """What accounting states beside starts and ends, which are used without it."""
     if "elapsedraw" in checker:
         return checker.number("elapsedraw", fact="service_s")
     if "elapsed" in checker:
@@ -352,7 +352,7 @@ def _time_limit_s(checker: RowChecker) -> FloatArray | None:
 
 
 def _count(checker: RowChecker, fact: str) -> FloatArray:
-    """Nodes or cores of each row; NaN where accounting does not tell."""
+    """Nodes or cores of each row; NaN where accounting does not say."""
     column = checker.first_of(COLUMNS[fact])
     return checker.number(column, fact=fact) if column in checker else np.full(len(checker), np.nan)
 

@@ -74,8 +74,8 @@ def layout_of(source: TextSource) -> Layout:
     """The layout of a file that sacct wrote.
 
     Raises BadInputError for its table for people, for a header that lacks a column that is needed, and for
-    lines without a header whose columns are not those that are read then; the message names the command that
-    exports all.
+    lines without a header with other columns than are read then; the message names the command that exports
+    all.
     """
     head = next(replace(source, progress=silent).blocks(_HEAD_BYTES), b"")
     lines = head.split(b"\n")[:-1]
@@ -132,7 +132,7 @@ def _without_header(lines: list[bytes], source: TextSource) -> Layout:
 
 
 def _separated_by(separator: bytes) -> Callable[[bytes], bytes]:
-    """Lines whose columns a text of several bytes separates, with one character in its place."""
+    """Lines with one character in the place of the text of several bytes that separates their columns."""
     unit = UNIT_SEPARATOR.encode()
 
     def separated(block: bytes) -> bytes:

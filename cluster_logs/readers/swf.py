@@ -7,7 +7,7 @@ of it. `TimeZone`, which it replaced, knows no summer time and is not read (NASA
 October). A processor is the unit that SWF schedules, so it is read as one GPU (and as one CPU core). The
 partition is the virtual cluster; queues share nodes and are none. Requested memory is KB a processor, of as
 many as were asked for. Status 0 failed, 1 completed, 5 cancelled (while it waited, where it has no run time
-or no processors: its wait, if any is told, is that until it left), -1 unknown (null); lines with status 2, 3,
+or no processors: its wait, if given, is that until it left), -1 unknown (null); lines with status 2, 3,
 4 are partial runs of a job that has a summary line, and are skipped.
 """
 

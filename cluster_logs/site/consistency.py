@@ -1,7 +1,7 @@
 """What a declaration says of itself twice, or of what it does not have: `site.toml` is edited by people.
 
 A circle of accounts or of preempting QOS has no order that a scheduler could follow; Slurm keeps both out of
-its database, and a file has nobody who does.
+its database, and a file is checked by no one but this.
 """
 
 from collections import Counter

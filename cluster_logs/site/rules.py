@@ -119,7 +119,7 @@ class SchedulerRules(Declared):
 
 @dataclass(frozen=True, kw_only=True)
 class PreemptionRules(Declared):
-    """Who may stop whom, and how (slurm.conf, Preempt*)."""
+    """Which jobs may stop which others, and how (slurm.conf, Preempt*)."""
 
     noun = "key of [preemption]"
     title = "Preemption"

@@ -221,7 +221,7 @@ def _accounts(rows: Iterable[Row], file: str, account: KeyAccount) -> dict[str, 
     elif len(accounts) > 2:
         account.ignored(
             "ParentName",
-            "(not told)",
+            "(not given)",
             f"which account is above which this table does not say: all are below root, so fair share is "
             f"another one where accounts have accounts; write what `{ASSOC_COMMAND}` prints",
         )
@@ -235,7 +235,7 @@ def _accounts(rows: Iterable[Row], file: str, account: KeyAccount) -> dict[str, 
 
 
 def _fields(kind: type[Limits], row: Row, account: KeyAccount, of: str) -> dict[str, Any]:
-    """Return the fields of a declaration that a row sets, and tell the account of all that it says."""
+    """Return the fields of a declaration that a row sets, and enter all that it says in the account."""
     fields: dict[str, Any] = {}
     used = {"name", "account", "user", "partition", "parentname"}
     for name, key in slurm_keys(kind).items():

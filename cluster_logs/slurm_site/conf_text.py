@@ -26,7 +26,7 @@ _PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|\
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """Where something was read: a file and, unless a program told it, its line from 1 on."""
+    """Where something was read: a file and, unless a program printed it, its line from 1 on."""
 
     file: str
     line: int | None = None
@@ -68,7 +68,7 @@ def pairs_of(text: str, place: SourcePlace) -> list[Pair]:
 
 
 class _Seen:
-    """What the files so far have told that names of files may hold (`%c`), and how many they were."""
+    """What the files so far say of words that file names may hold (`%c`), and how many files they were."""
 
     def __init__(self) -> None:
         self.cluster_name = ""

@@ -1,7 +1,7 @@
 """Keys of a slurm.conf that a declaration does not hold, and what leaving them out does to waits.
 
 Names and meanings: slurm.conf(5) of Slurm 22.05 and later. What changes no wait (addresses, log files, ports,
-credentials) is in `NO_EFFECT` and is not told.
+credentials) is in `NO_EFFECT` and is not reported.
 """
 
 from collections.abc import Container, Iterator, Mapping

@@ -12,16 +12,16 @@ class KeyAccount:
         self._ignored: dict[str, tuple[dict[str, None], str]] = {}
 
     def modelled(self, *keys: str) -> None:
-        """Keep the names of keys whose values a declaration holds."""
+        """Keep the names of keys with values that a declaration holds."""
         self._modelled.update(dict.fromkeys(keys))
 
     def holds(self, key: SlurmKey) -> None:
-        """Keep a key that a field holds; what a replay leaves out of it is told of the field's value."""
+        """Keep a key that a field holds; what a replay leaves out of it is reported with the field."""
         if not key.left_out or key.key == "Gres":
             self.modelled(key.key)
 
     def ignored(self, key: str, value: str, effect: str) -> None:
-        """Keep a key whose value is left out and what that does to waits; it may come with many values."""
+        """Keep a key that is left out and what that does to waits; it may come with many values."""
         values, _ = self._ignored.setdefault(key, ({}, effect))
         values[value] = None
 

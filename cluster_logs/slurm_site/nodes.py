@@ -10,7 +10,7 @@ from cluster_logs.slurm_site.conf_text import Pair
 from cluster_logs.slurm_site.declarations import ConfLine, Declarations
 from cluster_logs.slurm_site.values import bad, whole_number, words
 
-# States of a NodeName or DownNodes line in which a node starts nothing until somebody changes that.
+# States of a NodeName or DownNodes line in which a node starts nothing until an operator changes that.
 _STARTS_NOTHING = frozenset({"down", "drain", "fail", "failing", "future"})
 _STATES = _STARTS_NOTHING | {"unknown", "cloud", "idle", "external"}
 _COUNT = re.compile(r"([0-9]{1,15})([KkMmGgTtPp]?)")

@@ -21,7 +21,7 @@ from cluster_logs.slurm_site.values import bad, plugin
 from foundation.errors import BadInputError
 from foundation.storage import read_input, shown
 
-# Options whose values stand under other keys.
+# Options with values that stand under other keys.
 _UNDER_OTHER_NAMES = {
     "priority": ("PriorityTier", "PriorityJobFactor"),
     **dict.fromkeys(("boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"), ("CPUs",)),
@@ -30,7 +30,7 @@ _UNDER_OTHER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class SiteReading:
-    """A site, and the keys of Slurm's whose values it holds; `rules.ignored` are the others."""
+    """A site, and the keys of Slurm's that it holds; `rules.ignored` are the others."""
 
     rules: SiteRules
     modelled: tuple[str, ...]

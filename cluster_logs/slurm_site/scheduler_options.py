@@ -13,7 +13,7 @@ from cluster_logs.slurm_site.values import number, options
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """What Slurm takes of an option, whose `unit` is one in seconds or jobs; else it keeps its default."""
+    """What Slurm takes of an option (`unit`: one in seconds or jobs); else it keeps its default."""
 
     low: float = 0
     high: float = float("inf")

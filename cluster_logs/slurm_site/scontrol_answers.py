@@ -89,7 +89,7 @@ def _partitions(text: str) -> Iterator[list[Pair]]:
 
 
 def read_reservations(text: str, file: str, account: KeyAccount) -> tuple[NodeReservation, ...]:
-    """Return the reservations of a text whose times are UTC. Raises BadInputError for a line that is none."""
+    """Return the reservations of a text with times in UTC. Raises BadInputError for a line that is none."""
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip().startswith("ReservationName="):

@@ -31,7 +31,7 @@ _ENFORCED = frozenset(
 
 
 class Settings:
-    """Settings by name in lower case; whoever takes one says so in the account of keys."""
+    """Settings by name in lower case; one that is taken is entered in the account of keys."""
 
     def __init__(self, pairs: Mapping[str, Pair], account: KeyAccount) -> None:
         self._pairs = dict(pairs)
@@ -48,7 +48,7 @@ class Settings:
         return pair
 
     def left(self) -> Iterator[Pair]:
-        """Yield the settings that nobody took."""
+        """Yield the settings that were not taken."""
         yield from (pair for key, pair in self._pairs.items() if key not in self.taken)
 
     def fields(self, kind: type[Declared], readers: Mapping[str, Callable[[Pair], Any]]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def scheduler_rules(settings: Settings, account: KeyAccount) -> SchedulerRules:
 
 
 def preemption_rules(settings: Settings, account: KeyAccount) -> PreemptionRules:
-    """Return who may stop whom. Raises BadInputError for a value that is none."""
+    """Return which jobs may stop which others. Raises BadInputError for a value that is none."""
     fields = settings.fields(
         PreemptionRules,
         {

@@ -25,7 +25,7 @@ _UTC = ZoneInfo("UTC")
 
 
 def measure_statistics(jobs: pd.DataFrame, nodes: pd.DataFrame, days: int) -> dict[str, float]:
-    """Return the statistics of a log whose submissions span `days` days, on clusters of the given nodes.
+    """Return the statistics of a log with submissions over `days` days, on clusters of the given nodes.
 
     `jobs` follows JOB_SCHEMA and `nodes` has virtual_cluster, nodes and gpus_per_node.
     """

@@ -21,7 +21,7 @@ IntArray = npt.NDArray[np.int64]
 # Families a user keeps: at least _FEWEST, and up to that many more.
 _FEWEST_FAMILIES, _MORE_FAMILIES = 4, 8
 _RAKING_ROUNDS = 60
-# Share of nodes whose groups run large jobs, and how much less a group likes sizes of the other kind.
+# Share of nodes with groups that run large jobs, and how much less a group likes sizes of the other kind.
 _LARGE_NODES = 0.62
 _STRANGE_APPEAL = 0.08
 _SLUGS = {

@@ -61,7 +61,7 @@ class RunTimes:
         return seconds
 
     def family_mean(self, family_scores: FloatArray) -> FloatArray:
-        """Return the mean run time in seconds of jobs whose family has each score."""
+        """Return the mean run time in seconds of jobs by the score of their family."""
         means: FloatArray = np.interp(family_scores, self._family_grid, self._family_means)
         return means
 

@@ -106,7 +106,7 @@ class JobType:
 
 
 def step_time_ms(host_ms: float, device_ms: float) -> float:
-    """Return the time of a step whose host and device parts overlap."""
+    """Return the time of a step with host and device parts that overlap."""
     return float((host_ms**OVERLAP_NORM + device_ms**OVERLAP_NORM) ** (1.0 / OVERLAP_NORM))
 
 

@@ -65,7 +65,7 @@ class LeastSize:
 def settle_nodes(
     *, lake_uri: str, cluster: str, source_format: str, input_uri: str, gpus_per_node: int = 8
 ) -> list[str]:
-    """See to it that the lake knows the nodes of an ingested cluster; returns remarks for people.
+    """See to it that the lake knows the nodes of an ingested cluster; returns sentences for people.
 
     Writes the size that the log states, where there is one and the lake has none. Raises NodesNeededError,
     with the file to write, when no size is known or when it names none of the log's virtual clusters.
@@ -208,7 +208,7 @@ def _counted_once(seen: Mapping[str, ShownSize]) -> dict[str, int]:
 
 
 def _owners(seen: Mapping[str, ShownSize]) -> dict[str, list[str]]:
-    """Machine -> the virtual clusters whose jobs name it."""
+    """Machine -> the virtual clusters with jobs that name it."""
     owners: dict[str, list[str]] = defaultdict(list)
     for name, what in seen.items():
         for machine in what.machines:

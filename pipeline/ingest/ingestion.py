@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # what reads logs is imported where it is used: a form's list
     from pipeline.ingest.slurm_log import AccountingWindow
 
 
-# The key by which the marks of a cluster's live scheduler are told from words of its users.
+# Names the file of the key that separates marks of a cluster's live scheduler from words of its users.
 MARK_KEY_VARIABLE = "LUCID_MARK_KEY"
 
 
@@ -31,8 +31,8 @@ class ClusterLog:
 
     - `source_format`: a format of log files, `slurm` for the accounting of this machine's Slurm, or
       `synthetic:LIKE` for a log that is made, of so many `days` and by `seed`.
-    - `nodes_uri`: a file of the virtual clusters' nodes; without `nodes_required` it is a remark, and no
-      error, when the cluster's size is not known.
+    - `nodes_uri`: a file of the virtual clusters' nodes; without `nodes_required` an unknown size of the
+      cluster is a sentence in `remarks`, and no error.
     - `staged_uris`: of `read_accounting`, if it was called before.
     - `mark_key_file`: the key of the cluster's live scheduler (default: `mark_key_of`).
     """

@@ -1,7 +1,7 @@
 """How many nodes were busy, idle, down, asleep or booting: into the lake's table `node_states`.
 
 What `lucid nodes ingest` and the DAG `ingest_logs` call. A published sequence is a format of
-`lucid ingest` (`node-sequence`); here is what a live Slurm, its saved answers and a Prometheus tell, and what
+`lucid ingest` (`node-sequence`); here is what a live Slurm, its saved answers and a Prometheus give, and what
 the job table lets derive where nodes were not counted.
 """
 

@@ -1,7 +1,7 @@
 """A live Slurm as a source of logs: its accounting into files of the lake, its nodes into the lake's table.
 
     LAKE/staging/cluster=C/sacct-2026-11-21.txt.gz     all runs that were about on that UTC day
-    LAKE/staging/cluster=C/sacct-unfinished.txt.gz     unfinished jobs of the lake that no day told of
+    LAKE/staging/cluster=C/sacct-unfinished.txt.gz     unfinished jobs of the lake that no day lists
 
 A day is read again as long as it is in the window or its overlap: jobs that ended since get their rows, and
 the lake merges them by job. Nothing is staged unless accounting answered for the whole window.
@@ -33,7 +33,7 @@ from live_scheduler.slurm.node_reading import read_nodes
 
 # Accounting may be late (slurmdbd was down, a node came back): so much of the past is read again.
 OVERLAP_H = 24.0
-# How far back the first ingest of a cluster reads, unless it is told.
+# How far back the first ingest of a cluster reads, unless set.
 FIRST_DAYS = 30
 NODES_LIMIT_S = 60.0
 # The one writer's task: whatever it left behind, the next run of it completes.

@@ -42,7 +42,7 @@ class PartRules(CheckedSettings):
     """
 
     noun = "gate setting"
-    whose = "The gate's "
+    subject = "The gate's "
 
     @classmethod
     def of(cls, rules: "GateRules") -> Self:
@@ -60,7 +60,7 @@ class GateRules(CheckedSettings):
     """Settings of the gate, as docs/gate.md lists them."""
 
     noun = "gate setting"
-    whose = "The gate's "
+    subject = "The gate's "
 
     objective: Annotated[str, OneOf("objective", tuple(FIGURES))] = "mean_jct_s"
     """What is compared: mean JCT, or a measure of the prediction error."""

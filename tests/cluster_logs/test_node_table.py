@@ -103,7 +103,7 @@ def test_what_scontrol_prints_is_a_table_of_nodes(tmp_path):
     [
         ("node,gpus,partitions\nn1,8,a\nn1,8,b\n", "names node 'n1' twice"),
         ("node,gpus,partitions\n,8,a\n", "The node has no name"),
-        ("node,gpus\nn1,8\n", "who may use it"),
+        ("node,gpus\nn1,8\n", "no column of the virtual clusters"),
         ("node,gpus,partitions\nn1,,a\n", "A count is not there"),
         ("node,gpus,partitions\nn1,8,;\n", "belongs to no virtual cluster"),
         ("node,gpus,cpus,partitions\nn1,8,-1,a\n", "below zero"),

@@ -13,7 +13,7 @@ from foundation.errors import BadInputError, UnknownNameError
 @dataclass(frozen=True)
 class Plain(CheckedSettings):
     noun = "setting of a kettle"
-    whose = "The kettle's "
+    subject = "The kettle's "
 
     power_w: float = 2_000.0
     heat: Literal["low", "high"] = "low"

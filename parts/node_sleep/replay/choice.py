@@ -26,7 +26,7 @@ class SleepLimits(CheckedSettings):
     The median, so that one incident (a whole cluster that comes back at once) does not decide.
     """
 
-    whose = "The limit "
+    subject = "The limit "
 
     wake_ups_per_day: float = 1.0
     node_minutes_short_per_day: float = 30.0
