@@ -25,7 +25,6 @@ from cluster_logs.ingest_account import (
     LAKE_FORMAT,
     BadRowLimit,
     DaySpool,
-    IngestReport,
     PartSpool,
     check_max_bad_share,
     conflict_rows,
@@ -38,6 +37,7 @@ from cluster_logs.ingest_account import (
     resolve_duplicates,
     write_quarantine,
 )
+from cluster_logs.ingest_account import IngestReport as IngestReport
 from cluster_logs.job_table import (
     DAY_S,
     DEFAULT_BIN_S,
