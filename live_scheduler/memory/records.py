@@ -9,7 +9,7 @@ full disk and in a folder that cannot be written.
   is read before anything is added; the file is written anew when most of it is past.
 - `SeenBins`: what was seen over time, bin by bin and over restarts.
 
-Why these are no database: docs/decisions/NNNN-live-state-stays-in-files.md.
+Why these are no database: docs/decisions/0121-live-state-stays-in-files.md.
 """
 
 import json

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from parts.kueue.object_parts import entries, part
+from parts.kueue.quantities import entries, part
 
 Json = Mapping[str, Any]
 # The forms that are understood, the newest first.

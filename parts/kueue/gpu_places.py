@@ -13,8 +13,7 @@ from typing import Any
 
 from live_scheduler.cluster_state import LiveJob, LiveNode
 from parts.kueue.device_claims import DeviceClaims
-from parts.kueue.object_parts import entries, part
-from parts.kueue.quantities import whole
+from parts.kueue.quantities import entries, part, whole
 from parts.kueue.workload import UNUSABLE, KueueWorkload, named, pod_request, said
 
 Json = Mapping[str, Any]

@@ -40,7 +40,7 @@ from parts.kueue.cluster_reading import (
     priority_range,
     read_cluster,
 )
-from parts.kueue.object_parts import entries, part
+from parts.kueue.quantities import entries, part
 from parts.kueue.workload import (
     ADVICE,
     DEFAULT_PRIORITY,

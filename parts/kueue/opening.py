@@ -5,8 +5,7 @@ from pathlib import Path
 
 from live_scheduler.adapters import AdapterKind, OpenedCluster
 from live_scheduler.live_settings import LiveSettings
-from parts.kueue.access import find_access
-from parts.kueue.api_client import ApiClient
+from parts.kueue.api_client import ApiClient, find_access
 from parts.kueue.cluster_reading import ReadingRules
 from parts.kueue.kueue_adapter import KueueAdapter
 

@@ -1,7 +1,9 @@
-"""Amounts as Kubernetes writes them: `8`, `500m`, `1.5`, `64Gi`, `1e3`."""
+"""Amounts as Kubernetes writes them (`8`, `500m`, `1.5`, `64Gi`, `1e3`), and parts of its objects."""
 
 import re
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from foundation.errors import BadInputError
 
@@ -32,3 +34,16 @@ def whole(amount: Fraction) -> int:
     if amount.denominator != 1 or amount < 0:
         raise BadInputError(f"{float(amount):g} is no number of GPUs.")
     return int(amount)
+
+
+def part(raw: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """Return the mapping at a path of an object; an empty one where there is none."""
+    for name in path:
+        raw = raw.get(name) or {}
+    return raw
+
+
+def entries(raw: Mapping[str, Any], *path: str) -> Sequence[Any]:
+    """Return the list at a path of an object; an empty one where there is none."""
+    *above, last = path
+    return part(raw, *above).get(last) or []

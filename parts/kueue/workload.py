@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from cluster_logs.job_states import JobState
 from foundation.errors import BadInputError
 from parts.kueue.device_claims import ClaimedGpus, DeviceClaims
-from parts.kueue.object_parts import entries, part
-from parts.kueue.quantities import parse_quantity, whole
+from parts.kueue.quantities import entries, parse_quantity, part, whole
 
 # What this product writes on a workload: what it was given, what it had before, what its user is told.
 DEFAULT_PRIORITY = "lucid-mlops.live/default-priority"

@@ -15,8 +15,7 @@ from lucid_cli.output import JsonFlag, print_lines, print_table, show
 
 if TYPE_CHECKING:
     from live_scheduler.service.asking import ServiceCaller
-    from parts.lending.live.loan_messages import LoanQuery
-    from parts.lending.live.loan_status import LoanStatus
+    from parts.lending.live.loan_messages import LoanQuery, LoanStatus
 
 _MOST_BYTES = 64 * 1024 * 1024
 

@@ -21,8 +21,7 @@ class ProfilingLive(LiveCapability):
 
 def open_stage(settings: "LiveSettings", folder: Path) -> "ProfilingStage":
     """Return the stage of a Slurm cluster; raises OSError for the folder."""
-    from parts.live_profiling.intents import Intents
-    from parts.live_profiling.profiling_stage import ProfilingStage
+    from parts.live_profiling.profiling_stage import Intents, ProfilingStage
 
     return ProfilingStage(settings, Intents(folder))
 

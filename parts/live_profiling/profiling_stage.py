@@ -8,7 +8,7 @@ The policy chooses the jobs (Lucid section 3.2; `simulator.stages.profiler`); on
 - A job that is never started there moves home unchanged (`MoveTo` its home).
 
 No job is put on hold: a requeued job waits for a begin time, so it runs even without a daemon. Where a job
-belongs stands in its mark and in an intent on disk (`intents.py`); either is enough for the next process
+belongs stands in its mark and in an intent on disk (`Intents`); either is enough for the next process
 (a new daemon, the dead man's switch, the restore command) to finish what was begun.
 
 What this relies on is tried out in `tests/slurm/test_slurm_profiling_stage.py`; why a begin time and no hold:
@@ -16,23 +16,26 @@ docs/decisions/0021.
 """
 
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from math import inf
+from typing import Any
 
 from live_scheduler.adapter import Change, MoveTo, SendHome, StartAfter
 from live_scheduler.cluster_state import ClusterState, LiveJob
 from live_scheduler.deciding.decision import Decision
 from live_scheduler.live_settings import LiveSettings, Mode
+from live_scheduler.memory.records import LastLines
 from live_scheduler.slurm.control import START_DELAY_S
-from parts.live_profiling.intents import Intent, Intents, Step
 from simulator.stages.profiler import ProfilerSettings
 
 logger = logging.getLogger("lucid.live")
-
+INTENTS_FILE = "intents.jsonl"
 # A job that has waited there for so long does not fit there (cores, memory, features, access).
 PATIENCE_S = 120.0
 # A move that did not happen so often is refused by Slurm, and not put off by a rate limit.
@@ -43,6 +46,71 @@ OVERRUN_S = 600.0
 CLEAR_UP_S = 300.0
 # Slurm makes a requeued job wait for the life of a job credential (AuthInfo=cred_expire, 120 s by default).
 LONGEST_SLURM_DELAY_S = 1_200.0
+
+
+class Step(StrEnum):
+    """What is to become of a job."""
+
+    ENTER = "enter"  # it is to run on the profiling partition for a moment
+    LEAVE = "leave"  # it is to go home
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A job that was to be moved at `at_s` (Unix seconds).
+
+    `home` is the partition where it belongs, `limit_s` how long it may run on the profiling partition,
+    `restarts` how often it had been requeued before.
+    """
+
+    job_id: str
+    home: str
+    step: Step
+    at_s: float
+    limit_s: float
+    restarts: int
+
+
+class Intents(LastLines[Intent]):
+    """The open intents by job: STATE/intents.jsonl.
+
+        {"job_id": "17", "home": "vc2", "step": "enter", "at_s": 1700000000.0, "limit_s": 200, "restarts": 0}
+        {"job_id": "17", "settled": true}
+
+    Slurm's own word on a job always stands above this file: an intent that was not acted on is dropped when
+    the job is seen where it was. What the file adds is what Slurm may not know any more: where a job belongs
+    when its mark was overwritten, for how long it was to run, and that a begin time is Slurm's and not its
+    user's. On the disk before `note` returns.
+    """
+
+    file_name = INTENTS_FILE
+    durable = True
+    most_stale_lines = 2_000
+
+    def note(self, intents: Iterable[Intent]) -> None:
+        """Write intents down for good, in place of older ones of the same jobs. Raises OSError."""
+        self.write({intent.job_id: intent for intent in intents})
+
+    def to_fields(self, key: str, value: Intent | None) -> Mapping[str, object]:
+        """Return a line as the module shows them."""
+        return {"job_id": key, "settled": True} if value is None else asdict(value)
+
+    def from_fields(self, fields: Mapping[str, Any]) -> tuple[str, Intent | None]:
+        """Read such a line."""
+        job_id = str(fields["job_id"])
+        if fields.get("settled"):
+            return job_id, None
+        intent = Intent(
+            job_id,
+            str(fields["home"]),
+            Step(fields["step"]),
+            float(fields["at_s"]),
+            float(fields["limit_s"]),
+            int(fields["restarts"]),
+        )
+        if not (intent.home and math.isfinite(intent.at_s) and 0 <= intent.limit_s < math.inf):
+            raise ValueError("no intent that can be acted on")
+        return job_id, intent
 
 
 @dataclass(frozen=True, slots=True)

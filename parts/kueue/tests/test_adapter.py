@@ -17,8 +17,7 @@ from live_scheduler.adapter import (
     SetPriority,
     StartAfter,
 )
-from parts.kueue.access import ClusterAccess
-from parts.kueue.api_client import ApiClient
+from parts.kueue.api_client import ApiClient, ClusterAccess
 from parts.kueue.cluster_reading import ReadingRules
 from parts.kueue.kueue_adapter import KueueAdapter
 from parts.kueue.tests.kueue_server import TOKEN, WORKLOADS, KueueServer, recorded, serve

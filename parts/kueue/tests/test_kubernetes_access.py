@@ -22,8 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.errors import BadInputError, LucidError, NotFoundError, ServiceUnavailableError
-from parts.kueue.access import ClusterAccess, access_from_kubeconfig, access_in_pod, find_access
-from parts.kueue.api_client import ApiClient
+from parts.kueue.api_client import (
+    ApiClient,
+    ClusterAccess,
+    access_from_kubeconfig,
+    access_in_pod,
+    find_access,
+)
 from parts.kueue.quantities import parse_quantity, whole
 from tests.evidence import Evidence
 

@@ -17,10 +17,9 @@ from live_scheduler.live_settings import Mode
 from live_scheduler.release import LiveRelease, Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.rate_limit import TokenBucket
-from parts.lending.live.giving_back import LoansBack, give_back
+from parts.lending.live.giving_back import LoanRecord, LoansBack, LoanStep, give_back
+from parts.lending.live.loan_messages import LoanedNode, LoanStatus
 from parts.lending.live.loan_plan import LoanLimits, LoanPlan, PlannedServer, plan_loans
-from parts.lending.live.loan_record import LoanRecord, LoanStep
-from parts.lending.live.loan_status import LoanedNode, LoanStatus
 from parts.lending.live.node_loans import LoanNode, LoanReading, LoanRefusal, NodeLoans, Side
 from parts.lending.live.settings import NodeLoanSettings
 from parts.lending.live.usage import ForecastInUse, InferenceUsage

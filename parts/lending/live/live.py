@@ -8,8 +8,7 @@ from foundation.errors import BadInputError
 from foundation.human_times import moment_here
 from live_scheduler.capability import LiveCapability, Route, WayBack, some_nodes
 from live_scheduler.live_settings import LiveSettings
-from parts.lending.live.giving_back import LoansBack, give_back
-from parts.lending.live.loan_record import LoanRecord
+from parts.lending.live.giving_back import LoanRecord, LoansBack, give_back
 from parts.lending.live.node_loans import NodeLoans
 from parts.lending.live.settings import NodeLoanSettings
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from live_scheduler.safety.control_lease import ControlLease
     from parts.lending.live.lender import NodeLender
-    from parts.lending.live.loan_status import LoanStatus
+    from parts.lending.live.loan_messages import LoanStatus
 
 
 class _GivingBack(WayBack):
@@ -65,15 +64,14 @@ class LoansLive(LiveCapability):
     ) -> "NodeLender":
         """Return what lends nodes and takes them back."""
         from parts.lending.live.lender import NodeLender
-        from parts.lending.live.usage import InferenceUsage
-        from parts.lending.live.usage_source import usage_reader
+        from parts.lending.live.usage import InferenceUsage, usage_reader
 
         table: NodeLoanSettings = settings.tables[self.name]
         return NodeLender(control, table, InferenceUsage(table, folder, usage_reader(table)), lease)
 
     def status_type(self) -> "type[LoanStatus]":
         """Return the kind of its status."""
-        from parts.lending.live.loan_status import LoanStatus
+        from parts.lending.live.loan_messages import LoanStatus
 
         return LoanStatus
 
@@ -99,7 +97,7 @@ class LoansLive(LiveCapability):
 
     def metrics(self, status: "LoanStatus") -> "Iterator[Metric]":
         """Yield nodes on loan, what inference needs, and what was changed."""
-        from parts.lending.live.metrics import loan_metrics
+        from parts.lending.live.loan_messages import loan_metrics
 
         return loan_metrics(status)
 

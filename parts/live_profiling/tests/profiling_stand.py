@@ -12,8 +12,7 @@ from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.slurm.adapter import SlurmAdapter
 from live_scheduler.slurm.slurm_memory import SlurmMemory
-from parts.live_profiling.intents import Intents
-from parts.live_profiling.profiling_stage import ProfilingStage
+from parts.live_profiling.profiling_stage import Intents, ProfilingStage
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm, short_folder
 

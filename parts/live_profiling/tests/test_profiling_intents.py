@@ -18,8 +18,15 @@ from live_scheduler.deciding.decision import Decision, QueuePlace
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.live_settings import LiveSettings, Mode
-from parts.live_profiling.intents import Intent, Intents, Step
-from parts.live_profiling.profiling_stage import MOST_TRIES, OVERRUN_S, PATIENCE_S, ProfilingStage
+from parts.live_profiling.profiling_stage import (
+    MOST_TRIES,
+    OVERRUN_S,
+    PATIENCE_S,
+    Intent,
+    Intents,
+    ProfilingStage,
+    Step,
+)
 
 SETTINGS = LiveSettings("c", Mode.CONTROL, profiling_partition="prof")
 NOW_S = 1_700_000_000.0

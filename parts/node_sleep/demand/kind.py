@@ -46,6 +46,6 @@ RELEASED = OptionalPart(
     what="sleeping nodes",
     kind="node_demand",
     setting="control",
-    settings="parts.node_sleep.live.released:check_released",
+    settings="parts.node_sleep.live.settings:check_released",
     check="parts.node_sleep.demand.scorer:check_pinned",
 )

@@ -9,8 +9,7 @@ from live_scheduler.capability import LiveCapability, WayBack, some_nodes
 from live_scheduler.live_settings import LiveSettings
 from parts.node_sleep.live.node_power import PowerControl
 from parts.node_sleep.live.settings import NodeSleepSettings
-from parts.node_sleep.live.touched_nodes import TouchedNodes
-from parts.node_sleep.live.waking import NodesBack, wake_touched
+from parts.node_sleep.live.waking import NodesBack, TouchedNodes, wake_touched
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -81,7 +80,7 @@ class NodeSleepLive(LiveCapability):
 
     def metrics(self, status: "SleepingNodes") -> "Iterator[Metric]":
         """Yield nodes by power, what jobs lack, and what was changed."""
-        from parts.node_sleep.live.metrics import sleep_metrics
+        from parts.node_sleep.live.sleep_status import sleep_metrics
 
         return sleep_metrics(status)
 

@@ -57,3 +57,9 @@ class NodeSleepSettings:
     def control_settings(self, released: Mapping[str, Any] | None = None) -> SleepSettings:
         """Return the control's settings: those of a release, with what is set here in their place."""
         return SleepSettings.from_data({**(released or {}), **self.control})
+
+
+def check_released(settings: Mapping[str, Any]) -> None:
+    """Refuse a control that no live cluster can be driven by, and settings that are none."""
+    if SleepSettings.from_data(settings).control == "helios-artifact":
+        raise BadInputError("The control 'helios-artifact' reads the future: it replays series only.")

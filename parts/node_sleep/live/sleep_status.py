@@ -1,11 +1,15 @@
-"""What is known of sleeping nodes after a look at them, and told of them: one message."""
+"""What is known of sleeping nodes after a look at them: one message, and Prometheus metrics."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from live_scheduler.capability import some_nodes
 from live_scheduler.service.messages import Count, Message, Time
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class SleepingNodes(Message):
@@ -53,3 +57,36 @@ class SleepingNodes(Message):
         if self.mode != "observe":
             return self
         return self.with_changes(to_sleep=(), to_wake=(), decided_s=None)
+
+
+def sleep_metrics(seen: SleepingNodes) -> "Iterator[Metric]":
+    """Yield what the last look at sleeping nodes says."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    from live_scheduler.service.metrics import counters, gauges  # it imports all messages
+
+    nodes = GaugeMetricFamily(
+        "lucid_live_nodes", "Nodes that are neither down nor drained, by power.", labels=("power",)
+    )
+    for power, count in (("awake", seen.awake), ("booting", seen.booting), ("asleep", seen.asleep)):
+        nodes.add_metric((power,), float(count))
+    yield nodes
+    yield from gauges(
+        (
+            ("busy_nodes", "Nodes that have jobs.", seen.busy),
+            ("short_nodes", "Nodes that waiting jobs lack, those that boot for them included.", seen.short),
+            ("failed_nodes", "Nodes that are down since they did not boot.", len(seen.failed)),
+            (
+                "node_sleep_problem",
+                "1 when nodes are left as they are for a reason.",
+                seen.problem is not None,
+            ),
+        )
+    )
+    yield from counters(
+        (
+            ("node_wake_ups", "Boots of nodes that began.", seen.wake_ups),
+            ("nodes_put_to_sleep", "Nodes that were put to sleep.", seen.put_to_sleep),
+            ("failed_boots", "Boots of nodes that failed.", seen.failed_boots),
+        )
+    )

@@ -17,12 +17,17 @@ from live_scheduler.memory.records import SeenBins
 from live_scheduler.release import LiveRelease, Pinned
 from live_scheduler.safety.control_lease import ControlLease
 from live_scheduler.safety.rate_limit import TokenBucket
-from parts.node_sleep.live.choosing import choose_to_sleep, choose_to_wake
+from parts.node_sleep.live.choosing import (
+    boots_for_jobs,
+    choose_to_sleep,
+    choose_to_wake,
+    nodes_needed,
+    nodes_short,
+)
 from parts.node_sleep.live.node_power import NodeChange, PowerControl, PowerReading, PutToSleep, WakeNode
 from parts.node_sleep.live.settings import NodeSleepSettings
-from parts.node_sleep.live.shortage import boots_for_jobs, nodes_needed, nodes_short
 from parts.node_sleep.live.sleep_status import SleepingNodes
-from parts.node_sleep.live.touched_nodes import TouchedNodes
+from parts.node_sleep.live.waking import TouchedNodes
 from parts.node_sleep.replay.control import (
     BIN_S,
     BufferControl,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from parts.lending.live.loan_record import LoanRecord
+from parts.lending.live.giving_back import LoanRecord
 from parts.lending.live.node_loans import LoanNode, LoanReading, LoanRefusal, Side
 
 

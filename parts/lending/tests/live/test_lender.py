@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from foundation.errors import BadInputError, ServiceUnavailableError
 from live_scheduler.live_settings import Mode
 from live_scheduler.release import Pinned
-from parts.lending.live.giving_back import give_back
+from parts.lending.live.giving_back import LOANS_FILE, LoanRecord, LoanStep, give_back
 from parts.lending.live.lender import NodeLender
-from parts.lending.live.loan_record import LOANS_FILE, LoanRecord, LoanStep
 from parts.lending.live.node_loans import Side
 from parts.lending.live.settings import NodeLoanSettings
 from parts.lending.live.usage import InferenceUsage

@@ -10,9 +10,9 @@ import pytest
 
 from live_scheduler.client import ReleaseClient
 from live_scheduler.live_settings import Mode
+from parts.lending.live.giving_back import LoanRecord
 from parts.lending.live.lender import NodeLender
 from parts.lending.live.loan_messages import MAX_SERVERS, LoanAnswer
-from parts.lending.live.loan_record import LoanRecord
 from parts.lending.live.settings import NodeLoanSettings
 from parts.lending.live.usage import InferenceUsage
 from parts.lending.tests.live.memory_loans import MemoryLoans, PlainLease

@@ -12,8 +12,8 @@ from live_scheduler.daemon import Daemon
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.release import LiveRelease
 from lucid_models.model_format import save_model
+from parts.lending.live.giving_back import LoanRecord
 from parts.lending.live.lender import NodeLender
-from parts.lending.live.loan_record import LoanRecord
 from parts.lending.live.settings import NodeLoanSettings
 from parts.lending.live.usage import InferenceUsage
 from parts.lending.load.series import InferenceSeries

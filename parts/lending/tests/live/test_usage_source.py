@@ -12,7 +12,7 @@ import pytest
 
 from foundation.errors import BadInputError, LucidError, ServiceUnavailableError
 from parts.lending.live.settings import NodeLoanSettings
-from parts.lending.live.usage_source import run_bounded, usage_of_text, usage_reader
+from parts.lending.live.usage import run_bounded, usage_of_text, usage_reader
 
 
 def read(**settings: object) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.lending.live.loan_record import LOANS_FILE, LoanRecord
+from parts.lending.live.giving_back import LOANS_FILE, LoanRecord
 from tests.slurm.conftest import private_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster, LiveProcess
 from tests.slurm.private_slurm import Node, Partition, PrivateSlurm

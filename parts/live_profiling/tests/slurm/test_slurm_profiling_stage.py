@@ -14,7 +14,7 @@ from live_scheduler.adapter import MoveTo
 from live_scheduler.deciding.decision_maker import DecisionMaker
 from live_scheduler.deciding.live_policies import live_policy
 from live_scheduler.memory.journal import JobEventKind, JobTracker
-from parts.live_profiling.intents import Intent, Step
+from parts.live_profiling.profiling_stage import Intent, Step
 from parts.live_profiling.tests.profiling_stand import (
     LIMIT_S,
     SCRIPT,

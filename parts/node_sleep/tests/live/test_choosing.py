@@ -4,8 +4,13 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from live_scheduler.cluster_state import LiveJob, PoweredNode, PowerState
-from parts.node_sleep.live.choosing import choose_to_sleep, choose_to_wake
-from parts.node_sleep.live.shortage import boots_for_jobs, nodes_needed, nodes_short
+from parts.node_sleep.live.choosing import (
+    boots_for_jobs,
+    choose_to_sleep,
+    choose_to_wake,
+    nodes_needed,
+    nodes_short,
+)
 from parts.node_sleep.tests.live.sleeping_nodes import node
 
 AWAKE, ASLEEP, BOOTING = PowerState.AWAKE, PowerState.ASLEEP, PowerState.BOOTING

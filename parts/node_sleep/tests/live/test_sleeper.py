@@ -18,8 +18,7 @@ from parts.node_sleep.live.node_power import PutToSleep, WakeNode
 from parts.node_sleep.live.settings import NodeSleepSettings
 from parts.node_sleep.live.sleep_status import SleepingNodes
 from parts.node_sleep.live.sleeper import NodeSleeper
-from parts.node_sleep.live.touched_nodes import TouchedNodes
-from parts.node_sleep.live.waking import wake_touched
+from parts.node_sleep.live.waking import TouchedNodes, wake_touched
 from parts.node_sleep.replay.control import BIN_S, DemandForecast
 from parts.node_sleep.tests.live.sleeping_nodes import MemoryNodes
 

@@ -10,8 +10,7 @@ from live_scheduler.cluster_state import PowerState
 from live_scheduler.safety.dead_mans_switch import Watch
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE, Heartbeat, Moment, write_heartbeat
 from parts.node_sleep.live.node_power import PutToSleep, WakeNode
-from parts.node_sleep.live.touched_nodes import TOUCHED_NODES_FILE, TouchedNodes
-from parts.node_sleep.live.waking import wake_touched
+from parts.node_sleep.live.waking import TOUCHED_NODES_FILE, TouchedNodes, wake_touched
 from parts.node_sleep.tests.live.sleeping_nodes import MemoryNodes
 from tests.live_scheduler.memory_cluster import MemoryCluster
 

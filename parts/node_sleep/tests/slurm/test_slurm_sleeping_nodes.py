@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parts.node_sleep.live.sleeper import BUSY_NODES_FILE
-from parts.node_sleep.live.touched_nodes import TOUCHED_NODES_FILE, TouchedNodes
+from parts.node_sleep.live.waking import TOUCHED_NODES_FILE, TouchedNodes
 from parts.node_sleep.replay.control import BIN_S
 from tests.slurm.conftest import skip_without_slurm
 from tests.slurm.live_cluster import NAME, LiveCluster
