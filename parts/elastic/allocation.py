@@ -1,9 +1,9 @@
 """The seam of elastic policies: which job holds how many GPUs of a pool.
 
 A rule says in `allocate` which job gets what, from all active jobs: plainly, and the same at every call. A
-simulation asks an `Allocator`, which is told what comes and ends and returns only what changes. A rule
-whose answer can be kept up to date, or whose future can be predicted, in less time than by asking it anew at
-each event overrides `AllocationRule.allocator`; whatever it returns must agree with `allocate` exactly.
+simulation asks an `Allocator`, which gets what comes and ends, and returns only what changes. A rule
+overrides `AllocationRule.allocator` where its answer can be kept up to date, or its future predicted, in less
+time than by asking it anew at each event; whatever that returns must agree with `allocate` exactly.
 """
 
 from abc import ABC, abstractmethod

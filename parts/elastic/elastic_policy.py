@@ -26,7 +26,7 @@ LEAST_WORK_S = 1e-6  # a job without work is still a job to rules that divide by
 
 @dataclass(frozen=True)
 class ElasticSettings(CheckedSettings):
-    """What all elastic policies can be told about a cluster with nodes.
+    """What can be set of all elastic policies on a cluster with nodes.
 
     `sizes`: whether they go by the jobs' true run times, as their authors' simulators do, or by estimates.
     `resizes`: whether running jobs may be given other GPUs, or be preempted; without, they only start jobs,

@@ -46,7 +46,7 @@ class PlanSettings:
         return self.asked.get(part.key, part.nothing)
 
     def for_log(self, log: PlannedLog) -> "tuple[PlanSettings, tuple[str, ...]]":
-        """Return what can be asked of a log, and remarks where something cannot.
+        """Return the settings that a log allows, and a sentence for each that it does not.
 
         Raises BadInputError for what is asked and cannot be.
         """

@@ -24,7 +24,7 @@ from pipeline.studies.wait_target import (
 )
 from simulator.energy import EnergySettings
 
-# Of jobs that figures are of, and of those that are told apart.
+# Of jobs that figures are of, and of those that are counted apart.
 JOB_COUNTS = ("jobs", "left_waiting", "would_have_started", "warm_up_jobs")
 
 

@@ -33,7 +33,7 @@ class EqualNodes:
 def as_equal_nodes(cluster: ClusterSpec) -> EqualNodes:
     """Count nodes of several sizes in the size that holds most GPUs, rounded down, at least one a pool.
 
-    Virtual clusters that share nodes are one pool, whose nodes count once and serve all of them.
+    Virtual clusters that share nodes are one pool: its nodes count once and serve all of them.
     """
     homes = {name: cluster.home_of(name) for name in cluster.names}
     if cluster.has_equal_nodes:

@@ -25,7 +25,7 @@ class AskedOfLog(NamedTuple):
 
 
 class ClusterOfLake(NamedTuple):
-    """A cluster whose log is read from the lake."""
+    """A cluster with its log in the lake."""
 
     lake_uri: str
     cluster: str

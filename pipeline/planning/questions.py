@@ -58,8 +58,8 @@ class Questions:
     def nodes_of_cluster(self, run: PlannedRun, start: int) -> PlanAnswer:
         """Ask how many nodes of the whole cluster, in proportion, keep the limit.
 
-        `nodes_low` is the least size whose interval reaches below the limit, `nodes_high` the least whose
-        whole interval lies below: between them the log's days do not tell.
+        `nodes_low` is the least size with an interval that reaches below the limit, `nodes_high` the least
+        with its whole interval below: between them the log's days are too few to decide.
         """
         table, target = self.table, self.search.target
         search = self.search.of_cluster(run, start, lambda replay: target.of(replay.waits_s))
@@ -88,7 +88,7 @@ class Questions:
         )
 
     def nodes_of_virtual_clusters(self, run: PlannedRun) -> list[PlanAnswer]:
-        """Ask the same of each virtual cluster, whose own jobs alone count, and of all of them together."""
+        """Ask the same of each virtual cluster, by its own jobs alone, and of all of them together."""
         search, target = self.search, self.search.target
         names = search.with_jobs()
         if len(names) < 2:

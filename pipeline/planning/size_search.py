@@ -15,7 +15,7 @@ GROWTH = 1.5  # by which a size that is too small grows, until one is enough
 
 
 class NodeSearch:
-    """Looks for the least size from `least` to `most` whose value holds, beginning at `start`.
+    """Looks for the least size from `least` to `most` with a value that holds, beginning at `start`.
 
     A size that holds and a smaller one that does not are brought together until they are neighbours: both
     have been tried then, unless the least size holds. Where values are not monotone it is one such pair.
@@ -106,7 +106,7 @@ class SizeSearch:
         return run.on(in_proportion(total, log.present, log.least, log.most))
 
     def of_cluster(self, run: PlannedRun, start: int, measure: Measure) -> NodeSearch:
-        """Search the sizes of the whole cluster, in proportion, for the least whose measure holds.
+        """Search the sizes of the whole cluster, in proportion, for the least with a measure that holds.
 
         Begins at `start`, and goes by all replays of this variant that were made before.
         """

@@ -3,7 +3,7 @@
 Bergstra et al., "Algorithms for hyper-parameter optimization" (NIPS 2011); with several objectives Ozaki et
 al., "Multiobjective tree-structured Parzen estimator" (JAIR 2022). The multivariate variant, and with a
 constant liar for what one round asks for, which is not evaluated yet. A round depends on the seed, its number
-and what earlier rounds came to, and on nothing else: neither on how many workers evaluate it nor on whether
+and what earlier rounds came to, and on nothing else: not on how many workers evaluate it, nor on whether
 the process is still the one that asked for the round before.
 """
 

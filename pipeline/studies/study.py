@@ -37,7 +37,7 @@ Stage = tuple[str, Callable[[], Sequence[str]]]  # its name, and what asks for i
 
 @dataclass(frozen=True)
 class StoredStudy(ABC, Generic[Item]):
-    """A study at `uri`, whose evaluations are each of an `Item`.
+    """A study at `uri`; each of its evaluations is of an `Item`.
 
     A subclass says what its files are called, its words in errors, and what is abstract here.
     `opening_rounds` are asked for beside the rounds that a person names.

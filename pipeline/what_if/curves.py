@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 def summed_steps(at_s: Floats, values: Floats, parts: Sequence[Any]) -> tuple[Floats, Floats]:
     """Return the sum of several step functions of time: its moments (s, ascending) and its values.
 
-    `at_s` and `values` hold the steps of all of them, each one's in order; `parts` names whose a step is.
-    Each is 0 before it begins.
+    `at_s` and `values` hold the steps of all of them, each one's in order; `parts` names the function that a
+    step is of. Each is 0 before it begins.
     """
     change = pd.Series(values).groupby(np.asarray(parts)).diff().to_numpy(dtype=np.float64, copy=True)
     begins = np.isnan(change)

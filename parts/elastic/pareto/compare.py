@@ -118,7 +118,7 @@ def judge(
     points: Mapping[WfqConfig, Sequence[float]],
     samples: int,
 ) -> FrontComparison:
-    """Compare fronts whose objectives are known."""
+    """Compare fronts by the objectives of their points."""
     our_points = [points[config] for config in ours.values()]
     their_points = [points[config] for config in theirs.values()]
     scaled = {config: on_scale(study.objectives, values) for config, values in points.items()}

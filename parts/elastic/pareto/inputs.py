@@ -40,7 +40,7 @@ BIGGER_THAN_POOL, OLDER_THAN_HISTORY = "bigger_than_pool", "older_than_history"
 
 @dataclass(frozen=True)
 class Collected:
-    """A workload as it was collected: elastic jobs by submission, the pool, and remarks for people."""
+    """A workload as it was collected: elastic jobs by submission, the pool, and what was left out."""
 
     jobs: tuple[Job, ...]
     gpus: int

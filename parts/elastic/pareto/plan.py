@@ -146,7 +146,7 @@ def plan_search(
         name, about = jobs_path.name.split(".")[0], {"log": jobs_path.name}
     elif cluster is None or lake_uri is None or log is not None:
         raise BadInputError(
-            "It is not clear whose jobs are to be sampled.",
+            "It is not clear which jobs are to be sampled.",
             remedy="Give either a log file (--jobs FILE --format F) or the lake's --cluster NAME.",
         )
     else:

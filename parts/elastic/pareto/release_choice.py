@@ -47,10 +47,10 @@ def build_picked_release(
     (default: what the point costs beside the front's shortest mean JCT, and a margin).
 
     Raises UnknownNameError for a point that the front does not have, NotFoundError when the cluster has no
-    release whose models it could have, BadInputError when these learned from the held-out days.
+    release with models for it, BadInputError when these learned from the held-out days.
     """
     choice = choice_of(front, front_id, run_id, jct_price_pct)
-    base = find_current_release(tracking_uri, cluster, purpose="whose models the picked one could have")
+    base = find_current_release(tracking_uri, cluster, purpose="with models for the picked one")
     configuration = configuration_to_json(front.point(front_id).config)
     release = build_release(
         tracking_uri=tracking_uri,

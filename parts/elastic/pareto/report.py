@@ -29,7 +29,7 @@ from parts.elastic.rules.wfq import WfqConfig
 from pipeline.studies.store import log_stored
 
 REFRESH_S = 5
-TRIED, FOUND, CHOSEN = "#b8bec6", "#7a9cc6", "#c2410c"
+TRIED, CHOSEN = "#b8bec6", "#c2410c"
 
 
 def bounds_text(config: WfqConfig) -> str:
@@ -305,9 +305,9 @@ def newest_front(
         wanted: Mapping[str, str] = {} if cluster is None else {NAME_TAG: cluster}
         runs = registry.find_runs(EXPERIMENT, wanted, most=1)
         if not runs:
-            whose = "" if cluster is None else f" of {cluster!r}"
+            of_cluster = "" if cluster is None else f" of {cluster!r}"
             raise NotFoundError(
-                f"MLflow on {tracking_uri} has no Pareto search{whose}.",
+                f"MLflow on {tracking_uri} has no Pareto search{of_cluster}.",
                 remedy="Run `lucid pareto search ... --track`, or the DAG search_pareto_front.",
             )
         run_id = runs[0].run_id

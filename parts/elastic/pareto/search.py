@@ -105,7 +105,7 @@ def parameters_between(
     `tried` are the first objectives of all candidates, those that are hardly known among them. Two neighbours
     on the front by the first objective are drawn by `_chances`. By turns a candidate lies between them, is
     one of them with a single parameter changed, or is one of them that takes each parameter, at even odds,
-    from any candidate on the front: with some noise, whose width differs from candidate to candidate.
+    from any candidate on the front: with some noise, its width different from candidate to candidate.
     """
     front = [evaluated[i] for i in front_positions([values for _, values in evaluated])]
     if len(front) < 2:

@@ -68,7 +68,7 @@ class QueueDrain:
             self.jobs = [job for job in self.jobs[self.at :] if job not in done]
             self.at = 0
         heapify(self.ends)
-        # GPUs that all could be given, but for those whose work is done
+        # GPUs that all could be given, but for those with their work done
         self.load = sum([job.caps[level] for job in queue.jobs]) - sum([job.caps[level] for job in done])
 
     def copy(self) -> "QueueDrain":

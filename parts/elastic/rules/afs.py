@@ -32,6 +32,6 @@ class AfsL(AllocationRule):
 
 
 class Afs(ElasticPolicy):
-    """Apathetic future share, for jobs whose sizes are known: the best mean JCT among PCS' rivals."""
+    """Apathetic future share, for jobs of known sizes: the best mean JCT among PCS' rivals."""
 
     rule: AllocationRule = AfsL()

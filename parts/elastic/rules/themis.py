@@ -13,7 +13,7 @@ LEASE_S = 600.0
 
 
 class ThemisRule(AllocationRule):
-    """Serves the job first whose finish time lies furthest behind that of an equal share of the pool.
+    """Serves the job first that finishes latest beside when an equal share of the pool would have it done.
 
     What a job holds is a lease. Leases end together, `lease_s` after the last submission, end or lease.
     """

@@ -21,7 +21,7 @@ LEAST_STEP = 1e-3  # of efficiency_step: smaller ones would mean thousands of pa
 class WfqConfig:
     """A configuration of PCS: what the Pareto search looks for and an operator picks.
 
-    A job belongs to the first class whose threshold is not less than its size (s on one GPU). Each class owns
+    A job belongs to the first class with a threshold not below its size (s on one GPU). Each class owns
     `weights` of the pool, and no job in it is given GPUs that it uses with less than `efficiency_min` (zeta)
     until all others in it have theirs; then zeta is lowered by `efficiency_step` (delta).
     """

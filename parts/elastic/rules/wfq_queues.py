@@ -44,7 +44,7 @@ class FairQueues(Allocator):
         self._demands[at] = queue.demand
 
     def changes(self, now_s: float) -> list[tuple[ActiveJob, float]]:
-        """Serve the queues whose jobs or share are not what they were."""
+        """Serve the queues that have other jobs or another share than before."""
         changes: list[tuple[ActiveJob, float]] = []
         given = self._shares.of(self._demands)
         if given is not self._given:

@@ -10,13 +10,13 @@ all, leave choices. These are ours, and why:
    class hold more than that, the classes that are least below their share give way.
 3. **A class that runs nothing is furthest below its share**, however small that is: its first job starts
    before others grow, as soon as its minimum is there once all that runs has shrunk. Several such classes
-   go by the earliest submission. So a class whose share is less than the minimum of its jobs runs one of them
+   go by the earliest submission. So a class with a share below the minimum of its jobs runs one of them
    at a time: more than its share while that job runs, never nothing for good. Without a record of the past no
    rule can do better: what a class has had before shows in no job that is still there.
 4. **Within a class jobs start in the order of submission**, and none in it overtakes the first that waits:
    what runs ends in time, and makes room.
-5. **What is left over is used** (work conservation): by waiting jobs whose minimum fits, the class first that
-   holds least of its share, then by jobs that can grow.
+5. **What is left over is used** (work conservation): by waiting jobs with a minimum that fits, the class
+   first that holds least of its share, then by jobs that can grow.
 6. **No job starves of rule 5.** A first job that rule 3 would start, and that does not fit because others run
    on their minimum, is overtaken for no longer than its class' share would take to do its work, as far as it
    can use it. From then on no job starts that was submitted after it.
@@ -107,7 +107,7 @@ def idle_heads(held: Sequence[int], heads: Sequence[Claimant | None]) -> tuple[t
 def class_budgets(
     shares: tuple[float, ...], held: tuple[int, ...], idle: tuple[tuple[int, int], ...], gpus: int
 ) -> tuple[tuple[int, ...], frozenset[int]]:
-    """Return each class' GPUs (rules 1 to 3), and the classes whose first job rule 3 cannot start.
+    """Return each class' GPUs (rules 1 to 3), and the classes with a first job that rule 3 cannot start.
 
     `idle` is what `idle_heads` says.
     """

@@ -12,9 +12,9 @@ from pipeline.studies.study import OK
 from pipeline.studies.sweeps.runs import axes_of
 
 MEASURES = (("mean_jct_h", "mean JCT (h)"), ("mean_queuing_delay_h", "mean queuing delay (h)"))
-MOST_LINES = 10  # the best by mean JCT; more cannot be told apart
+MOST_LINES = 10  # the best by mean JCT; more cannot be distinguished
 POLICIES_FILE = "sweep_policies.png"
-LOG_FROM_RATIO = 5.0  # a scale whose ends differ by more is logarithmic
+LOG_FROM_RATIO = 5.0  # where the ends of a scale differ by more it is logarithmic
 
 
 def draw_sweep(table: pd.DataFrame, out_dir: Path) -> list[Path]:

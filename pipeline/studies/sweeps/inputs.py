@@ -68,7 +68,7 @@ class SweepInputs:
     """The tables that a sweep replays, and how.
 
     - `sizes`: virtual_cluster, from_time (UTC; NaT: from the beginning), nodes, gpus_per_node.
-    - `job_types`: a job whose profile the log does not say has one "drawn" from `solo` with the run's seed,
+    - `job_types`: a job without a profile in the log has one "drawn" from `solo` with the run's seed,
       or (with "log") never shares its GPUs.
     - `solo` with a column sharing_score: scores are these labels, and pairs are used in the published order
       (`Rules.labelled_scores`); without it the packing model learns from both tables.
@@ -77,7 +77,7 @@ class SweepInputs:
     - `events`: the cluster's cores and failures (the fields named in `EVENTS`); failures are drawn with the
       run's seed.
     - `counted_from`: jobs submitted earlier fill the cluster and are not counted; None: all are counted.
-    - `remarks`: what the log did not say, for people.
+    - `remarks`: sentences for people on what the log lacks.
     """
 
     jobs: pd.DataFrame
@@ -178,7 +178,7 @@ def read_lake(
 
     The jobs of `warm_up_days` before them fill the cluster; 0: it starts empty.
 
-    Without stored profiles the zoo is measured on the simulated GPU, and a remark says so. Raises
+    Without stored profiles the zoo is measured on the simulated GPU, which a remark states. Raises
     NotFoundError when the lake has no jobs or no nodes of the cluster.
     """
     warm = read_lake_jobs(lake_uri, cluster, start, end, warm_up_days=warm_up_days)
@@ -251,7 +251,7 @@ def live_release(tracking_uri: str, cluster: str) -> ReleaseInfo:
         return show_release(tracking_uri=tracking_uri, cluster=cluster)
     except NotFoundError as error:
         raise NotFoundError(
-            f"Cluster {cluster!r} has no live release whose models could be used.",
+            f"Cluster {cluster!r} has no live release with models to use.",
             remedy="Replay without them, or publish a release first.",
         ) from error
 

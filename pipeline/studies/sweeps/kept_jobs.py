@@ -29,7 +29,7 @@ MOST_RUNS = 64  # that a sweep may have which keeps its jobs: some megabytes a r
 
 
 def kept_table(uri: str, name: str) -> str:
-    """Return where a table of a run lies, of those whose names begin with `uri`."""
+    """Return where a table of a run lies; its name begins with `uri`."""
     return f"{uri}-{name}.parquet"
 
 
@@ -78,7 +78,7 @@ class JobKeeper:
         self.recorder: Recorder = RecorderGroup((self._waits, self._usage))
 
     def write(self, result: SimulationResult, scenario: Scenario, uri: str) -> None:
-        """Write both tables, whose names begin with `uri`."""
+        """Write both tables; their names begin with `uri`."""
         workload = scenario.workload
         rows = np.arange(len(workload)) if workload.rows is None else workload.rows
         waits = self._waits.table(result).assign(

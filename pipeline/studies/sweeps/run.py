@@ -229,6 +229,6 @@ def execute_run(
 ) -> dict[str, Any]:
     """Simulate one run on stored inputs and return its record (status, error, figures, cpu_s).
 
-    `progress` is told how many of its jobs are done; below `kept_uri` goes what is kept of each job.
+    `progress` gets the number of its jobs that are done; below `kept_uri` goes what is kept of each job.
     """
     return replayer_of(inputs_uri).record(run, progress, kept_uri)

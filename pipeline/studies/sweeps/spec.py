@@ -63,7 +63,7 @@ class SweepSpec:
     profiles.
 
     The jobs before `start` fill the cluster (`pipeline.replay.warm_up`), unless it is to start `cold`, or as
-    another simulator, whose `rules` say so.
+    another simulator does, by its `rules`.
 
     `live_release`: by the models of the release that is live, of the registry `tracking`. `keep_jobs`: each
     job's wait with its causes is kept of every run.

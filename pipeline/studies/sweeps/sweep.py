@@ -30,7 +30,7 @@ from pipeline.studies.sweeps.runs import SweepRun, run_id
 from pipeline.studies.sweeps.spec import SweepSpec
 from simulator.policies.registry import policy_class
 
-# Airflow maps at most 1,024 tasks (core.max_map_length) unless it is told otherwise.
+# Airflow maps at most 1,024 tasks (core.max_map_length) by default.
 MOST_CHUNKS = 1_000
 
 
@@ -138,7 +138,7 @@ def plan_digest(inputs: SweepInputs, runs: Sequence[SweepRun]) -> str:
 
 
 def lost_record(identity: str, run: SweepRun, why: str) -> Record:
-    """Return the record of a run whose worker died under it."""
+    """Return the record of a run that was lost with its worker process."""
     return {
         "format_version": FORMAT_VERSION,
         "run_id": identity,

@@ -99,7 +99,7 @@ def plan_study(
         chosen=tuning_spec.search,
         parts=base.parts,
         policy=base.policy,
-        told=policy is not None and policy.tells(snapshot.jobs),
+        in_log=policy is not None and policy.tells(snapshot.jobs),
     )
     shared = {
         "known": snapshot.sha256(),

@@ -115,7 +115,7 @@ def sensitivity_markdown(space: SearchSpace, table: pd.DataFrame) -> str:
 def profiling_markdown(trials: Sequence[Trial]) -> str:
     """The paper's guided tuning (section 4.8): the profiler with the shortest queue that costs nothing.
 
-    Of the trials whose objective is no worse than the current one and in which as many jobs end in profiling
+    Of the trials with an objective no worse than the current one, in which as many jobs end in profiling
     (95 % of them at least), the one with the shortest queue before profiling; on the search blocks.
     """
     current = trials[0] if trials else None

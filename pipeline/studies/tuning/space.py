@@ -2,7 +2,7 @@
 
 Every parameter is a position in its list, so the optimiser sees steps and a trial is plain data. T_prof,
 N_prof, C_prof and G_SS are settings of the Lucid policy; the two thresholds are settings of the Packing
-Analyze Model, whose tree is trained anew for them. Parts add settings of their policies, and of what a
+Analyze Model: its tree is trained anew for them. Parts add settings of their policies, and of what a
 release has of them (`pipeline.studies.tuning.tuned_part`).
 """
 
@@ -24,7 +24,7 @@ from simulator.stages.strategy import SHARING_CAPACITY
 
 Thresholds = tuple[float, float]
 
-SHARING = ("none", "apathetic", "default")  # by G_SS: nobody, 1, 2
+SHARING = ("none", "apathetic", "default")  # by G_SS: none, 1, 2
 NO_PARTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 THRESHOLDS = ("medium_from", "tiny_above")
 LUCID = "lucid"
@@ -82,7 +82,7 @@ class SearchSpace:
 
     @property
     def parts(self) -> tuple[TunedPart, ...]:
-        """The parts of the release whose settings are among them."""
+        """The parts of the release with settings among them."""
         names = {parameter.name for parameter in self.parameters}
         return tuple(part for part in tuned_parts() if names & part.settings.keys())
 
@@ -119,12 +119,12 @@ def search_space(
     chosen: Mapping[str, Sequence[Value]] | None = None,
     parts: Mapping[str, Mapping[str, Any]] = NO_PARTS,
     policy: str = LUCID,
-    told: bool = False,
+    in_log: bool = False,
 ) -> SearchSpace:
     """The space around a release's settings and thresholds, on a cluster of so many nodes.
 
     `parts`: its settings of parts, by their fields; of one that it does without nothing is tuned. `policy`:
-    what it runs. `told`: whether the log says what the settings of a part's policy act on.
+    what it runs. `in_log`: whether the log says what the settings of a part's policy act on.
 
     `chosen` replaces the values of a parameter; one value alone fixes it. A profiler larger than
     `profiling_share_max` of the cluster is not tried: the policy would cut it back. Raises UnknownNameError
@@ -133,7 +133,7 @@ def search_space(
     """
     replaced = dict(chosen or {})
     its_parts = [part for part in tuned_parts() if part.field in parts]
-    tuned = _tuned(policy, its_parts, told=told)
+    tuned = _tuned(policy, its_parts, in_log=in_log)
     check_names("setting that is tuned", replaced, list(tuned))
     of_policy = _settings_of(policy, settings)
     current: dict[str, Any] = {**asdict(of_policy), "medium_from": packing.medium_from}
@@ -164,10 +164,10 @@ def search_space(
     return space
 
 
-def _tuned(policy: str, parts: Sequence[TunedPart], *, told: bool) -> dict[str, Tried]:
+def _tuned(policy: str, parts: Sequence[TunedPart], *, in_log: bool) -> dict[str, Tried]:
     """Return what is tuned of a release, and the values to try."""
     own = None if policy == LUCID else tuned_policies()[policy]
-    tuned = dict(_OF_LUCID) if own is None else dict(own.settings) if told else {}
+    tuned = dict(_OF_LUCID) if own is None else dict(own.settings) if in_log else {}
     for part in parts:
         tuned |= part.settings
     if own is not None and not tuned:
@@ -225,7 +225,7 @@ def shown(name: str, value: Value) -> str:
     """A value as the paper would write it."""
     if name == "sharing":
         capacity = SHARING_CAPACITY[str(value)]
-        return f"{value} ({'nobody' if capacity is None else capacity})"
+        return f"{value} ({'no sharing' if capacity is None else capacity})"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

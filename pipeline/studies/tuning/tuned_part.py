@@ -26,7 +26,7 @@ class Tried(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The only values of a setting whose values are texts; empty for numbers."""
+        """The values of a setting of texts, which takes no others; empty for numbers."""
         return tuple(value for value in self.values if isinstance(value, str))
 
 

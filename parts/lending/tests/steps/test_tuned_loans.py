@@ -55,14 +55,14 @@ def test_of_lyra_its_loans_are_tuned_and_the_value_of_saved_time_where_jobs_scal
     around = partial(search_space, lyra, PackingSettings(), nodes=100, policy="lyra")
     loans = around(parts={"loaning": LOANING})
     assert [parameter.name for parameter in loans.parameters] == ["headroom", "hysteresis_servers", "lend"]
-    whole = around(parts={"loaning": LOANING}, told=True, chosen={"value_exponent": [2]})
+    whole = around(parts={"loaning": LOANING}, in_log=True, chosen={"value_exponent": [2]})
     assert whole.parameters[0].values == (0.25, 2.0)
     assert all(thresholds_rise(values) for values in whole.one_at_a_time())
-    assert around(told=True).current == {"value_exponent": 0.25}
+    assert around(in_log=True).current == {"value_exponent": 0.25}
     with pytest.raises(BadInputError, match="nothing to tune"):
         around()
     with pytest.raises(BadInputError, match="value_exponent"):
-        around(told=True, chosen={"value_exponent": [-1]})
+        around(in_log=True, chosen={"value_exponent": [-1]})
     with pytest.raises(UnknownNameError, match="profiling_limit_s"):
         around(parts={"loaning": LOANING}, chosen={"profiling_limit_s": [60]})
 
