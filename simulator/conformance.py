@@ -5,7 +5,7 @@ A policy passes when, on workloads of several shapes,
 - no GPU is given twice, except to a pair that was colocated on purpose; gangs are whole and in their pool;
 - every job completes, once, with all of its work done; none starts early; time never runs back;
 - the same workload gives the same schedule twice, also when it is asked at moments at which nothing happens:
-  a policy whose order changes with time says when, or that its rule is applied at events only;
+  a policy with an order that changes in time says when, or that its rule is applied at events only;
 - unless it is declared an oracle, no decision depends on how long an unfinished job will run;
 - where it declares a bound on overtaking, a gang that smaller jobs would overtake for ever starts once it has
   waited for so long and what ran then has ended.
@@ -355,7 +355,7 @@ def check_policy(make: Callable[[], Policy], name: str, *, rules: Rules = DEFAUL
             yield f"{shape}: no knowledge of the future"
     if make().overtaking_bound_s < inf:
         check_overtaking(make, name=name, rules=rules)
-        yield "overtaken: nobody starves"
+        yield "overtaken: no job starves"
 
 
 def check_causality(scenario: Scenario, make: Callable[[], Policy], *, name: str) -> None:

@@ -30,7 +30,7 @@ class JobQueue:
 
     def __init__(self) -> None:
         self._blocks: list[list[Entry]] = [[]]  # none is empty unless it is the only one
-        self.length = 0  # how many jobs wait in it, for those who ask often
+        self.length = 0  # how many jobs wait in it, without a call
         self._arrivals = 0  # breaks ties: the job that waits longest goes first
         self._by_gpus: dict[int, JobQueue] | None = None
         # A heap of (since when it has waited in all, arrival, entry), kept from the first call of
@@ -192,7 +192,7 @@ class JobQueue:
 
     @classmethod
     def _of(cls, gpus: int, entries: list[Entry]) -> "JobQueue":
-        """Return a part of a queue, of entries in order whose jobs all ask for so many GPUs."""
+        """Return a part of a queue, of entries in order, of jobs that all ask for so many GPUs."""
         part = cls()
         part._blocks = _blocks(entries)
         part.length = len(entries)

@@ -153,7 +153,7 @@ class JobView:
         self.was_colocated = False
         self.colocated_s = 0.0
         self.overhead_s = 0.0
-        self.lost_s = 0.0  # run time whose progress was thrown away
+        self.lost_s = 0.0  # run time of which the progress was thrown away
         self.queue_entry: tuple[object, int, JobView] | None = None
         self.version = 0
 

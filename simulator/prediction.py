@@ -51,7 +51,7 @@ class PredictingSimulation(Simulation):
         only: Collection[str] | None = None,
         **more: Any,
     ) -> None:
-        """`only`: the ids of the jobs whose ends are predicted; None: of all."""
+        """`only`: the ids of the jobs that are predicted for; None: all."""
         if by not in PREDICT_BY:
             raise UnknownNameError("run times to predict by", by, PREDICT_BY)
         self._by = by
@@ -127,7 +127,7 @@ class PredictingSimulation(Simulation):
 
 
 class _OneTimeState(InitialState):
-    """A state whose views may be used as they are: they are shared with no other."""
+    """A state with views that may be used as they are: they are shared with no other."""
 
     def begun(self) -> dict[JobView, JobView]:
         return {view: view for view in (*self.running, *self.waiting)}

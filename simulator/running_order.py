@@ -96,7 +96,7 @@ class RunningOrder:
         return self._entries
 
     def after(self, limit: Any, now_s: float) -> list[Entry]:
-        """Return the jobs whose key is greater than `limit`, lowest first."""
+        """Return the jobs with a key greater than `limit`, lowest first."""
         entries = self.at(now_s)
         return entries[bisect_right(entries, limit, key=_key) :]
 

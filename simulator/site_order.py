@@ -34,7 +34,7 @@ class SiteOrder:
     not_modelled: tuple[str, ...] = ()  # what the site declares and the policy leaves out
 
     def estimates_s(self, jobs: int) -> NDArray[np.float64] | None:
-        """What it is told of so many jobs' run times beside their limits; None: nothing.
+        """What it knows of so many jobs' run times beside their limits; None: nothing.
 
         A policy that goes by estimates gets endless ones, which `Workload.with_estimates` cuts to the limits.
         """
@@ -63,8 +63,8 @@ def site_order(workload: Workload, declared: SiteRules | None = None) -> SiteOrd
 def _not_modelled(workload: Workload, declared: SiteRules) -> tuple[str, ...]:
     """Return what a replay leaves out of a declaration, by key, and what this log does not have for it."""
     # A file that people wrote does not list what its keys leave out.
-    told = {each.key: each for each in (*declared.ignored, *left_out(declared))}
-    of_keys = (f"{each.key} = {each.value}: {each.effect}" for each in told.values())
+    left_out_by_key = {each.key: each for each in (*declared.ignored, *left_out(declared))}
+    of_keys = (f"{each.key} = {each.value}: {each.effect}" for each in left_out_by_key.values())
     return *of_keys, *lacking(workload.jobs, declared)
 
 

@@ -160,7 +160,7 @@ class Snapshot:
     changed: Collection[NodePool] = field(default_factory=tuple)
     forecast: ThroughputForecast | None = None
     believed_pairs: BelievedPairs | None = None
-    lender: Lender | None = None  # whose servers are one more pool, of its name
+    lender: Lender | None = None  # its servers are one more pool, of its name
 
     @property
     def throughput(self) -> Throughput | None:

@@ -1,4 +1,4 @@
-"""Whether jobs whose GPUs change do all of their work: reckoned anew from the GPUs that they hold."""
+"""Whether jobs that are given other GPUs do all of their work: reckoned anew from the GPUs that they hold."""
 
 from math import inf
 

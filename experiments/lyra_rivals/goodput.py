@@ -25,7 +25,7 @@ def goodputs(curve: SpeedUp, gpus_each: int, least: int, most: int) -> tuple[flo
 
 
 def drawn_goodputs(job_id: str, gpus_each: int, least: int, most: int, *, seed: int) -> tuple[float, ...]:
-    """Return the goodputs of a job whose model is unknown: one of the measured models is drawn.
+    """Return the goodputs of a job of an unknown model: one of the measured models is drawn.
 
     Each job has its own draw from its id and the seed, so that no other job changes it.
     """

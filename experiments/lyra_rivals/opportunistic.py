@@ -1,4 +1,4 @@
-"""Opportunistic: jobs that may run on inference servers wait for idle ones, for nothing else (Lyra, 7.1)."""
+"""Opportunistic: jobs that may run on inference servers wait for idle ones only (Lyra, 7.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

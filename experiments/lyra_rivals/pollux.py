@@ -29,7 +29,7 @@ LOOKAHEAD = 4
 
 @dataclass(frozen=True)
 class PolluxSettings(WorkerSettings):
-    """How long Pollux searches; it borrows no servers, and is told no run times.
+    """How long Pollux searches; it borrows no servers, and knows no run times.
 
     `generations`: 100 as its authors' (Lyra's paper lets it have 250). `population`, `patience` and
     `restart_penalty`: see `GeneticSearch`. `seed` draws the search, and the model of a job that does not say

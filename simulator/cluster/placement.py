@@ -33,7 +33,7 @@ class Placement(Sequence[tuple[int, int]]):
     """The GPUs of a job: a sequence of (node, GPUs on it), one pair a node.
 
     Kept as `blocks` of nodes with equally many GPUs, (nodes as a set, GPUs on each), in the order of the
-    pairs, which are made when somebody asks for them. `gpus` is how many it has in all.
+    pairs, which are made when they are asked for. `gpus` is how many it has in all.
     """
 
     __slots__ = ("blocks", "gpus", "node")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NodeShape:
-    """Nodes that are alike: who may use them, and how many GPUs each has."""
+    """Nodes that are alike: the virtual clusters that may use them, and how many GPUs each has."""
 
     owners: tuple[str, ...]
     gpus: int

@@ -34,7 +34,7 @@ class ClusterSpec:
     partitions: Mapping[str, int] = field(default_factory=dict)
     # CPU cores of each node that are set aside for CPU jobs; 0: CPU jobs are not replayed.
     cpu_cores_per_node: int = 0
-    # The GPUs of each node, of the pools whose nodes are not all of `gpus_per_node`.
+    # The GPUs of each node, of the pools with nodes that are not all of `gpus_per_node`.
     node_gpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     # Virtual clusters that share nodes; the pool that has them stands in `virtual_clusters` in their place.
     shared: Mapping[str, SharedNodes] = field(default_factory=dict)
@@ -189,8 +189,8 @@ class ClusterSpec:
 def node_shapes(frame: "pd.DataFrame") -> list[NodeShape]:
     """Return the rows of a table of nodes: virtual_cluster, nodes, gpus_per_node; perhaps node, partitions.
 
-    Nodes without GPUs serve no job that is replayed: only the names of who may use them are kept. Raises
-    BadInputError for a virtual cluster that is named twice, unless that is for nodes of other GPUs or names.
+    Nodes without GPUs serve no job that is replayed: only the names of their virtual clusters are kept.
+    Raises BadInputError for a virtual cluster that is named twice, but for nodes of other GPUs or names.
     """
     names = frame["virtual_cluster"].astype(str).tolist()
     texts: list[str | None] = [None] * len(names)

@@ -332,7 +332,7 @@ def _of_preemption(
     shapes: Sequence[PoolShape],
     rule: PreemptionRule,
 ) -> Arrays:
-    """Return what preemption needs: what jobs have left to do, what they wait for, and who runs."""
+    """Return what preemption needs: what jobs have left to do, what they wait for, and which run."""
     sizes, size = np.unique(gpus, return_inverse=True)
     costs_s = np.array([rule.cost_s(int(each), shapes[0].size) for each in sizes], dtype=np.float64)
     made: Arrays = {
@@ -355,7 +355,7 @@ def _of_preemption(
 
 
 def _learned(jobs: WorkloadColumns, gpus: NDArray[np.int64], gaps: GapRule) -> Arrays:
-    """Return whose jobs are believed to run alike, and what has ended so far: nothing (`UserHistory`)."""
+    """Return which jobs are believed to run alike, and what has ended so far: nothing (`UserHistory`)."""
     if not gaps.steps_s:
         return {}
     most = int(gpus.max(initial=0)) + 1

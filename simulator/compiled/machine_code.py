@@ -111,7 +111,7 @@ def _kept_code() -> bytes | None:
 
 
 def _write(path: Path, code: bytes) -> None:
-    """Keep the code; a folder that cannot be written costs time, and nothing else."""
+    """Keep the code; a folder that cannot be written costs time only."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -18,7 +18,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.workload.columns import WorkloadColumns
 from simulator.workload.workload import Workload
 
-MOMENTS_AT_ONCE = 100_000  # then progress is told, and whoever wants to interrupt it can
+MOMENTS_AT_ONCE = 100_000  # then progress is reported, and an interrupt is seen
 OVER = 1  # as in `loops.events`
 SUBMITTED, PENDING, HELD, RUNNING, COMPLETED, CANCELLED = range(6)
 WORTH_LOADING = 5_000  # jobs from which on it is quicker to load machine code than to do without

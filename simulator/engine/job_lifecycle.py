@@ -29,7 +29,7 @@ class UnplaceableJobs:
 
     They wait beside the queue until it has grown again: a policy that serves its queue in order would
     otherwise stop for ever at a job that cannot run. Nodes that failed or are lent count: they come back.
-    Only pools whose size changes are watched.
+    Only pools that change in size are watched.
     """
 
     def __init__(self, pools: Iterable[NodePool]) -> None:
@@ -80,7 +80,7 @@ class JobLifecycle:
         recorder: Recorder | None,
         progress: Callable[[int], None],
     ) -> None:
-        """`progress` is told now and then how many jobs have completed."""
+        """`progress` is called now and then with the number of completed jobs."""
         rules = scenario.rules
         self.name = name
         self.pools = pools

@@ -266,7 +266,7 @@ class Simulation:
             self.now_s = lifecycle.now_s = now
             taken += 1
             for _ in range(MAX_DECISIONS_AT_ONE_MOMENT):
-                # COMPLETE, the most frequent kind, is 0. An event of a job whose version moved on is void:
+                # COMPLETE, the most frequent kind, is 0. An event of an older version of a job is void:
                 # to leave it in the heap until now costs less than to search the heap for it.
                 while events and events[0][0] == now:
                     _, kind, _, subject, version = heappop(events)

@@ -196,12 +196,12 @@ def starved_gangs(
 ) -> Constraint:
     """Starved jobs of the size class in which most more starve: gangs are few, and get lost among all jobs.
 
-    Not measured in a window that is not longer than the wait that counts as starving: nobody can be seen to.
+    Not measured in a window that is not longer than the wait that counts as starving: no job can be seen to.
     """
     name, hours = "starved_gangs", rules.starvation_wait_s / 3600.0
     if window.end_s - window.start_s <= rules.starvation_wait_s:
         days = human_duration(window.end_s - window.start_s)
-        return unmeasured(name, "jobs", f"Not measured: nobody can wait over {hours:g} h inside {days}.")
+        return unmeasured(name, "jobs", f"Not measured: no job can wait over {hours:g} h inside {days}.")
     worst: tuple[float, Constraint] | None = None
     for least, most in SIZE_CLASSES:
         sized = (shared.gpus >= least) & (shared.gpus <= most)

@@ -21,7 +21,7 @@ OBJECTIVES: dict[str, tuple[str, float | None]] = {
     "p99_queuing_delay_s": ("queuing_delay_s", 0.99),
     "p999_queuing_delay_s": ("queuing_delay_s", 0.999),
 }
-# The same of prediction errors (per cent), for policies whose completion times are predicted at submission.
+# The same of prediction errors (per cent), for policies that predict completion times at submission.
 PREDICTABILITY: dict[str, tuple[str, float | None]] = {
     "mean_pred_err_pct": ("pred_err_pct", None),
     "p50_pred_err_pct": ("pred_err_pct", 0.5),
@@ -84,7 +84,7 @@ class GateRules(CheckedSettings):
     foretold_by: Annotated[
         Literal["estimated", "true"], OneOf("run times to predict by", ("estimated", "true"))
     ] = "estimated"
-    """By the release's estimates of run times, as its users are told, or by the true ones: what is uncertain
+    """By the release's estimates of run times, as its users see them, or by the true ones: what is uncertain
     then is only when a job gets its GPUs."""
     confidence_pct: Annotated[float, Between(50, 99.99)] = 95.0
     """Of the paired block-bootstrap intervals."""

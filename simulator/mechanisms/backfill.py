@@ -98,7 +98,7 @@ NEVER = Reservation(inf, NOWHERE)
 class Runs:
     """The running jobs of a pool by believed end.
 
-    It is told of starts and completions; whatever else happens shows in the number of running jobs.
+    Starts and completions are reported to it; all else shows in the number of running jobs.
     """
 
     def __init__(self, prolong: Prolong) -> None:
@@ -217,7 +217,7 @@ def _reserve(head: JobView, plan: FreeGpus, ending: Iterable[Ending]) -> Reserva
 
 
 def _reserve_on_one(gpus: int, plan: FreeGpus, ending: Iterable[Ending]) -> Reservation:
-    """Reserve a part of one node, by looking where somebody ends."""
+    """Reserve a part of one node, by looking where runs end."""
     freed = FreedGpus(plan, gpus)
     fitting = 0
     at_s = -1.0

@@ -20,11 +20,11 @@ class BelievedRuns:
         self._runs = Runs(doubled)
         self._running: dict[JobView, None] = {}  # the pool's own, which changes as jobs begin and end
         self._in_order: list[JobView] = []  # what it held at the last look
-        self._looked_s = -inf
+        self._checked_s = -inf
         self._known: set[JobView] = set()
         self._partners: dict[JobView, JobView] = {}  # of each other
         self._doubted_s: dict[JobView, float] = {}  # when the first of a pair outlives its request
-        # The last reservation: of whom, beside what free GPUs. It stands as long as the runs.
+        # The last reservation: of which job, beside what free GPUs. It stands as long as the runs.
         self._reserved: tuple[JobView, tuple[list[int], list[int]], Reservation] | None = None
 
     def reserve(self, job: JobView, plan: FreeGpus, begun: list[Run]) -> Reservation:
@@ -53,7 +53,7 @@ class BelievedRuns:
             for job in unknown:
                 if job in running and job not in self._known:
                     self._believe(job, now_s)
-            self._running, self._in_order, self._looked_s = running, in_order, now_s
+            self._running, self._in_order, self._checked_s = running, in_order, now_s
             self._reserved = None
 
     def _forget(self, job: JobView) -> list[JobView]:
@@ -75,10 +75,10 @@ class BelievedRuns:
         return [each for job in outlived for each in self._forget(job)]
 
     def _forget_changed(self, running: dict[JobView, None]) -> list[JobView]:
-        """Forget who has left or begun, and their partners; return them."""
+        """Forget the jobs that have left or begun, and their partners; return them."""
         changed = list(self._known.difference(running))
         for job in reversed(running):  # in the order of their start
-            if job.start_time_s < self._looked_s:
+            if job.start_time_s < self._checked_s:
                 break
             changed.append(job)
             if job.partner is not None:

@@ -12,7 +12,7 @@ Entry = tuple[float, int, JobView]
 class GpuSharers:
     """Running jobs by GPU demand and memory, and the pairs among them.
 
-    It is told of starts and completed jobs. Whatever else happens (a job was killed, a start did not happen)
+    Starts and completed jobs are reported to it. All else (a job was killed, a start did not happen)
     shows in the number of running jobs; it then looks at all of them again.
     """
 

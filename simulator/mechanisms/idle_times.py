@@ -1,7 +1,7 @@
 """When whole nodes will be idle, if the runs on them end when they are believed to.
 
-Kept from one decision to the next: a run changes it by its own nodes, and whoever needs so many whole nodes
-looks at those that come free first, not at all that runs.
+Kept from one decision to the next: a run changes it by its own nodes, and a job that needs so many whole
+nodes looks at those that come free first, not at all that runs.
 """
 
 from bisect import bisect_left, insort
@@ -58,7 +58,7 @@ class IdleTimes:
         return None if missing > 0 else (at_s, idle)
 
     def _will_be_idle(self, nodes: int, plan: FreeGpus) -> bool:
-        """Whether nobody holds GPUs of these nodes whose end is not known."""
+        """Whether the end of all that holds GPUs of these nodes is known."""
         node = nodes.bit_length() - 1
         held = self._held.get(node)
         return held is None or held + plan.on_node(node) == self._size

@@ -1,4 +1,4 @@
-"""A bound on overtaking: whoever has waited for too long is served as EASY serves its first job.
+"""A bound on overtaking: a job that has waited for too long is served as EASY serves its first job.
 
 A policy that serves short or small jobs first lets a large one wait for as long as smaller ones come. Here
 the job of a pool that has waited longest is *overdue* once it has waited `overtaking_bound_s`, or less where
@@ -15,8 +15,8 @@ What is believed of a job is its time limit, where there is one: what runs then 
 and the overdue job waits for no longer than its bound, the overdue jobs before it and that drain. An estimate
 may be too short: the reservation is made anew at each decision, so it moves with what has turned out, as
 EASY's does. One that stands whatever running jobs turn out to last, and lets in only jobs that are sure to be
-gone, is kept more strictly; but in a saturated pool, where somebody is always overdue, GPUs then idle beside
-it and everybody waits several times longer.
+gone, is kept more strictly; but in a saturated pool, where some job is always overdue, GPUs then idle beside
+it and all jobs wait several times longer.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -103,7 +103,7 @@ class OverdueFirst:
         """Reserve nodes for an overdue job that does not fit, and take out of the plan what it needs of them.
 
         `runs` are those of the pool. False: it would not fit even if all had ended (nodes have left), and
-        holds nobody up.
+        holds no job up.
         """
         plan = self.plan
         begun = [Run(start.job, now_s, start.placement, start.job.request_s) for start in self.starts]
@@ -160,7 +160,7 @@ class OverdueFirst:
 
 
 class OvertakingBound:
-    """Finds who is overdue in each pool."""
+    """Finds the jobs that are overdue in each pool."""
 
     def __init__(self, bound_s: float) -> None:
         """`bound_s`: for how long a job may be overtaken at most (s); 0: for ever."""
@@ -194,8 +194,8 @@ class OvertakingBound:
 
         So long does the order of submission, which is the site's own, make the last of them wait.
         """
-        looked_s, bound_s = self.queues_s.get(pool.name, (-inf, 0.0))
-        if now_s - looked_s >= LOOK_EVERY_S:
+        measured_s, bound_s = self.queues_s.get(pool.name, (-inf, 0.0))
+        if now_s - measured_s >= LOOK_EVERY_S:
             service_gpu_s = sum([job.gpus * job.estimate_s for job in pool.queue])
             queue_s = service_gpu_s / max(1, pool.total_gpus)
             bound_s = min(self.bound_s, max(LEAST_SHARE * self.bound_s, queue_s))
@@ -203,9 +203,9 @@ class OvertakingBound:
         return bound_s
 
     def begin(self, pool: NodePool, now_s: float) -> OverdueFirst | None:
-        """Begin a decision in a pool: start who is overdue and fits, up to the first who does not.
+        """Begin a decision in a pool: start the overdue jobs that fit, up to the first that does not.
 
-        None: nobody is overdue.
+        None: no job is overdue.
         """
         self.served_next.pop(pool.name, None)
         longest = self.overdue(pool, now_s)

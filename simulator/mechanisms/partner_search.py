@@ -30,7 +30,7 @@ class PartnerSettings(CheckedSettings):
       that. 0: sharing is not put off.
     - `sought_after`: of the partners that a job may have, it takes the one with which it loses least beyond
       so many times what that partner loses with others on average. Who gets along with everybody is left
-      for those who get along with few; 0: the partner with which it loses least.
+      for those that get along with few; 0: the partner with which it loses least.
     """
 
     measured_after_s: float = 80.0
@@ -281,7 +281,7 @@ class PartnerSearch:
 
 
 def _within_reach(alike: list[JobView], job: JobView) -> JobView | None:
-    """Return the first of some running jobs whose nodes a job may use."""
+    """Return the first of some running jobs on nodes that a job may use."""
     return next(
         (other for other in alike if other.placement and lies_within(other.placement, job.nodes)), None
     )

@@ -54,7 +54,7 @@ def preempt_to_fit(pool: NodePool, now_s: float, limit_of: Callable[[Any], Any])
     """Start waiting jobs by priority, on free GPUs or on those of running jobs of strictly lower priority.
 
     No job is preempted for one that does not start for it. Victims go lowest priority first (on ties, the
-    last started), and a victim whose GPUs turn out not to be needed stays. A job that cannot start does not
+    last started), and a victim stays if its GPUs turn out not to be needed. A job that cannot start does not
     hold up later ones: it can preempt them as soon as that lets it start.
 
     `limit_of` turns a waiting job's priority into the running key (`Policy.running_key`) that stands for the
@@ -185,7 +185,7 @@ def _make_room(
 ) -> tuple[list[int], Placement | None]:
     """Choose victims, from the end of the list, until a gang that does not fit now does.
 
-    Returns their positions and the gang's place; no position and None if even all victims whose key is
+    Returns their positions and the gang's place; no position and None if even all victims with a key
     greater than `limit` are not enough.
     """
     if not victims or not victims[-1][0] > limit:

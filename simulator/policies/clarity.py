@@ -46,7 +46,7 @@ class ClaritySettings(PartnerSettings, OvertakingSettings):
       they are gone before the next burst.
     - `lookahead`: how many waiting jobs of each size are considered for sharing, in the order of the queue.
     - `holds`: for how many waiting gangs nodes are held back, in the order of the queue.
-    - `preemption`: when jobs are in need and nothing else helps, two running jobs are moved onto the GPUs of
+    - `preemption`: when jobs are in need that find no other way, two running jobs are moved onto the GPUs of
       one of them; the one that moves is checkpointed, which costs it 62 s.
     - `price_move`: the price for that; `move_remaining_min_s`: both are expected to run on for so long.
     - `pair_speeds`: predicts the speeds of a pair from both profiles; None: the rule on summed utilisation.

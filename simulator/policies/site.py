@@ -237,7 +237,7 @@ class SitePolicy(Policy):
         return self._cycles, self._ranking, self._limits, self._waiting, self._running, self._gains
 
     def resume(self, pools: Mapping[str, NodePool], history: Any) -> None:
-        """Go on; without `history`, nobody has used anything yet."""
+        """Go on; without `history`, no user has used anything yet."""
         if history is not None:
             self._cycles, self._ranking, self._limits, self._waiting, self._running, self._gains = history
 

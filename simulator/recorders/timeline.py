@@ -30,8 +30,8 @@ from simulator.snapshot import NodePool
 DEFAULT_MAX_SLICES = 1_000_000  # about 200 MB of JSON, 25 MB compressed: what a viewer still opens
 SECOND_US = 1_000_000
 CPU_POOL_SUFFIX = cpu_pool("")
-RESIZED = "resized"  # why a slice ends whose run goes on with other GPUs
-CUT = "timeline ends"  # why a slice ends whose run went on
+RESIZED = "resized"  # why a slice ends: the run goes on with other GPUs
+CUT = "timeline ends"  # why a slice ends: the run went on
 
 
 @dataclass(frozen=True)

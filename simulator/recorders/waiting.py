@@ -99,7 +99,7 @@ class WaitRecorder(Recorder):
         mine.stale_s = now_s
 
     def stopped(self, now_s: float, job: JobView, pool: NodePool, reason: StopReason) -> None:
-        """Remember the job whose GPUs came free; a job that was cancelled while it waited waits no more."""
+        """Remember the job that freed its GPUs; a job that was cancelled while it waited waits no more."""
         mine = self._pool(pool)
         mine.catch_up(now_s, pool.free)
         if job.index in self._open:
@@ -174,7 +174,7 @@ class WaitRecorder(Recorder):
         Beside them: `waits` (spells of waiting), and of the moment when it joined the queue of its virtual
         cluster `jobs_ahead` and `gpus_ahead` of it in the policy's order, and `free_gpus` then;
         `overtaken_by` later submitted jobs of the virtual cluster that left the queue before it;
-        `released_by`, the job whose end (`released_reason`: why it ended) let it start after its last wait.
+        `released_by`, the job that ended (`released_reason`: why) and so let it start after its last wait.
         """
         jobs = result.jobs
         first = result.warm_up_jobs

@@ -81,7 +81,7 @@ def _arrival(row: Mapping[str, Any], unit: str) -> str:
     free = f"{int(row['free_gpus']):,} {unit} were free"
     ahead = int(row["jobs_ahead"])
     if not ahead:
-        return f"  When it joined the queue nobody was ahead of it; {free}."
+        return f"  When it joined the queue no job was ahead of it; {free}."
     verb = "was" if ahead == 1 else "were"
     return (
         f"  When it joined the queue {_jobs(ahead)} for {int(row['gpus_ahead']):,} {unit} {verb} ahead of "

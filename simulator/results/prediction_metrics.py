@@ -58,7 +58,7 @@ def prediction_summary(jobs: "pd.DataFrame") -> Mapping[str, float | int]:
     """Summarise the columns `predicted_end_time_s` and `fair_time_s` of completed jobs, where they are.
 
     Percentiles are by linear interpolation. Jobs without a prediction count in none of its figures
-    (`predicted_jobs` says how many have one), and jobs whose error is not finite in none of the errors.
+    (`predicted_jobs` says how many have one), and jobs of an infinite error in none of the errors.
     """
     done = jobs[jobs["state"] == "completed"]
     jct = done["jct_s"].to_numpy(dtype=np.float64)

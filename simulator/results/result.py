@@ -115,7 +115,7 @@ def job_rows(jobs: WorkloadColumns, schedule: ScheduleColumns) -> "pd.DataFrame"
     """Make the table of jobs that left the cluster, completed or withdrawn; times are in s.
 
     `submit_time_s` counts from second 0. `duration_s` is the true run time, alone and undisturbed, and
-    `estimated_duration_s` what the policy was told; the rest is of `schedule`. `jct_s` is NaN for a job that
+    `estimated_duration_s` what the policy knew; the rest is of `schedule`. `jct_s` is NaN for a job that
     its virtual cluster has outgrown. A CPU job has 0 `gpus`. A `withdrawn` job never ran in its log;
     `would_have_started`: it left when the policy would have started it.
     """
@@ -157,7 +157,7 @@ _STATES = (RunState.COMPLETED.value, RunState.CANCELLED.value, RunState.PENDING.
 
 
 def _shared(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column that the table has in common with the workload: nobody writes into it there."""
+    """Return a column that the table has in common with the workload: it is never written into there."""
     view = column.view()
     view.flags.writeable = False
     return view

@@ -92,7 +92,7 @@ class Attached(Recorder):
         return own_gpus
 
     def summary(self, end_s: float, mean_gpus: float, jobs: Sequence[JobView]) -> dict[str, Any]:
-        """Return its figures of a simulation that ended at `end_s`, whose cluster had so many GPUs."""
+        """Return its figures of a simulation that ended at `end_s`, on a cluster of so many GPUs."""
         return {}
 
     def kept(self) -> Any:

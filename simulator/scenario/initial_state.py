@@ -57,7 +57,7 @@ class InitialState:
     `foreseen` is what is to happen, in order; None: jobs end when their work is done, and the policy is asked
     at once. `failures` are the node failures so far. `set_aside`: how many nodes of each virtual cluster a
     policy took for itself when the cluster was new (size changes and failures count them). `submitted`: jobs
-    so far, whose indices no later job gets. `duration_s`: true run times in the place of the views' own, by
+    so far; no later job gets their indices. `duration_s`: true run times in the place of the views' own, by
     job id. `history` is what the policy remembers, and `companions` what each of these does, by its
     key (`Attached.memory`); one that is not named begins anew.
     """

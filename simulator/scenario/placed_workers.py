@@ -17,7 +17,7 @@ class PlacedWorkers:
         self._lender = lender
 
     def speed(self, view: JobView, pool: NodePool, placement: Placement, flexible: Placement) -> float:
-        """Return the speed of a job whose workers are placed like that; 1 with all of them on own servers.
+        """Return the speed of a job with workers placed like that; 1 with all of them on own servers.
 
         `placement` are the GPUs of all its workers by server, `flexible` those of its flexible ones.
         """

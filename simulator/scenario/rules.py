@@ -47,7 +47,7 @@ class Rules:
         refuse_negative_estimates(workload, policy)
 
     def labelled_tables(self, singles: Path, pairs: Path) -> "tuple[pd.DataFrame, pd.DataFrame] | None":
-        """Return measured tables whose labels count as they are; None: the packing model scores job types.
+        """Return measured tables of which the labels count as they are; None: the packing model scores types.
 
         The first has the fields of `JobProfile` but `believed`, the second `colocation.PAIR_COLUMNS`.
         """
@@ -62,11 +62,11 @@ class Rules:
         return model
 
     def end_of_run_s(self, end_s: float) -> float:
-        """Return when a run ends whose work is done at `end_s`."""
+        """Return when a run ends that has done its work at `end_s`."""
         return end_s
 
     def speeds_up_alone(self, job: JobView) -> bool:
-        """Whether a job whose partner has left runs at full speed again.
+        """Whether a job that its partner has left runs at full speed again.
 
         One that does not keeps its speed, and shares its GPUs no more.
         """

@@ -26,7 +26,7 @@ CompanionT = TypeVar("CompanionT", bound=Companion)
 class Scenario:
     """Jobs, the cluster that they run on, what happens to it, and what a policy may know beforehand.
 
-    All times are seconds on one clock, whose second 0 is `workload.origin` where the log says when that was.
+    All times are seconds on one clock. Its second 0 is `workload.origin`, where the log says when that was.
     What jobs are believed to be (estimated run times, sharing scores, profiles) is part of `workload`.
 
     Jobs submitted before `counted_from_s` are warm-up: they fill the cluster, and are in no table and no

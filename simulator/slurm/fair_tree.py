@@ -1,7 +1,7 @@
 """Fair tree: users ranked by what they and their accounts used of their shares (Slurm's default since 19.05).
 
 At each level of the tree of accounts, siblings are ordered by share / used, each as a part of its parent's;
-whoever is in a better account goes before everybody in a worse one. A user's factor is its rank / number of
+users of a better account go before all of a worse one. A user's factor is its rank / number of
 users. Usage decays, and is counted, at each calculation and at the end of a job.
 """
 

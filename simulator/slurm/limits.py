@@ -14,7 +14,7 @@ from simulator.slurm.ranking import GPU, QueueStanding
 NONE: Mapping[str, int] = {}
 KNOWN_TRES = frozenset({GPU, "node"})
 
-Scope = tuple[str, ...]  # whose running jobs are counted together
+Scope = tuple[str, ...]  # users, accounts or QOS that are counted together
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Cap:
 
 
 class LimitBook:
-    """What runs, by those who are limited."""
+    """What runs, by the user, account or QOS that is limited."""
 
     def __init__(self, site: SiteRules) -> None:
         self._on = site.scheduler.enforce_limits

@@ -33,7 +33,7 @@ class Preemption:
     def candidates(
         self, standing: QueueStanding, running: Iterable[QueueStanding], now_s: float
     ) -> list[QueueStanding]:
-        """Return whom a job may stop, the first to go first."""
+        """Return the jobs that a job may stop, the first to go first."""
         qos = self._qos.get(standing.qos)
         if not self.on or qos is None or not qos.preempts:
             return []
@@ -61,7 +61,7 @@ class Preemption:
         among: int,
         candidates: Sequence[QueueStanding],
     ) -> list[QueueStanding] | None:
-        """Return who has to go for a job that does not fit among these nodes; None: it would not fit then."""
+        """Return what has to go for a job that does not fit among these nodes; None: not even then."""
         order = list(candidates)
         passes = 0
         while True:

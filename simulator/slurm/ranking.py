@@ -186,7 +186,7 @@ class Ranking:
 
 
 def _levels(site: SiteRules) -> dict[str, int]:
-    """Rank QOS by whom they preempt: above all of these. Rings, which make no sense, end somewhere."""
+    """Rank QOS by which they preempt: above all of these. Rings, which make no sense, end somewhere."""
     if site.preemption.type != "qos" or site.preemption.mode == "off":
         return {}
     preempts = {qos.name: qos.preempts for qos in site.qos}

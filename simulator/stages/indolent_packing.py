@@ -82,7 +82,7 @@ class IndolentPacking:
         arrived = pool.queue.take_newcomers()
         if arrived:
             memory.newcomers += arrived
-        elif memory.running == memory.expected:  # nothing else explains that there is a decision to make
+        elif memory.running == memory.expected:  # no other event can have asked for a decision
             memory.scanned_s = -inf
         if memory.parted:
             for later in memory.parted:
@@ -129,7 +129,7 @@ class IndolentPacking:
             self._rule = PairRule(self.settings, believed)
         memory = self._memory_of(pool)
         if memory.kept_clear and overdue is None:
-            memory.refresh()  # who was kept out of the way of an overdue job is tried again
+            memory.refresh()  # jobs that were kept out of the way of an overdue one are tried again
         memory.kept_clear = overdue is not None
         new = self._take_newcomers(memory, starts) if memory.newcomers or starts else {}
         actions: list[Colocate] = []
@@ -178,8 +178,8 @@ class IndolentPacking:
 
     def _see_new(self, memory: PoolMemory, now_s: float) -> None:
         """Take note of the jobs that began to run since the last time, and of those that are measured."""
-        seen_s = memory.looked_s
-        memory.looked_s = now_s
+        seen_s = memory.checked_s
+        memory.checked_s = now_s
         new: list[JobView] = []
         for job in reversed(memory.pool.running):
             if job.start_time_s < seen_s:
@@ -222,7 +222,7 @@ class IndolentPacking:
             if job.state is RunState.RUNNING:
                 ran_before_s -= job.run_since_s - start_s
             measured_s = start_s + max(0.0, self._measured_after_s(job) - ran_before_s)
-            if measured_s > memory.looked_s:
+            if measured_s > memory.checked_s:
                 heappush(memory.unmeasured, (measured_s, start_s, job.index, job))
                 return
         self._insert(memory, job, start_s)
@@ -360,7 +360,7 @@ class IndolentPacking:
     def _closest(
         self, memory: PoolMemory, equal: EqualDemand, job: JobView, capacity: int, now_s: float
     ) -> JobView | None:
-        """Take the partner whose end is closest to the job's out of those that no rule forbids."""
+        """Take the partner that ends closest to the job, out of those that no rule forbids."""
         settings, rule, overdue = self.settings, self._rule, memory.overdue
         limit_mib = settings.gpu_memory_mib - memory_mib(job)
         wanted_s = earliest_s = -inf

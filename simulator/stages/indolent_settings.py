@@ -30,15 +30,15 @@ class PairRuleSettings(CheckedSettings):
 class PairRule:
     """Says which two jobs may share, by the speeds that are predicted for them; remembers them by profiles.
 
-    Not in the paper, whose binder knows of each job only how heavy it is (section 3.3). A model of pairs also
+    Not in the paper: its binder knows of each job only how heavy it is (section 3.3). A model of pairs also
     knows the partner.
     """
 
     def __init__(self, settings: PairRuleSettings, believed: BelievedPairs | None) -> None:
         if believed is None:
             raise BadInputError(
-                "packing_rule is 'pairs', but nobody predicts the speeds of pairs.",
-                remedy="Use a release whose packing model is of the kind pairwise, or packing_rule 'scores'.",
+                "packing_rule is 'pairs', but no model predicts the speeds of pairs.",
+                remedy="Use a release with a packing model of the kind pairwise, or packing_rule 'scores'.",
             )
         self.believed = believed
         self._settings = settings
@@ -73,7 +73,7 @@ class IndolentSettings(PairRuleSettings):
     - `evict_unstable`: when the utilisation of a packed job turns out unstable, the later-placed of the pair
       has to go. Nothing was checkpointed, so it starts again from zero, alone or with another partner.
     - `packing`: "indolent", or "naive" for the ablation without binder (section 4.5): bin packing that
-      respects GPU memory, and nothing else; the earliest-started partner that fits.
+      respects GPU memory only; the earliest-started partner that fits.
     """
 
     gpu_memory_mib: float = 24_576.0

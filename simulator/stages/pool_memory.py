@@ -51,10 +51,10 @@ class PoolMemory:
     __slots__ = (
         "by_gpus",
         "capacity",
+        "checked_s",
         "expected",
         "kept_clear",
         "later_of",
-        "looked_s",
         "newcomers",
         "offered",
         "overdue",
@@ -79,10 +79,10 @@ class PoolMemory:
         self.parted: list[JobView] = []  # later-placed of pairs of which one has completed
         self.expected = 0  # how many jobs run once the last actions are applied
         self.running = 0  # the same, less those that have completed since
-        self.looked_s = -inf
+        self.checked_s = -inf
         self.scanned_s = -inf  # when all pairs were looked at
         self.capacity = 0
-        # Of this very decision: whom no pair may delay, and the jobs that get GPUs of their own, and which.
+        # Of this very decision: the job that no pair may delay; jobs that get GPUs of their own, and which.
         self.overdue: OverdueFirst | None = None
         self.starting: dict[JobView, Placement] = {}
 

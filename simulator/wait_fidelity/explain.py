@@ -3,7 +3,7 @@
 Each cause touches some jobs; it explains as much of the difference (the sum of the jobs' absolute
 differences) as falls to those jobs. Causes overlap, so that their shares add up to more than all of it. The
 largest share comes first. What touches next to all jobs, and is not seen to have changed a start, explains
-nothing by this measure and is told last: that no job has a time limit.
+nothing by this measure and comes last: that no job has a time limit.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from simulator.cluster.spec import ClusterSpec
 from simulator.wait_fidelity.logged_jobs import Floats, LoggedJobs
 
 _HELD_S = 60.0
-_MIN_SHARE_PCT = 1.0  # of the difference, below which a cause is not told
+_MIN_SHARE_PCT = 1.0  # of the difference, below which a cause is left out
 _EDGE_SHARE = 0.05  # of the GPUs in use, held by jobs of which the replay knows nothing
 _SEEN_AT_WORK = ("nodes", "idle", "order")  # the log shows starts that the replay cannot give
 _NEXT_TO_ALL_PCT = 90.0
@@ -119,9 +119,9 @@ def causes_of(
         ),
     ]
     causes = [_cause(name, touched, off_s, clause) for name, touched, clause in found]
-    told = [cause for cause in causes if cause.jobs and cause.difference_pct >= _MIN_SHARE_PCT]
+    named = [cause for cause in causes if cause.jobs and cause.difference_pct >= _MIN_SHARE_PCT]
     return tuple(
-        sorted(told, key=lambda cause: (_only_present(cause), -cause.difference_pct, cause.jobs_pct))
+        sorted(named, key=lambda cause: (_only_present(cause), -cause.difference_pct, cause.jobs_pct))
     )
 
 

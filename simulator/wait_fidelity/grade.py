@@ -5,7 +5,7 @@ waits, so it is worth as much as one of them, that of the order that the cluster
 was logged. Three things are compared, over jobs of which the log has the start:
 
 - the sum of all waiting (its mean, too): by as much as it is off, a promised gain may be off;
-- the share of jobs whose wait is within a factor of two: single waits;
+- the share of jobs with a wait within a factor of two: single waits;
 - Kendall's tau-b of the waits: whether it is the same jobs that wait.
 
 A wait of less than FLOOR_S counts as FLOOR_S wherever one is divided by another, or ranked: a scheduler looks

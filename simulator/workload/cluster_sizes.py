@@ -1,4 +1,4 @@
-"""A cluster whose virtual clusters grow and shrink: its size at the start, and the changes from then on."""
+"""A cluster of virtual clusters that grow and shrink: its size at the start, and the changes after."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -71,7 +71,7 @@ def last_of_each(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _nodes_of(rows: pd.DataFrame, name: str) -> list[tuple[int, int, str | None]]:
-    """Return (nodes, GPUs of each, who may use them) of a virtual cluster."""
+    """Return (nodes, GPUs of each, their virtual clusters) of a virtual cluster."""
     own = rows[rows["virtual_cluster"] == name]
     texts = own["partitions"] if "partitions" in own else pd.Series(None, index=own.index, dtype=object)
     return sorted(

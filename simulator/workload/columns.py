@@ -1,4 +1,4 @@
-"""The jobs of a workload as columns, and as the `Job`s that are made of them when somebody asks for one."""
+"""The jobs of a workload as columns, and as the `Job`s that are made of them when one is asked for."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields

@@ -149,9 +149,9 @@ def waited_until_cancelled_s(frame: "pd.DataFrame", submitted_us: np.ndarray) ->
     failed = (frame["state"] == JobState.FAILED.value).to_numpy(dtype=bool, na_value=False)
     never_ran = cancelled | (failed & frame["duration_s"].isna().to_numpy())
     never_ran &= frame["start_time"].isna().to_numpy()
-    told = frame["end_time"].notna().to_numpy()
-    waited_s[cancelled & never_ran & ~told & frame["duration_s"].isna().to_numpy()] = np.inf
-    pending = never_ran & told
+    has_end = frame["end_time"].notna().to_numpy()
+    waited_s[cancelled & never_ran & ~has_end & frame["duration_s"].isna().to_numpy()] = np.inf
+    pending = never_ran & has_end
     rows = np.flatnonzero(pending)
     ends = instants_of(frame["end_time"].iloc[rows]).to_numpy(dtype="datetime64[us]").astype(np.int64)
     waits = (ends - submitted_us[rows]) / 1e6

@@ -35,7 +35,7 @@ class LargestSizes:
             for name in cluster.names
             if name in cluster.shared or name in cluster.node_gpus
         }
-        # The GPUs of a node, and of those whose nodes differ in size, which stay as they are, all GPUs.
+        # The GPUs of a node; of those with nodes that differ in size, which stay as they are, all GPUs.
         self._gpus_each = dict.fromkeys(cluster.names, self.gpus_per_node)
         self._gpus_each |= {name: max(sizes, default=0) for name, sizes in others.items()}
         self._gpus = {name: sum(sizes) for name, sizes in others.items() if len(set(sizes)) > 1}

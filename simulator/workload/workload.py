@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 class Workload:
     """Jobs in the order of (submit_time_s, order); `columns` are the same, column by column.
 
-    Made of jobs, or of a `JobSequence` of columns, whose jobs are made when somebody asks for one.
+    Made of jobs, or of a `JobSequence` of columns, which makes a job when one is asked for.
     """
 
     jobs: Sequence[Job]

@@ -87,7 +87,7 @@ def test_the_right_one_of_two_partners_is_taken() -> None:
 
 
 def test_without_predictions_the_rule_is_refused() -> None:
-    with pytest.raises(BadInputError, match="nobody predicts the speeds of pairs"):
+    with pytest.raises(BadInputError, match="no model predicts the speeds of pairs"):
         colocated(PAIR, None, packing_rule="pairs")
     with pytest.raises(BadInputError, match="packing_rule is 'guess'"):
         LucidSettings(packing_rule="guess")  # type: ignore[arg-type]

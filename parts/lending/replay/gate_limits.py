@@ -24,7 +24,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class GroupQueuing:
-    """The virtual cluster whose mean queuing delay grows most with loans: with and without them (s)."""
+    """The virtual cluster with the mean queuing delay that grows most by loans: with and without them (s)."""
 
     name: str
     with_loans_s: float

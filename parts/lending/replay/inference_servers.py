@@ -54,7 +54,7 @@ class InferenceServers(Lender):
                 object.__setattr__(self, field, tuple(float(value) for value in values))
         times_s = self.times_s
         if not times_s or any(not before < after for before, after in pairwise(times_s)):
-            raise BadInputError(f"The usage of {self.name!r} is told at no times, or at falling ones.")
+            raise BadInputError(f"The usage of {self.name!r} has no times, or falling ones.")
         for field in _SHARES:
             values = getattr(self, field)
             if values is None:

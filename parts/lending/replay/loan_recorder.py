@@ -170,7 +170,7 @@ class LoanRecorder(Attached):
         return loaned
 
     def summary(self, end_s: float, mean_gpus: float, jobs: Sequence[JobView]) -> dict[str, Any]:
-        """Return the figures of a simulation that ended at `end_s`, whose cluster had so many GPUs."""
+        """Return the figures of a simulation that ended at `end_s`, on a cluster of so many GPUs."""
         self._pass_time(end_s)
         totals = self._totals
         begun_s, until_s = totals.loans[0][0], self._now_s

@@ -78,7 +78,7 @@ class PoolLoans:
         self._to_ask: dict[NodePool, None] = {}  # pools with news, that are asked once nodes have moved
 
     def next_decision_s(self, pool: NodePool, now_s: float) -> float | None:
-        """When servers may be lent or taken back again; only the lender is told of it."""
+        """When servers may be lent or taken back again; only the lender's pool is asked then."""
         if pool.name != self._lender:
             return None
         period_s = self._settings.period_s

@@ -1,6 +1,6 @@
 """The jobs that wait, by GPU demand, and the first of a demand that is believed to run at most so long.
 
-Each demand of a pool has a tournament tree over its jobs in the order of submission, whose places are known
+Each demand of a pool has a tournament tree over its jobs in the order of submission; their places are known
 beforehand: a leaf has the belief of a job that waits, and infinity for any other.
 """
 

@@ -65,7 +65,7 @@ Runs = namedtuple("Runs", "end_s jobs at length start_s belief_s outlived")
 Demands = namedtuple("Demands", "least tree_at leaves jobs_at jobs gpus waiting of place")
 # Of jobs: what was asked for (which a belief may start from), the most that may be believed, and codes of the
 # user and of the demand; of users and demands: what has ended. NaN: nothing. `steps_s`: by how much a belief
-# that was outlived grows, each time; where there are none, it is doubled, and nobody learns.
+# that was outlived grows, each time; where there are none, it is doubled, and nothing is learnt.
 Beliefs = namedtuple(
     "Beliefs", "asked_s most_s user demand count last_s before_s demand_s demand_count steps_s steps"
 )
