@@ -33,7 +33,7 @@ with DAG(
     **every_dag("release", hours=1, approved=True, queue=PUBLISH_QUEUE),
     params={
         "cluster": form_fields.another_cluster(
-            "Cluster", "Empty: the one whose release was judged, or the only one."
+            "Cluster", "Empty: the one of the release that was judged, or the only one."
         ),
         "version": form_fields.release("Empty: the one that was judged."),
         "replaces": form_fields.count(

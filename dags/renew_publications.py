@@ -3,7 +3,7 @@
 Every eight hours (`LUCID_RENEW_SCHEDULE`), or by hand: the publication of each cluster's champion is signed
 again, with a later expiry (LUCID_PUBLICATION_HOURS, a day). Nothing else changes. A scheduler whose
 publication has expired says that it is *stale* and goes on with the release that it has: either this did not
-run, or somebody keeps the newer truth from it.
+run, or the newer truth is kept from it.
 """
 
 from airflow.sdk import DAG

@@ -29,7 +29,7 @@ with DAG(
     **every_dag("release", hours=12, queue=JUDGE_QUEUE),
     params={
         "cluster": form_fields.another_cluster(
-            "Cluster", "Empty: the one whose release was built, else the only one."
+            "Cluster", "Empty: the one of the release that was built, else the only one."
         ),
         "version": form_fields.release("Empty: the challenger."),
         **form_fields.folded(

@@ -19,6 +19,7 @@ from experiments.pages import publish, study_parser
 from foundation.errors import LucidError
 from foundation.markdown import markdown_table
 from foundation.process_lock import scratch_folder
+from foundation.site import Site
 from lucid_cli.explain import prediction_tables
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings
 from lucid_models.evaluation.duration import evaluate_duration
@@ -60,7 +61,7 @@ def page_tables(data: Path | None, images: Path | None) -> dict[str, str]:
 
         def explained(kind: str, parts: Mapping[str, Any], *job_ids: str) -> list[ExplainedPrediction]:
             model = RegisteredModel(kind, f"lucid-{kind}", 1, parts)
-            return explain_predictions(model, lake_uri=lake_uri, cluster=CLUSTER, job_ids=job_ids)
+            return explain_predictions(Site(lake=lake_uri, cluster=CLUSTER), model, job_ids=job_ids)
 
         example = _example_job(duration, jobs, until)
         of_job = explained("duration", {"": duration}, example)[0]

@@ -17,6 +17,7 @@ from experiments.pages import publish, study_parser
 from experiments.reproduction.ablations import ALL_PROFILED
 from foundation.errors import LucidError
 from foundation.progress import Progress, reporting
+from foundation.site import Site
 from pipeline.profiling.profile_store import ingest_profiles
 from pipeline.studies.tuning.plan import TuningSpec, plan_study
 from pipeline.studies.tuning.proposal import propose
@@ -92,17 +93,14 @@ def study_case(case: TuningExample, data: Path, state: Path, workers: int, progr
         packing = data / "data" / "packing"
         case.fill(data, lake_uri, case.cluster)
         ingest_profiles(
-            lake_uri=lake_uri,
-            cluster=case.cluster,
+            Site(lake=lake_uri, cluster=case.cluster),
             singles_uri=str(packing / "single_jobs_rtx3090.csv"),
             pairs_uri=str(packing / "colocated_pairs_rtx3090.csv"),
         )
     study = plan_study(
-        lake_uri=lake_uri,
-        cluster=case.cluster,
+        Site(lake=lake_uri, cluster=case.cluster, progress=progress),
         spec=case.spec,
         base=TuningBase(case.settings),
-        progress=progress,
     )
     run_study(study, trials=TRIALS, workers=workers, progress=progress)
     proposal = propose(study, progress=progress)

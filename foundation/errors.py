@@ -22,7 +22,7 @@ from typing import Any
 
 
 class LucidError(Exception):
-    """An error whose message names the value, the place and the remedy."""
+    """An error; its message names the value, the place and the remedy."""
 
     def __init__(self, message: str, *, remedy: str | None = None) -> None:
         super().__init__(f"{message} {remedy}" if remedy else message)

@@ -1,6 +1,6 @@
 """A step of the chain: what a task of Airflow calls, what it knows of its run, and what it hands back.
 
-A step is a function whose keyword arguments are small values and URIs, as a form and the steps before it give
+A step is a function; its keyword arguments are small values and URIs, as a form and the steps before it give
 them; its signature is where they are declared. Arguments that no DAG states, by name: `run` (a StepRun),
 `site` (a `foundation.site.Site`: of the installation, with `cluster` and `lake_uri` where the DAG states
 them), `progress`, and what has no default is the installation's, as `lucid_airflow.settings` knows it

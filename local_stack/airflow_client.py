@@ -121,7 +121,7 @@ class AirflowClient:
         return tasks
 
     def causes(self, dag_id: str, run_id: str) -> set[tuple[str, str]]:
-        """Return (dag id, run id) of the runs whose asset events started this one."""
+        """Return (dag id, run id) of the runs that started this one by their asset events."""
         return {
             (event["source_dag_id"], event["source_run_id"])
             for event in self.asset_events(dag_id, run_id)

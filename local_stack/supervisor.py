@@ -53,7 +53,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 class ProcessSpec:
     """One process: its name, its command line and its log.
 
-    `environment` is added to the supervisor's, and so are `secrets`: variables whose values are the contents
+    `environment` is added to the supervisor's, and so are `secrets`: variables, each with the contents
     of files, so that they stand in no list of processes to run. Before it starts the file `waits_for` must
     exist, and a process listen on `waits_for_port` of loopback. One with `every_s` ends by itself and is
     started again so many seconds later, for the first time when the others have had time to come up.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_cli.options import LakeOption, TrackingOption, lake_or_default, tracking_or_default
 from lucid_cli.output import JsonFlag, print_lines, print_table, show, to_jsonable
 
@@ -60,17 +61,16 @@ def explain(
 
     if job and cluster is None:
         raise BadInputError("Jobs are looked up in a cluster's lake.", remedy="Name it with --cluster.")
+    site = Site(lake_or_default(lake), tracking_or_default(tracking_uri), cluster or "")
     registered = load_registered_model(
+        site,
         kind=model,
-        tracking_uri=tracking_or_default(tracking_uri),
-        cluster=cluster,
         version=version,
         release=release,
     )
     predictions = []
     if cluster is not None:
-        lake_uri = lake_or_default(lake)
-        predictions = explain_predictions(registered, lake_uri=lake_uri, cluster=cluster, job_ids=job or ())
+        predictions = explain_predictions(site, registered, job_ids=job or ())
     figures = [str(path) for path in draw_model(registered, predictions, out)] if out else []
     explained = explain_model(registered)
     document = {

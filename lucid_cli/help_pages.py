@@ -1,7 +1,7 @@
 """The renderer of help pages and usage errors, without what `lucid` never shows.
 
 It imports Rich's Markdown and tracebacks, and these a parser and a highlighter: most of its own time. Here
-they are imported when somebody uses them.
+they are imported when they are used.
 """
 
 import sys

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from foundation.site import Site
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import ServerOption
 
@@ -106,7 +107,7 @@ def slurm(
 
 
 def cluster_finder(tracking_uri: str | None) -> Callable[[str], str]:
-    """Return what finds the cluster whose alias is followed, where no option or setting names one."""
+    """Return what finds the cluster of the alias that is followed, where no option or setting names one."""
 
     def find(alias: str) -> str:
         from live_scheduler.assembly import RELEASES_DIR
@@ -139,7 +140,7 @@ def run_live(chosen: "LiveSettings", tracking_uri: str | None) -> None:
         if chosen.shared_partitions:  # read from the lake, so the extra `training` brings it
             from pipeline.release.live_needs import known_needs
 
-            needs = known_needs(settings.lake_uri(), chosen.cluster, client)
+            needs = known_needs(Site(lake=settings.lake_uri(), cluster=chosen.cluster), client)
         run_until_told(assemble(opened, client, chosen, folder, profile_of=needs))
     finally:
         client.close()

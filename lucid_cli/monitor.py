@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from foundation.site import Site
 from lucid_cli.options import (
     AsOfOption,
     LakeOption,
@@ -64,14 +65,11 @@ def monitor(
     values |= named_values(setting, "--setting", "psi_major=0.3")
     with progress_reporter() as progress:
         done = make_pass(
-            lake_uri=lake_or_default(lake),
-            tracking_uri=tracking_or_default(tracking_uri),
+            Site(lake_or_default(lake), tracking_or_default(tracking_uri), cluster or "", progress),
             pages_dir=out or places.state_dir() / PAGES,
-            cluster=cluster,
             settings=monitor_settings(values),
             asked=PassRequest(alias, read_as_of(as_of)),
             live=LiveRecords(live, places.state_dir() / "live", live_token_file),
-            progress=progress,
         )
     report = done.report
     page = done.folder / "index.html"

@@ -5,22 +5,26 @@ from inspect import Parameter, Signature, signature
 from typing import Any
 
 
-def with_options(group: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command take the options of `group` beside its own: its first parameter is what they make.
+def with_options(*groups: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command take the options of `groups` beside its own: its first parameters are what they make.
 
-    Several groups may be stacked: the nearest to the command makes its first parameter. On the help page the
-    command's own options come first, and `--json` last.
+    Decorators of this kind may be stacked: the nearest to the command makes its first parameters. On the help
+    page the command's own options come first, then those of the groups in their order, and `--json` last.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        _, *own = signature(command).parameters.values()
-        shared = signature(group).parameters
+        own = list(signature(command).parameters.values())[len(groups) :]
+        fields = [signature(group).parameters for group in groups]
 
         def merged(*outer: Any, **values: Any) -> None:
-            made = group(**{name: values.pop(name) for name in shared})
-            command(made, *outer, **values)
+            made = [
+                group(**{name: values.pop(name) for name in names})
+                for group, names in zip(groups, fields, strict=True)
+            ]
+            command(*made, *outer, **values)
 
-        parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared.values())]
+        shared = [each for names in fields for each in names.values()]
+        parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
         parameters.sort(key=lambda each: each.name == "as_json")
         merged.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         merged.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -10,7 +10,9 @@ import typer
 from foundation.errors import BadInputError
 
 if TYPE_CHECKING:
+    from pipeline.replay.log_file import LogFile
     from simulator.energy import EnergySettings
+    from simulator.scenario.rules import Rules
 
 Named = TypeVar("Named", str | None, Path | None, list[Path])
 
@@ -69,7 +71,7 @@ TrackingOption = Annotated[
         help="MLflow; default: the running local stack, else a local store in .lucid/.",
     ),
 ]
-# Those who rank follow a server: a store of files tells them nothing of its changes.
+# What ranks follows a server: a store of files tells them nothing of its changes.
 ServerOption = Annotated[
     str | None,
     typer.Option(
@@ -176,6 +178,26 @@ def parse_time(text: str | None, option: str) -> datetime | None:
         raise BadInputError(f"{option}: {error}") from None
 
 
+@dataclass(frozen=True)
+class LogWindow:
+    """Group of options: the part of a log that a replay takes."""
+
+    start: StartOption = None
+    end: EndOption = None
+    time_zone: TimeZoneOption = None
+    cold: ColdOption = False
+
+    def log(self, jobs: str, source_format: str, rules: "Rules") -> "LogFile":
+        """Return that part of a file; jobs before it fill the cluster, unless the rules replay a cold one."""
+        from pipeline.replay.log_file import LogFile
+        from pipeline.replay.warm_up import warm_up_days_of
+
+        begins, ends = parse_time(self.start, "--start"), parse_time(self.end, "--end")
+        return LogFile(
+            jobs, source_format, begins, ends, self.time_zone, warm_up_days_of(rules, cold=self.cold)
+        )
+
+
 def energy(
     idle_w: Annotated[float, typer.Option(min=0, metavar="W", help="What an idle node draws.")] = 800.0,
     cooling_factor: Annotated[
@@ -196,7 +218,7 @@ def energy(
 
 @dataclass(frozen=True)
 class ReleasedCluster:
-    """Group of options: a cluster whose releases a registry holds."""
+    """Group of options: a cluster with releases in a registry."""
 
     cluster: ReleaseClusterOption = None
     tracking_uri: TrackingOption = None

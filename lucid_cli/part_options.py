@@ -1,6 +1,6 @@
 """Options that installed parts add to commands of the core.
 
-`Part.options` names, by command, a frozen dataclass whose fields are the options (`option_groups.py`). What
+`Part.options` names, by command, a frozen dataclass; its fields are the options (`option_groups.py`). What
 it must offer besides is here, a base class for each command that takes such options.
 """
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AllCoresOption,
@@ -140,7 +141,7 @@ class AskedOfPlan:
         from pipeline.planning.planner import DEFAULT_POLICY, policy_of_release
 
         if self.policy is None and cluster is not None:
-            run = policy_of_release(tracking_or_default(tracking_uri), cluster)
+            run = policy_of_release(Site(registry=tracking_or_default(tracking_uri), cluster=cluster))
         else:
             run = PlannedRun(self.policy or DEFAULT_POLICY)
         prefixed = [

@@ -52,7 +52,7 @@ def prune(
 
 
 def without_kind(row: dict[str, object]) -> dict[str, object]:
-    """A kind's row for a document whose keys are the kinds."""
+    """A kind's row for a document with the kinds as keys."""
     return {name: value for name, value in row.items() if name != "kind"}
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foundation.errors import NotFoundError
+from foundation.site import Site
 from lucid_cli import release_validation
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
@@ -135,10 +136,9 @@ def build(
         pinned_parts[field] = of_release.pinned(chosen)
     stated = named_values(setting, "--setting", "sharing=apathetic")
     sharing = decide_sharing(
+        Site(registry=tracking, cluster=cluster),
         allowing_simulated(pinned_settings(stated, policy), allow=allow_simulated_profiles),
         policy,
-        tracking_uri=tracking,
-        cluster=cluster,
         versions=versions,
         stated=stated,
     )
@@ -149,9 +149,11 @@ def build(
         policy=policy,
         settings=sharing.settings,
         parts=pinned_parts,
-        training_until=training_window_end(lake_uri, cluster, hold_out_days, read_as_of(as_of)),
+        training_until=training_window_end(
+            Site(lake=lake_uri, cluster=cluster), hold_out_days, read_as_of(as_of)
+        ),
     )
-    record_held_out(tracking, release, hold_out_days, lake_uri=lake_uri)
+    record_held_out(Site(lake=lake_uri, registry=tracking), release, hold_out_days)
     if sharing.sentence:
         say(sharing.sentence)
     present(release, as_json)

@@ -7,6 +7,7 @@ import typer
 
 from foundation.errors import ReleaseRefusedError
 from foundation.exit_codes import REFUSED
+from foundation.site import Site
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
@@ -59,17 +60,16 @@ def validate(
 
     lake_uri = lake_or_default(lake)
     tracking, cluster = released.find()
-    held_out = held_out_of(tracking, cluster, version, lake_uri, days=hold_out_days, as_of=read_as_of(as_of))
+    held_out = held_out_of(
+        Site(lake_uri, tracking, cluster), version, days=hold_out_days, as_of=read_as_of(as_of)
+    )
     with progress_reporter() as progress:
         validation = validate_release(
-            lake_uri=lake_uri,
-            cluster=cluster,
-            tracking_uri=tracking,
+            Site(lake_uri, tracking, cluster, progress),
             version=version,
             held_out=held_out,
             settings=gate_settings(named_values(rule, "--rule", "least_jobs=100"), job_types),
             out_dir=out,
-            progress=progress,
         )
 
     verdict = validation.verdict

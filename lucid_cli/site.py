@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_cli.options import (
     ClusterOption,
     EndOption,
@@ -147,7 +148,10 @@ def grade(
     with progress_reporter() as progress:
         if cluster is not None:
             found = grade_cluster(
-                lake_or_default(lake), cluster, begins, ends, declared=declared, progress=progress
+                Site(lake=lake_or_default(lake), cluster=cluster, progress=progress),
+                begins,
+                ends,
+                declared=declared,
             )
         else:
             log = LogFile(str(jobs), str(source_format), begins, ends, time_zone)

@@ -2,6 +2,7 @@
 
 import typer
 
+from foundation.site import Site
 from lucid_cli.options import LakeOption, TrackingOption, lake_or_default, tracking_or_default
 from lucid_cli.output import JsonFlag, print_facts, print_table, say, show, to_jsonable
 
@@ -14,8 +15,7 @@ def status(lake: LakeOption = None, tracking_uri: TrackingOption = None, as_json
     from pipeline.overview.standing import read_standing
 
     standing = read_standing(
-        tracking_uri=tracking_or_default(tracking_uri),
-        lake_uri=lake_or_default(lake),
+        Site(lake=lake_or_default(lake), registry=tracking_or_default(tracking_uri)),
         state_dir=settings.state_dir(),
     )
     document = to_jsonable(standing)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
@@ -50,16 +51,9 @@ class LakeTraining:
         from pipeline.training.model_training import train_model
         from pipeline.training.windows import read_as_of, training_window_end
 
-        lake_uri = lake_or_default(self.lake)
-        until = training_window_end(lake_uri, self.cluster, self.hold_out_days, read_as_of(self.as_of))
-        report = train_model(
-            model=model,
-            cluster=self.cluster,
-            lake_uri=lake_uri,
-            training_until=until.isoformat(),
-            tracking_uri=tracking_or_default(self.tracking_uri),
-            options=options,
-        )
+        site = Site(lake_or_default(self.lake), tracking_or_default(self.tracking_uri), self.cluster)
+        until = training_window_end(site, self.hold_out_days, read_as_of(self.as_of))
+        report = train_model(site, model=model, training_until=until.isoformat(), options=options)
         present_training(report, self.as_json)
 
 
@@ -100,7 +94,7 @@ def packing(
     settings = packing_settings(kind)
     measured = read_profiles_or_measure(text_of(singles), text_of(pairs), seed=seed)
     if cluster is not None:
-        write_profile_set(lake_or_default(lake), cluster, measured)
+        write_profile_set(Site(lake=lake_or_default(lake), cluster=cluster), measured)
     with progress_reporter() as progress:
         report = train_packing(
             solo=measured.solo,

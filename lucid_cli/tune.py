@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from foundation.site import Site
 from lucid_cli.options import (
     AsOfOption,
     ClusterOption,
@@ -81,19 +82,18 @@ def tune(
     )
     tracking = tracking_or_default(tracking_uri) if build else None
     arguments: dict[str, Any] = {
-        "lake_uri": lake_or_default(lake),
-        "cluster": cluster,
         "spec": spec,
         "out_uri": out,
     }
     with progress_reporter() as progress:
+        site = Site(lake_or_default(lake), tracking or "", cluster, progress)
         if tracking is None:
-            study = plan_study(**arguments, progress=progress)
+            study = plan_study(site, **arguments)
         else:
             from pipeline.studies.tuning.challenger import build_challenger
             from pipeline.studies.tuning.plan import current_release, plan_around
 
-            study = plan_around(current_release(tracking, cluster), **arguments, progress=progress)
+            study = plan_around(site, current_release(site), **arguments)
         for remark in study.remarks:
             say(remark)
         executed = run_study(study, trials=trials, workers=workers, progress=progress)
@@ -111,7 +111,7 @@ def tune(
     if tracking is not None:
         record_study(study, proposal, tracking_uri=tracking)
         if proposal.proposed:
-            built = build_challenger(study, proposal, tracking_uri=tracking, lake_uri=arguments["lake_uri"])
+            built = build_challenger(site, study, proposal)
             document["release"] = to_jsonable(built)
 
     def people() -> None:

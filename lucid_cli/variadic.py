@@ -12,7 +12,7 @@ def repeat_options(arguments: Sequence[str], names: Sequence[str]) -> list[str]:
     The values end at the next word that begins with a dash. Only for commands without positional arguments.
     """
     written: list[str] = []
-    following: str | None = None  # the option whose values may go on
+    following: str | None = None  # the option that may take further values
     owed = False  # whether the next word is the value of an option that was just named
     for i, word in enumerate(arguments):
         if word == "--":

@@ -44,7 +44,7 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True)
 class MlflowAccount:
-    """One account; `cluster` is the only one whose releases a scheduler's may read, None for other roles."""
+    """One account; a scheduler's may read releases of `cluster` alone, which is None for other roles."""
 
     name: str
     roles: tuple[str, ...]

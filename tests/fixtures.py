@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foundation.site import Site
+
 # Before NumPy is imported: tests run side by side already, and threads that wait for each other spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -314,7 +316,9 @@ def fill_small_lake(root: Path) -> None:
     table.write_jobs("small", jobs)
     table.write_nodes("small", nodes)
     solo, pairs = small_profiles()
-    write_profile_set(str(root), "small", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
+    write_profile_set(
+        Site(lake=str(root), cluster="small"), ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
+    )
 
 
 SMALL_KINDS = ("packing", "throughput", "duration")

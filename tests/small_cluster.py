@@ -13,6 +13,8 @@ import pandas as pd
 
 from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
+from foundation.progress import silent
+from foundation.site import Site
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.packing.model import PackingAnalyzeModel
@@ -106,7 +108,7 @@ def fill_lake(uri: str, jobs: pd.DataFrame, nodes: int = 5) -> None:
     lake.write_jobs(CLUSTER, jobs)
     names = ["vc0", "vc1", "vc2"]
     lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": nodes, "gpus_per_node": 4}))
-    write_profile_set(uri, CLUSTER, simulated_profiles())
+    write_profile_set(Site(lake=uri, cluster=CLUSTER), simulated_profiles())
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def make_world(folder: Path) -> World:
     fill_lake(uri, jobs)
     lake = Lake(uri)
     lake.replace_derived_throughput(CLUSTER, derive_throughput(lake.iter_jobs(CLUSTER)))
-    until = training_window_end(uri, CLUSTER, HOLD_OUT_DAYS)
+    until = training_window_end(Site(lake=uri, cluster=CLUSTER), HOLD_OUT_DAYS)
     profiles = simulated_profiles()
     packing = PackingAnalyzeModel().fit(profiles.solo, profiles.pairs)
     duration = WorkloadEstimateModel(DurationSettings(log_boosting=FAST, mean_boosting=FAST))
@@ -168,10 +170,13 @@ def validate(
     world: World, out: Path, release: Release | None = None, champion: Release | None = None, **options: Any
 ) -> Verdict:
     return prove(
+        Site(
+            lake=options.pop("lake_uri", world.lake_uri),
+            cluster=CLUSTER,
+            progress=options.pop("progress", silent),
+        ),
         Candidates(Candidate(2, release or world.release), Candidate(1, champion) if champion else None),
         **{
-            "lake_uri": world.lake_uri,
-            "cluster": CLUSTER,
             "held_out": HeldOutDays(HOLD_OUT_DAYS),
             "settings": QUICK,
             "out_dir": out,

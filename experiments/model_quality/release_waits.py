@@ -13,6 +13,7 @@ from cluster_logs.log_span import submission_span
 from foundation.csv_files import write_csv
 from foundation.process_lock import scratch_folder
 from foundation.progress import Progress, silent
+from foundation.site import Site
 from parts.waits.model.evaluation import MEDIAN, OURS
 from parts.waits.model.fitting import TooFewWaitsError, WaitSettings
 from parts.waits.model.job_queue import read_job_queue
@@ -59,13 +60,13 @@ def release_waits(
         ingest_log(
             source_format="queue", input_uri=str(jobs), cluster=_CLUSTER, lake_uri=lake, progress=progress
         )
-        until = training_window_end(lake, _CLUSTER, hold_out_days, as_of)
+        until = training_window_end(Site(lake=lake, cluster=_CLUSTER), hold_out_days, as_of)
         _, end = submission_span(lake, _CLUSTER, as_of)
         began = process_time()
-        log = read_job_queue(lake, _CLUSTER, until)
+        log = read_job_queue(Site(lake=lake, cluster=_CLUSTER), until)
         model = WaitModel(settings).fit(WaitTable.of(log), log.partition_name, progress=progress)
         fit_s = process_time() - began
-        judged = judge_waits(model.scorer, lake, _CLUSTER, until, end)
+        judged = judge_waits(Site(lake=lake, cluster=_CLUSTER), model.scorer, until, end)
     waits = int(judged.errors.size)
     if not waits:
         raise TooFewWaitsError(

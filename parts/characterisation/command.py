@@ -8,6 +8,7 @@ import typer
 from cluster_logs.log_statistics.observed_log import UtilisationRule
 from cluster_logs.readers.registry import formats
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_cli.options import (
     GpusPerNodeOption,
     LakeOption,
@@ -87,8 +88,9 @@ def characterise(
     view = View(parse_time(start, "--start"), parse_time(end, "--end"), time_zone, utilisation)
     with progress_reporter() as progress:
         if cluster is not None:
-            log = read_lake_log(lake_or_default(lake), cluster, view, progress)
-            grade = grade_of_cluster(lake_or_default(lake), cluster, log, progress)
+            site = Site(lake=lake_or_default(lake), cluster=cluster, progress=progress)
+            log = read_lake_log(site, view)
+            grade = grade_of_cluster(site, log)
         else:
             files = LogFiles(
                 jobs,

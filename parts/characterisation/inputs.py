@@ -31,6 +31,7 @@ from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from cluster_logs.readers.source import load_zone
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
+from foundation.site import Site
 from pipeline.replay.cluster_events import ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile
 from pipeline.replay.site_grade import grade_cluster, grade_log
@@ -67,24 +68,24 @@ class View:
     rule: UtilisationRule = UtilisationRule.HALF_OPEN
 
 
-def read_lake_log(lake_uri: str, cluster: str, view: View, progress: Progress = silent) -> ObservedLog:
+def read_lake_log(site: Site, view: View) -> ObservedLog:
     """A cluster of the lake: its jobs, or its published throughput where it has no jobs.
 
     Where no job says when it started, utilisation is that of the counted nodes, if the lake has any.
     Raises NotFoundError when the lake has neither.
     """
-    lake, zone = Lake(lake_uri), load_zone(view.time_zone or "UTC")
-    progress(0, 2, "reading the lake")
+    lake, zone = Lake(site.lake), load_zone(view.time_zone or "UTC")
+    site.progress(0, 2, "reading the lake")
     jobs, bins = _no_jobs(), None
-    if cluster in lake.clusters("throughput") and cluster not in lake.clusters("jobs"):
-        bins = _as_bins(lake.read_throughput(cluster))
+    if site.cluster in lake.clusters("throughput") and site.cluster not in lake.clusters("jobs"):
+        bins = _as_bins(lake.read_throughput(site.cluster))
     else:
-        jobs = unchanged(lambda: _compact(lake.iter_jobs(cluster, columns=list(JOB_COLUMNS))))
-    progress(1, 2, "reading the lake")
-    samples, notes = (None, ()) if jobs["start_s"].notna().any() else _counted_nodes(lake, cluster)
+        jobs = unchanged(lambda: _compact(lake.iter_jobs(site.cluster, columns=list(JOB_COLUMNS))))
+    site.progress(1, 2, "reading the lake")
+    samples, notes = (None, ()) if jobs["start_s"].notna().any() else _counted_nodes(lake, site.cluster)
     window = _window(jobs, bins, samples, zone, view)
-    sizes = _lake_capacity(lake_uri, cluster, window)
-    return _cut(cluster, window, jobs, bins, samples, sizes, view, notes)
+    sizes = _lake_capacity(site, window)
+    return _cut(site.cluster, window, jobs, bins, samples, sizes, view, notes)
 
 
 def read_log_files(files: LogFiles, view: View, progress: Progress = silent) -> ObservedLog:
@@ -190,10 +191,10 @@ def _as_bins(throughput: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"time_s": seconds / 1e6, **counts})
 
 
-def _lake_capacity(lake_uri: str, cluster: str, window: Window) -> Capacity | None:
+def _lake_capacity(site: Site, window: Window) -> Capacity | None:
     first = datetime.fromtimestamp(window.start_s, window.zone)
     try:
-        return _capacity(lake_sizes(lake_uri, cluster, first, window.zone))
+        return _capacity(lake_sizes(site, first, window.zone))
     except NotFoundError:
         return None
 
@@ -283,15 +284,13 @@ def _said(second: float) -> str:
     return f"{pd.Timestamp(int(second), unit='s'):%Y-%m-%d %H:%M} UTC"
 
 
-def grade_of_cluster(
-    lake_uri: str, cluster: str, log: ObservedLog, progress: Progress = silent
-) -> WaitGrade | None:
+def grade_of_cluster(site: Site, log: ObservedLog) -> WaitGrade | None:
     """Grade the last GRADED_DAYS of what is looked at of a cluster in the lake; None without jobs."""
     if not len(log.jobs):
         return None
     start, end = _last_days(log)
     try:
-        return grade_cluster(lake_uri, cluster, start, end, progress=progress)
+        return grade_cluster(site, start, end)
     except (NotFoundError, BadInputError) as error:
         return not_graded(str(error))
 

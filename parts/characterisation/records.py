@@ -8,6 +8,7 @@ STATE/characterisation/CLUSTER/2020-04-01-to-2020-09-28/   such a folder
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.log_statistics.observed_log import UtilisationRule
 from foundation.csv_files import csv_text
 from foundation.outside_names import check_cluster_name
-from foundation.progress import Progress, silent
+from foundation.site import Site
 from foundation.steps import Done, NothingToDo, StepRun
 from lucid_models.registry import Registry
 from parts.characterisation.catalogue import FIGURES
@@ -30,38 +31,25 @@ from pipeline.training.windows import read_time
 
 
 def characterise_cluster(
-    *,
-    lake_uri: str,
-    cluster: str,
-    pages_dir: Path,
-    tracking_uri: str,
-    view: View | None = None,
-    progress: Progress = silent,
+    site: Site, *, pages_dir: Path, view: View | None = None
 ) -> KeptReport[ClusterReport]:
     """Characterise a cluster of the lake, write its page and keep a run of MLflow.
 
     Raises NotFoundError when the lake has no jobs of it, ServiceUnavailableError when MLflow does not
     answer.
     """
-    name = check_cluster_name(cluster)
-    log = read_lake_log(lake_uri, name, view or View(), progress)
-    report = report_on(log, progress, grade_of_cluster(lake_uri, name, log, progress))
+    name = check_cluster_name(site.cluster)
+    log = read_lake_log(site, view or View())
+    report = report_on(log, site.progress, grade_of_cluster(site, log))
     folder = pages_dir / name / f"{report.start:%Y-%m-%d}-to-{report.end:%Y-%m-%d}"
     write_report(report, folder)
     write_index(pages_dir, REPORT_FILE, _line_of, index_page)
-    path = log_report(report, folder, tracking_uri)
+    path = log_report(report, folder, site.registry)
     return KeptReport(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
 
 
 def characterise_announced(
-    *,
-    run: StepRun,
-    lake_uri: str,
-    tracking_uri: str,
-    time_zone: str | None,
-    cluster: str | None = None,
-    view: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
+    *, run: StepRun, site: Site, time_zone: str | None, view: Mapping[str, Any] | None = None
 ) -> Done:
     """Characterise one cluster of the lake: the named one, else the one whose job table was announced.
 
@@ -70,24 +58,21 @@ def characterise_announced(
     form has them.
     """
     asked = {name: value for name, value in (view or {}).items() if value}
-    announced = [{"cluster": cluster}] if cluster else run.announced()
-    announced = announced or [{"cluster": name} for name in Lake(lake_uri).clusters()]
+    announced = [{"cluster": site.cluster}] if site.cluster else run.announced()
+    announced = announced or [{"cluster": name} for name in Lake(site.lake).clusters()]
     if not announced:
         raise NothingToDo("The lake has no jobs yet: nothing to characterise.")
     mine = run.take_first(announced, "cluster")[-1]
     run.check_right(mine["cluster"])
     kept = characterise_cluster(
-        lake_uri=mine.get("lake_uri") or lake_uri,
-        cluster=str(mine["cluster"]),
+        replace(site, lake=mine.get("lake_uri") or site.lake, cluster=str(mine["cluster"])),
         pages_dir=run.state_dir() / PAGES.kind,
-        tracking_uri=tracking_uri,
         view=View(
             read_time(asked.get("start")),
             read_time(asked.get("end")),
             asked.get("time_zone", time_zone),
             UtilisationRule(asked.get("utilisation", UtilisationRule.HALF_OPEN)),
         ),
-        progress=progress,
     )
     report = kept.report
     return Done(

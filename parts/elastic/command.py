@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import (
     AsOfOption,
@@ -46,14 +47,14 @@ class NamedFront:
     )
     tracking_uri: TrackingOption = None
 
-    def find(self) -> dict[str, Any]:
+    def find(self) -> tuple[Site, dict[str, Any]]:
         """Return where the front is, as `pick_configuration` takes it."""
         if self.study is not None and (self.cluster or self.run):
             raise BadInputError("Two fronts are named.", remedy="Give --study, or --cluster, or --run.")
         if self.cluster or self.run:
             tracking_uri = tracking_or_default(self.tracking_uri)
-            return {"tracking_uri": tracking_uri, "cluster": self.cluster, "run_id": self.run}
-        return {"study_uri": self.study or str(_newest_study())}
+            return Site(registry=tracking_uri, cluster=self.cluster or ""), {"run_id": self.run}
+        return Site(), {"study_uri": self.study or str(_newest_study())}
 
 
 @dataclass(frozen=True)
@@ -153,14 +154,16 @@ def search(
     tracking = tracking_or_default(tracking_uri) if track else None
     with progress_reporter() as progress:
         plan = plan_search(
+            Site(
+                lake=lake_or_default(log.lake) if log.cluster else "",
+                cluster=log.cluster or "",
+                progress=progress,
+            ),
             gpus=log.gpus,
-            lake_uri=lake_or_default(log.lake) if log.cluster else None,
-            cluster=log.cluster,
             log=LogFile(str(log.jobs), log.source_format or "") if log.jobs else None,
             out_uri=out,
             folder_uri=str(_folder()),
             asked={**log.asked(), **searched.asked()},
-            progress=progress,
         )
         for remark in plan["remarks"]:
             say(remark)
@@ -191,11 +194,11 @@ def show_front(
     from parts.elastic.pareto.report import newest_front, point_row
     from parts.elastic.pareto.samples import PREDICTED_BY
 
-    where = named.find()
+    site, where = named.find()
     if "study_uri" in where:
         front = read_front(where["study_uri"])
     else:
-        front, _ = newest_front(**where)
+        front, _ = newest_front(site, **where)
     rows = [point_row(point) for point in front.points]
     document = {
         "name": front.name,
@@ -219,7 +222,8 @@ def pick(
     """Write a point's configuration as JSON, which policy pcs takes as its setting `configuration`."""
     from parts.elastic.pareto.report import pick_configuration
 
-    picked = pick_configuration(front_id=front_id, **named.find())
+    site, where = named.find()
+    picked = pick_configuration(site, front_id=front_id, **where)
     file = out or Path(f"pcs-{front_id}.json")
     if file.suffix != ".json":
         raise BadInputError(f"--out {str(file)!r} is no JSON file.", remedy="End its name in .json.")

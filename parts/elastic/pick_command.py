@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_cli.option_groups import with_options
 from lucid_cli.options import AsOfOption, HoldOutOption, LakeOption, ReleasedCluster, lake_or_default
 from lucid_cli.output import JsonFlag
@@ -53,14 +54,12 @@ def pick(
     if study is not None:
         front, run_id = read_front(study), None
     else:
-        front, run_id = newest_front(tracking, cluster=cluster, run_id=run)
+        front, run_id = newest_front(Site(registry=tracking, cluster=cluster), run_id=run)
     release = build_picked_release(
+        Site(lake_or_default(lake), tracking, cluster),
         front=front,
         front_id=front_id,
         run_id=run_id,
-        tracking_uri=tracking,
-        lake_uri=lake_or_default(lake),
-        cluster=cluster,
         held_out=HeldOutDays(hold_out_days, read_as_of(as_of)),
         jct_price_pct=price,
     )

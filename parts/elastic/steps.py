@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import Done, StepRun
 from parts.elastic.pareto import plan as search
 from parts.elastic.pareto.presented import front_markdown, keep_page, read_front
@@ -19,59 +19,36 @@ from pipeline.validation.held_out_days import HeldOutDays, usual_held_out
 _log = logging.getLogger(__name__)
 
 
-def plan_search(
-    *,
-    run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    tracking_uri: str,
-    cluster: str | None,
-    rounds: int,
-    round_size: int,
-    asked: Mapping[str, Any],
-) -> Done:
+def plan_search(*, run: StepRun, site: Site, rounds: int, round_size: int, asked: Mapping[str, Any]) -> Done:
     """Freeze a cluster's jobs before the held-out window, and what is preferred.
 
     That many `rounds` of `round_size` configurations each. Returns the search's URI and the lake's.
     """
-    cluster = cluster or only_cluster(lake_uri)
-    run.check_right(cluster)
-    days = (
-        asked.get("hold_out_days") or usual_held_out(tracking_uri, cluster, lake_uri) or DEFAULT_HOLD_OUT_DAYS
-    )
+    site = site.of(site.cluster or only_cluster(site.lake))
+    run.check_right(site.cluster)
+    days = asked.get("hold_out_days") or usual_held_out(site) or DEFAULT_HOLD_OUT_DAYS
     sizes = {"evaluations": int(rounds) * int(round_size), "round_size": int(round_size)}
-    plan = search.plan_search(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        asked={**asked, **sizes, "hold_out_days": days},
-        progress=progress,
-    )
+    plan = search.plan_search(site, asked={**asked, **sizes, "hold_out_days": days})
     for remark in plan["remarks"]:
         _log.warning("%s", remark)
     _log.info("The search is at %s", plan["study_uri"])
     return Done(
-        {**plan, "lake_uri": lake_uri, "cluster": cluster, "hold_out_days": days},
-        f"The front of {cluster} is searched in {plan['rounds']} rounds.",
+        {**plan, "lake_uri": site.lake, "cluster": site.cluster, "hold_out_days": days},
+        f"The front of {site.cluster} is searched in {plan['rounds']} rounds.",
         on_the_way=True,
     )
 
 
 def collect_front(
-    *,
-    tracking_uri: str,
-    state_dir: Path,
-    airflow_url: str,
-    mlflow_ui_url: str | None,
-    study_uri: str,
-    cluster: str,
+    *, site: Site, state_dir: Path, airflow_url: str, mlflow_ui_url: str | None, study_uri: str
 ) -> Done:
     """Write the front with its interactive page, here and in MLflow.
 
     Returns the front's rows, the run in MLflow, and Markdown for the person that picks.
     """
-    finished = finish_search(study_uri=study_uri, tracking_uri=tracking_uri)
+    finished = finish_search(study_uri=study_uri, tracking_uri=site.registry)
     front, path = read_front(study_uri), finished["mlflow_path"]
-    kept = keep_page(front, finished["files"], pages_dir=state_dir / "fronts", cluster=cluster)
+    kept = keep_page(front, finished["files"], pages_dir=state_dir / "fronts", cluster=site.cluster)
     page = f"lucid/fronts/{kept}" if kept else None
     summary = front_markdown(
         front,
@@ -81,7 +58,7 @@ def collect_front(
     _log.info("%s", summary)
     return Done(
         {"front": finished["front"], "run_id": finished["run_id"], "summary": summary},
-        f"The front of {cluster} has {len(finished['front'])} points to choose from.",
+        f"The front of {site.cluster} has {len(finished['front'])} points to choose from.",
         page=page,
         mlflow_path=path,
     )
@@ -90,11 +67,9 @@ def collect_front(
 def build_release(
     *,
     run: StepRun,
-    tracking_uri: str,
+    site: Site,
     study_uri: str,
     front_id: str,
-    cluster: str,
-    lake_uri: str,
     hold_out_days: int,
     run_id: str | None = None,
     as_of: str | None = None,
@@ -105,23 +80,21 @@ def build_release(
     Returns the release's name and version, and what it was chosen for.
     """
     release = build_picked_release(
+        site,
         front=read_front(study_uri),
         front_id=str(front_id),
         run_id=run_id,
-        tracking_uri=tracking_uri,
-        lake_uri=lake_uri,
-        cluster=cluster,
         held_out=HeldOutDays(int(hold_out_days), read_as_of(as_of)),
         jct_price_pct=None if jct_price_pct is None else float(jct_price_pct),
     )
     says = describe_choice(release.choice or {})
     return built(
         run,
-        tracking_uri,
+        site.registry,
         (release.cluster, int(release.version)),
-        f"Release {release.version} of {cluster} was built: {says}",
+        f"Release {release.version} of {site.cluster} was built: {says}",
         {"name": release.name, "version": release.version, "says": says},
-        lake_uri=lake_uri,
+        lake_uri=site.lake,
         hold_out_days=int(hold_out_days),
         as_of=as_of,
     )

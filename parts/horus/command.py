@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_cli.options import (
     LakeOption,
     SinglesOption,
@@ -84,12 +85,10 @@ def predict_profile(
 
         with progress_reporter() as progress:
             report = predict_jobs(
-                lake_uri=lake_or_default(lake),
-                cluster=str(cluster),
+                Site(lake=lake_or_default(lake), cluster=str(cluster), progress=progress),
                 jobs_file=jobs,
                 predictor=predictor,
                 dimensions=sizes,
-                progress=progress,
             )
         show_facts(report, as_json=as_json, title="Predicted")
         return
@@ -123,7 +122,7 @@ def utilisation(
             remedy="Give one of --singles FILE, --cluster NAME and --simulated.",
         )
     if cluster is not None:
-        solo = read_profile_set(lake_or_default(lake), cluster).solo
+        solo = read_profile_set(Site(lake=lake_or_default(lake), cluster=cluster)).solo
     else:
         file = text_of(singles)
         solo = solo_profiles_or_measure(file).solo
@@ -160,7 +159,7 @@ def _predictor(
     if version is None and cluster is not None:
         from pipeline.profiling.profile_store import measured_or_simulated
 
-        profiles, _ = measured_or_simulated(lake_or_default(lake), cluster)
+        profiles, _ = measured_or_simulated(Site(lake=lake_or_default(lake), cluster=cluster))
         return fit_predictor(profiles, f"the profiles of cluster {cluster}")
     return registered_predictor(tracking_or_default(tracking_uri), version)
 

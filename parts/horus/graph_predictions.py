@@ -18,7 +18,8 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import JOB_METRICS_SCHEMA, PREDICTED
 from foundation.errors import BadInputError, NotFoundError
-from foundation.progress import Progress, Work, silent
+from foundation.progress import Work
+from foundation.site import Site
 from lucid_models.mlflow_server import is_unwritten
 from lucid_models.model_format import parse_model
 from lucid_models.packing.model import PackingAnalyzeModel
@@ -159,13 +160,7 @@ def describe_prediction(predictor: GraphPredictor, graph: GraphFeatures, amp: bo
 
 
 def predict_jobs(
-    *,
-    lake_uri: str,
-    cluster: str,
-    jobs_file: Path,
-    predictor: GraphPredictor,
-    dimensions: Mapping[str, int] | None = None,
-    progress: Progress = silent,
+    site: Site, *, jobs_file: Path, predictor: GraphPredictor, dimensions: Mapping[str, int] | None = None
 ) -> PredictionReport:
     """Write predictions for a cluster's jobs into the table `metrics` of the lake.
 
@@ -174,17 +169,19 @@ def predict_jobs(
     nothing. Raises NotFoundError for a cluster without jobs, BadInputError naming the row for a bad one.
     """
     requests = read_jobs_file(jobs_file)
-    lake = Lake(lake_uri)
-    jobs = lake.read_jobs(cluster, columns=("job_id", "submit_time", "user", "name", "job_type"))
+    lake = Lake(site.lake)
+    jobs = lake.read_jobs(site.cluster, columns=("job_id", "submit_time", "user", "name", "job_type"))
     if jobs.empty:
-        raise NotFoundError(f"The lake holds no job of cluster {cluster!r}.", remedy="Ingest a log first.")
+        raise NotFoundError(
+            f"The lake holds no job of cluster {site.cluster!r}.", remedy="Ingest a log first."
+        )
     read_graph = cache(lambda file, batch_size: _graph(jobs_file.parent / file, batch_size, dimensions))
     rows: list[pd.DataFrame] = []
     is_predicted = np.zeros(len(jobs), dtype=np.bool_)
     skipped = 0
     # A job that several rows speak of has the narrowest one's prediction.
     for done, row in enumerate(sorted(requests, key=lambda row: JOB_KEYS.index(row.key))):
-        progress(done, len(requests), Work(f"predicting {row.value}", "rows"))
+        site.progress(done, len(requests), Work(f"predicting {row.value}", "rows"))
         is_match = row.matches(jobs) & ~is_predicted
         if not is_match.any():
             skipped += 1
@@ -193,10 +190,10 @@ def predict_jobs(
         graph = read_graph(row.onnx, row.batch_size)
         (prediction,) = predictor.predict([graph], [row.amp])
         rows.append(_metrics_rows(jobs[is_match], prediction, f"{row.onnx} by {predictor.origin}"))
-    progress(len(requests), len(requests), Work("predicted", "rows"))
-    changed = lake.write_job_metrics(cluster, pd.concat(rows, ignore_index=True)) if rows else 0
+    site.progress(len(requests), len(requests), Work("predicted", "rows"))
+    changed = lake.write_job_metrics(site.cluster, pd.concat(rows, ignore_index=True)) if rows else 0
     return PredictionReport(
-        cluster,
+        site.cluster,
         predictor.origin,
         len(requests),
         len(requests) - skipped,

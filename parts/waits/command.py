@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from foundation.human_times import human_duration
+from foundation.site import Site
 from lucid_cli.options import ClusterOption, TrackingOption, file_option, tracking_or_default
 from lucid_cli.output import JsonFlag, print_lines, print_table, show, to_jsonable
 
@@ -30,7 +31,7 @@ def waits(
 
     log = read_queue_log(str(jobs), str(snapshots))
     model = load_registered_model(
-        kind="waits", tracking_uri=tracking_or_default(tracking_uri), cluster=cluster
+        Site(registry=tracking_or_default(tracking_uri), cluster=cluster), kind="waits"
     )
     answers = waits_now(model.parts[""].scorer, log)
     said_by = f"By the learned wait model {model.name} version {model.version}, not by playing forward."

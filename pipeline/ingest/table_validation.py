@@ -8,6 +8,7 @@ import pandas as pd
 from cluster_logs.day_tables import day_tables
 from cluster_logs.lake import Lake
 from cluster_logs.validation import ORIGIN, ValidationReport, validate_lake, validate_table
+from foundation.site import Site
 from pipeline.profiling.profile_store import PROFILES, read_profile_set, write_profile_set
 from profiler_jobs.profile_table import ProfileSet
 
@@ -43,7 +44,7 @@ def check_table(*, table: str, lake_uri: str, cluster: str, docs_dir: Path) -> V
 
 
 def _check_profiles(lake: Lake, cluster: str, docs_dir: Path) -> ValidationReport:
-    profiles = read_profile_set(lake.uri, cluster)
+    profiles = read_profile_set(Site(lake=lake.uri, cluster=cluster))
     solo = validate_table(profiles.solo, "solo_profiles", docs_dir / "solo")
     pairs = validate_table(profiles.pairs, "pair_profiles", docs_dir / "pairs")
     success = solo.success and pairs.success
@@ -55,7 +56,7 @@ def _check_profiles(lake: Lake, cluster: str, docs_dir: Path) -> ValidationRepor
             for expectation in report.failing["expectation"]:
                 quarantined[str(expectation)] = quarantined.get(str(expectation), 0) + 1
         passed = ProfileSet(kept["solo"], kept["pairs"], out_of_memory=profiles.out_of_memory)
-        write_profile_set(lake.uri, cluster, passed)
+        write_profile_set(Site(lake=lake.uri, cluster=cluster), passed)
     return ValidationReport(
         success=success,
         expectations=solo.expectations + pairs.expectations,

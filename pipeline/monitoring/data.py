@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cluster_logs.lake import Lake
 from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import NotFoundError
+from foundation.site import Site
 from lucid_models.duration.model import epoch_seconds
 from lucid_models.evaluation.rival_estimates import known_from_s
 from lucid_models.known_profiles import with_known_profiles
@@ -85,9 +86,8 @@ class DataHealth:
 
 
 def monitored_window(
+    site: Site,
     *,
-    lake_uri: str,
-    cluster: str,
     trained_from: datetime | None,
     trained_until: datetime,
     window_days: float,
@@ -100,7 +100,7 @@ def monitored_window(
     Without `as_of` the `unjudged` days are left out: the window ends before them, or, once newer jobs came,
     begins behind them. Raises NotFoundError when the lake has no jobs.
     """
-    first, last = submission_span(lake_uri, cluster, as_of)
+    first, last = submission_span(site.lake, site.cluster, as_of)
     end = as_of if as_of is not None else last + TICK
     earliest = trained_until
     if as_of is None and unjudged is not None:
@@ -108,7 +108,7 @@ def monitored_window(
             earliest = max(trained_until, unjudged.end + TICK)
         else:
             end = unjudged.start
-    start = max(earliest, busy_days(lake_uri, cluster).before(end, window_days))
+    start = max(earliest, busy_days(site.lake, site.cluster).before(end, window_days))
     return MonitoredWindow(
         max(first, trained_from) if trained_from is not None else first,
         trained_until,
@@ -117,24 +117,24 @@ def monitored_window(
     )
 
 
-def read_monitored(lake_uri: str, cluster: str, window: MonitoredWindow, max_jobs: int) -> MonitoredTables:
+def read_monitored(site: Site, window: MonitoredWindow, max_jobs: int) -> MonitoredTables:
     """Read the window and the rows that the release learned from; raises NotFoundError without the latter."""
-    lake = Lake(lake_uri)
-    reference = read_training_jobs(lake_uri, cluster, window.trained_until, max_jobs=max_jobs).table
+    lake = Lake(site.lake)
+    reference = read_training_jobs(site.lake, site.cluster, window.trained_until, max_jobs=max_jobs).table
     reference = reference[reference["submit_time"] >= window.trained_from].reset_index(drop=True)
     if reference.empty:
         raise NotFoundError(
-            f"The lake {lake_uri} no longer holds the jobs of {cluster!r} that the release learned from "
-            f"({window.trained_from:%Y-%m-%d} to {window.trained_until:%Y-%m-%d}).",
+            f"The lake {site.lake} no longer holds the jobs of {site.cluster!r} that the release learned "
+            f"from ({window.trained_from:%Y-%m-%d} to {window.trained_until:%Y-%m-%d}).",
             remedy="Keep the training window in the lake, or retrain on what it holds.",
         )
-    raw = as_known_at(lake.read_jobs(cluster, window.trained_from, window.end), window.end)
-    raw = with_known_profiles(raw, lake.read_job_metrics(cluster, window.end))
+    raw = as_known_at(lake.read_jobs(site.cluster, window.trained_from, window.end), window.end)
+    raw = with_known_profiles(raw, lake.read_job_metrics(site.cluster, window.end))
     submitted = raw[raw["submit_time"] >= window.start]
     files = set(submitted["source_file"].dropna().astype(str))
-    refused = lake.read_quarantine(cluster)
+    refused = lake.read_quarantine(site.cluster)
     try:
-        bins: pd.DataFrame | None = lake.read_throughput(cluster, window.trained_from, window.end)
+        bins: pd.DataFrame | None = lake.read_throughput(site.cluster, window.trained_from, window.end)
     except NotFoundError:
         bins = None
     return MonitoredTables(
@@ -145,7 +145,7 @@ def read_monitored(lake_uri: str, cluster: str, window: MonitoredWindow, max_job
         None if bins is None or bins.empty else bins,
         int(refused["source_file"].astype(str).isin(files).sum()),
         int(raw["source_file"].astype(str).isin(files).sum()),
-        submission_span(lake_uri, cluster, window.end)[1],
+        submission_span(site.lake, site.cluster, window.end)[1],
     )
 
 

@@ -94,7 +94,7 @@ def shown_coverage(what: str, coverage: Mapping[float, float]) -> dict[str, str]
 
 @dataclass(frozen=True)
 class ErrorSentences:
-    """What is said of a forecast that the naive rival beats (`worse`), or whose error has grown (`grown`).
+    """What is said of a forecast that the naive rival beats (`worse`), or that errs more now (`grown`).
 
     Templates of `mae`, `naive_mae` and `validation_mae`, which are told in `unit_scale` times their unit,
     and of `skill` and `validation_skill`: errors as a share of the naive rival's.
@@ -111,8 +111,8 @@ class ErrorSentences:
 def error_findings(
     errors: ForecastErrors, sentences: ErrorSentences, settings: MonitorSettings
 ) -> Iterator[Finding]:
-    """A forecast that is clearly worse than the naive one asks for a new one, as does one whose error grew by
-    more than the naive rival's: the error itself grows with the load.
+    """A forecast that is clearly worse than the naive one asks for a new one, as does one with an error that
+    grew by more than the naive rival's: the error itself grows with the load.
     """
     mae, naive_mae = errors.mae, errors.naive_mae
     if mae is None or naive_mae is None or errors.against_naive is None:

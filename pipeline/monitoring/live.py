@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import owners_of_rows
 from foundation.errors import LucidError, NotFoundError
+from foundation.site import Site
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
 from live_scheduler.forecast.submission_predictions import PredictionErrorSummary
@@ -103,11 +104,10 @@ NO_RECORDS = LiveRecords()
 
 
 def live_health(
+    site: Site,
     source: str,
     *,
     release: Any,
-    lake_uri: str,
-    cluster: str,
     window: MonitoredWindow,
     settings: MonitorSettings,
     token_file: Path | None = None,
@@ -116,7 +116,7 @@ def live_health(
     try:
         if source.startswith(("http://", "https://")):
             return _as_told(source, token_file)
-        return _as_recorded(Path(source), release, lake_uri, cluster, window, settings)
+        return _as_recorded(site, Path(source), release, window, settings)
     except LucidError as error:
         return LiveHealth(source, note=f"not measured: {error}")
 
@@ -161,12 +161,7 @@ def live_findings(health: LiveHealth | None, settings: MonitorSettings) -> Itera
 
 
 def _as_recorded(
-    folder: Path,
-    release: Any,
-    lake_uri: str,
-    cluster: str,
-    window: MonitoredWindow,
-    settings: MonitorSettings,
+    site: Site, folder: Path, release: Any, window: MonitoredWindow, settings: MonitorSettings
 ) -> LiveHealth:
     log = folder / DECISIONS_FILE
     if not log.exists():
@@ -191,13 +186,13 @@ def _as_recorded(
     )
     health = _with_errors(health, judged, release, settings)
     policy = next((line.policy for line in reversed(list(read_lines(log))) if line.policy), "")
-    live = settings_in_force(LiveSettings(cluster, policy=policy), release.models.manifest)
+    live = settings_in_force(LiveSettings(site.cluster, policy=policy), release.models.manifest)
     try:
         hindsight = judge_window(
             jobs,
             start_s=start_s,
             end_s=end_s,
-            nodes=_nodes(lake_uri, cluster),
+            nodes=_nodes(site),
             policy=lambda: live_policy(live),
             policy_name=live.policy,
         )
@@ -339,8 +334,8 @@ def _frame(jobs: list[LivedJob]) -> pd.DataFrame:
     )
 
 
-def _nodes(lake_uri: str, cluster: str) -> list[tuple[str, int, list[str]]]:
-    recorded = Lake(lake_uri).read_nodes(cluster)
+def _nodes(site: Site) -> list[tuple[str, int, list[str]]]:
+    recorded = Lake(site.lake).read_nodes(site.cluster)
     rows = zip(owners_of_rows(recorded), recorded["nodes"], recorded["gpus_per_node"], strict=True)
     return [
         (f"{'+'.join(owners)} {row} {number}", int(gpus), owners)

@@ -34,7 +34,7 @@ class PredictionGroup:
 
 @dataclass(frozen=True)
 class DayOfPredictions:
-    """Those of the watched release whose jobs ended on a UTC day."""
+    """Those of the watched release for jobs that ended on a UTC day."""
 
     day: str
     jobs: int
@@ -76,7 +76,7 @@ def prediction_health(
     end_s: float,
     settings: MonitorSettings,
 ) -> PredictionHealth | None:
-    """Judge the predictions of a state folder whose jobs ended in [start_s, end_s); None without any."""
+    """Judge the predictions of a state folder for jobs that ended in [start_s, end_s); None without any."""
     kept = judged_predictions(
         folder / SUBMISSION_PREDICTIONS_FILE, Journal(folder / JOURNAL_FILE).read(start_s), start_s, end_s
     )

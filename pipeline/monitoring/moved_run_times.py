@@ -1,5 +1,5 @@
-"""Virtual clusters whose run times have moved since the release learned, told by the calibration's offsets
-and the naive estimate.
+"""Virtual clusters with run times that have moved since the release learned, by the calibration's offsets and
+the naive estimate.
 
 Both follow what happens job by job (`lucid_models.duration.calibration`, `log_head`), so a change of habits
 shows on the day on which it comes; a later day counts too, for statistics that have learned the new habit let
@@ -24,7 +24,7 @@ _P90 = LEVELS.index(0.9)
 
 @dataclass(frozen=True)
 class MovedRunTimes:
-    """A virtual cluster whose P90 of run times had to be `factor` times as long as when the release learned.
+    """A virtual cluster: its P90 of run times had to be `factor` times as long as when the release learned.
 
     `day`: the UTC day on which it was farthest off, `jobs`: what was submitted on it.
     """

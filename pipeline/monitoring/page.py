@@ -7,17 +7,25 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from foundation.html_pages import dashed, render_page
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from foundation.html_pages import dashed, inline_svg, render_page
 from live_scheduler.hindsight.replayed_window import Regret
-from pipeline.monitoring import charts
 from pipeline.monitoring.drift import largest_move
 from pipeline.monitoring.errors import DurationHealth, PackingHealth, SeriesHealth
 from pipeline.monitoring.forecast_errors import Change
-from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.live import LiveHealth, window_of
 from pipeline.monitoring.live_predictions import PredictionHealth
-from pipeline.monitoring.report import MonitorReport
+from pipeline.monitoring.report import LimitSavings, MonitorReport
 from pipeline.monitoring.rules import Urgency
+
+# Pictures; their numbers stand as text beside them.
+_COLOURS = ("#2563a8", "#c2681f")
+_GREY = "#777777"
+_SIZE_IN = (7.4, 2.2)
+_MOST_LABELS = 8
 
 DECISIONS: Mapping[Urgency, str] = {
     Urgency.OK: "Nothing to do: the release still fits the cluster.",
@@ -37,7 +45,7 @@ def monitoring_page(report: MonitorReport, history: Sequence[Mapping[str, Any]] 
         decision=DECISIONS[report.decision],
         about=_about(report),
         data=_data(report),
-        jobs_a_day=charts.columns(
+        jobs_a_day=_columns(
             [day.day[5:] for day in report.data.days], [float(d.jobs) for d in report.data.days], "jobs a day"
         ),
         duration=_duration(report.duration),
@@ -99,7 +107,7 @@ def _duration(health: DurationHealth) -> dict[str, Any] | None:
         ("jobs within P90", overall.coverage_p90, validation.get("coverage_p90"), None),
         ("jobs within P50", overall.coverage_p50, None, None),
     )
-    chart = charts.lines(
+    chart = _lines(
         [day.day[5:] for day in health.days],
         [
             ("release", [day.error for day in health.days]),
@@ -143,7 +151,7 @@ def _throughput(series: Sequence[SeriesHealth]) -> dict[str, Any]:
     drawn = [
         (
             health.series,
-            charts.lines(
+            _lines(
                 [day.day[5:] for day in health.days],
                 [
                     ("release", [day.error for day in health.days]),
@@ -237,7 +245,7 @@ def _predictions(health: PredictionHealth | None) -> dict[str, Any]:
         for group in health.groups
     ]
     expected = (health.expected or {}).get("mean_pred_err_pct")
-    chart = charts.lines(
+    chart = _lines(
         [day.day[5:] for day in health.days],
         [("mean error, %", [day.mean_pct for day in health.days])],
         "error of completion times told at submission, by day of the end",
@@ -262,3 +270,48 @@ def _regret(other: str, regret: Regret) -> str:
 
 def _span(start: datetime, end: datetime) -> str:
     return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+
+
+def _columns(labels: Sequence[str], values: Sequence[float], title: str) -> Markup:
+    """Draw a column a label, with the value above it."""
+    if not values:
+        return Markup()
+    figure, axes = _axes()
+    bars = axes.bar(range(len(labels)), values, color=_COLOURS[0], width=0.7)
+    axes.bar_label(bars, labels=[f"{value:,.0f}" for value in values], fontsize=8)
+    axes.set_yticks([])
+    return _drawn(figure, axes, labels, title)
+
+
+def _lines(
+    labels: Sequence[str],
+    series: Sequence[tuple[str, Sequence[float]]],
+    title: str,
+    level: tuple[str, float] | None = None,
+) -> Markup:
+    """Draw lines over the same labels from zero on, and a dashed `level`; nothing below two labels."""
+    if len(labels) < 2:
+        return Markup()
+    figure, axes = _axes()
+    for (name, values), colour in zip(series, _COLOURS, strict=False):
+        axes.plot(range(len(labels)), values, color=colour, label=name)
+    if level is not None:
+        axes.axhline(level[1], color=_GREY, linestyle="--", label=level[0])
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="y", color="#e3e3e3")
+    figure.legend(loc="upper left", ncols=3, frameon=False, fontsize=9)
+    return _drawn(figure, axes, labels, title)
+
+
+def _axes() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_SIZE_IN)
+    axes = figure.add_axes((0.08, 0.14, 0.91, 0.72))
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(labelsize=8, length=0)
+    return figure, axes
+
+
+def _drawn(figure: Figure, axes: Axes, labels: Sequence[str], title: str) -> Markup:
+    every = max(1, -(-len(labels) // _MOST_LABELS))
+    axes.set_xticks(range(0, len(labels), every), labels[::every])
+    return inline_svg(figure, title)

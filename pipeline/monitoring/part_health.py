@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from foundation.site import Site
 from lucid_models.drift import Drift
 from pipeline.monitoring.data import MonitoredWindow
 from pipeline.monitoring.rules import Finding, MonitorSettings
@@ -16,8 +17,7 @@ class MonitoredRelease:
 
     models: Any
     validation: Mapping[str, Mapping[str, float]]
-    lake_uri: str
-    cluster: str
+    site: Site
     window: MonitoredWindow
     settings: MonitorSettings
 
@@ -35,7 +35,7 @@ class PageSection:
 
 
 class PartHealth(ABC):
-    """How a part of a release did in the window; a dataclass, whose fields report.json holds."""
+    """How a part of a release did in the window; a dataclass; report.json holds its fields."""
 
     @abstractmethod
     def findings(self, settings: MonitorSettings) -> Iterable[Finding]:

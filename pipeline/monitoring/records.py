@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from foundation.outside_names import check_cluster_name
-from foundation.progress import Progress, silent
+from foundation.site import Site
 from lucid_models.registry import FoundRun, Registry
 from pipeline.kept_reports import MOST_LISTED, PAGE_FILE, write_index, write_report_files
 from pipeline.monitoring.live import NO_RECORDS, LiveHealth, LiveRecords
@@ -70,15 +70,12 @@ A_LOOK = PassRequest()
 
 
 def make_pass(
+    site: Site,
     *,
-    lake_uri: str,
-    tracking_uri: str,
     pages_dir: Path,
-    cluster: str | None = None,
     settings: MonitorSettings | None = None,
     asked: PassRequest = A_LOOK,
     live: LiveRecords = NO_RECORDS,
-    progress: Progress = silent,
 ) -> MonitoringPass:
     """Watch the release behind a cluster's alias (default: the only cluster's), and record what was found.
 
@@ -87,18 +84,10 @@ def make_pass(
     answer.
     """
     monitor_settings = settings or MonitorSettings()
-    release = load_watched_release(tracking_uri=tracking_uri, cluster=cluster, alias=asked.alias)
+    release = load_watched_release(site, alias=asked.alias)
     name = check_cluster_name(release.models.manifest.cluster)
-    report = monitor_release(
-        release,
-        lake_uri=lake_uri,
-        cluster=name,
-        settings=monitor_settings,
-        as_of=asked.as_of,
-        live=live,
-        progress=progress,
-    )
-    registry = Registry(tracking_uri)
+    report = monitor_release(site.of(name), release, settings=monitor_settings, as_of=asked.as_of, live=live)
+    registry = Registry(site.registry)
     earlier = registry.find_runs(EXPERIMENT, {"cluster": name}, most=MOST_LISTED)
     pass_id = asked.pass_id
     others = [run for run in earlier if run.tags.get("pass_id") != pass_id or not pass_id]
@@ -176,10 +165,10 @@ def _live_metrics(live: LiveHealth | None) -> Iterator[tuple[str, float]]:
         yield "live/regret_against_backfill_s", past.against_backfill.point_s
         yield "live/regret_against_true_durations_s", past.against_true_durations.point_s
     for predicted in live.predictions.groups if live.predictions is not None else ():
-        whose = f"live/predictions/{metric_part(predicted.policy)}/release_{predicted.release_version or 0}"
+        place = f"live/predictions/{metric_part(predicted.policy)}/release_{predicted.release_version or 0}"
         if predicted.virtual_cluster:
-            whose += f"/virtual_cluster/{metric_part(predicted.virtual_cluster)}"
-        yield from ((f"{whose}/{name}", float(value)) for name, value in asdict(predicted.errors).items())
+            place += f"/virtual_cluster/{metric_part(predicted.virtual_cluster)}"
+        yield from ((f"{place}/{name}", float(value)) for name, value in asdict(predicted.errors).items())
     if live.agreement is not None:
         yield from _known({"live/agreement": live.agreement.share})
 

@@ -14,6 +14,7 @@ from cluster_logs.quarantine import REASONS
 from cluster_logs.removal import Holdings, holdings
 from foundation.errors import LucidError, NotFoundError
 from foundation.parts import hooks
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.clusters import release_clusters
 from lucid_models.releases.publication_history import read_history
@@ -123,7 +124,7 @@ class WentLive:
 class ClusterPage:
     """One cluster. `steps`: what a publication needs, in its order; `history`: what was live, the newest
     first, as it was signed (None: nothing is signed here); `held` what a removal would remove;
-    `docs`: the tables whose data docs were written, by their pages below /lucid/data-docs; `part_pages`: what
+    `docs`: the tables with data docs, by their pages below /lucid/data-docs; `part_pages`: what
     parts say of it; `problem`: why its tables could not be read.
     """
 
@@ -142,28 +143,28 @@ class ClusterPage:
     problem: str | None
 
 
-def read_cluster_page(*, tracking_uri: str, lake_uri: str, state_dir: Path, cluster: str) -> ClusterPage:
+def read_cluster_page(site: Site, *, state_dir: Path) -> ClusterPage:
     """Read a cluster's page; what cannot be read of it is said, and the rest is shown.
 
     Raises NotFoundError for a cluster of which there is nothing.
     """
-    lake = Lake(lake_uri)
-    held = _held(lake_uri, cluster)
-    glance, problems = _glance(tracking_uri, lake, state_dir, cluster)
+    lake = Lake(site.lake)
+    held = _held(site)
+    glance, problems = _glance(site, lake, state_dir)
     if held is None and glance.live is None and glance.challenger is None:
         raise NotFoundError(
-            f"There is nothing of cluster {cluster!r}.",
+            f"There is nothing of cluster {site.cluster!r}.",
             remedy=f"Clusters with jobs: {', '.join(lake.clusters()) or 'none'}.",
         )
     profiles, tables = None, _Tables()
     history: Sequence[WentLive] | None = None
     try:
-        history = _history(tracking_uri, cluster)
+        history = _history(site)
     except LucidError as error:
         problems.append(str(error))
     try:
-        profiles = stored_profile_set(lake_uri, cluster)
-        tables = _read_tables(lake, cluster)
+        profiles = stored_profile_set(site)
+        tables = _read_tables(lake, site.cluster)
     except LucidError as error:
         problems.append(str(error))
     simulated = None if profiles is None else profiles.any_simulated
@@ -176,8 +177,10 @@ def read_cluster_page(*, tracking_uri: str, lake_uri: str, state_dir: Path, clus
         profiles=None if profiles is None else _origins(profiles),
         quarantine=tables.quarantine,
         tables=tables.optional,
-        docs=dict(_docs(state_dir / "data_docs", cluster)),
-        part_pages=[_newest(pages, state_dir, cluster) for _, pages in hooks("pages") if pages.sentences],
+        docs=dict(_docs(state_dir / "data_docs", site.cluster)),
+        part_pages=[
+            _newest(pages, state_dir, site.cluster) for _, pages in hooks("pages") if pages.sentences
+        ],
         held=held,
         held_in_words=None if held is None else held.in_words(),
         problem=" ".join(dict.fromkeys(problems)) or None,
@@ -192,14 +195,14 @@ class _Tables:
     optional: Sequence[OptionalTable] = ()
 
 
-def _held(lake_uri: str, cluster: str) -> Holdings | None:
+def _held(site: Site) -> Holdings | None:
     try:
-        return holdings(lake_uri, cluster)
+        return holdings(site.lake, site.cluster)
     except NotFoundError:
         return None
 
 
-def _history(tracking_uri: str, cluster: str) -> Sequence[WentLive] | None:
+def _history(site: Site) -> Sequence[WentLive] | None:
     signing = Signing.of_environment()
     if signing.trust_file is None:
         return None
@@ -214,21 +217,19 @@ def _history(tracking_uri: str, cluster: str) -> Sequence[WentLive] | None:
             past.publication.because,
             past.problem,
         )
-        for past in read_history(Registry(tracking_uri), cluster, signing)
+        for past in read_history(Registry(site.registry), site.cluster, signing)
     ]
 
 
-def _glance(
-    tracking_uri: str, lake: Lake, state_dir: Path, cluster: str
-) -> tuple[ClusterAtAGlance, list[str]]:
+def _glance(site: Site, lake: Lake, state_dir: Path) -> tuple[ClusterAtAGlance, list[str]]:
     registry, problems = None, []
     try:
-        opened = Registry(tracking_uri)
-        registry = opened if cluster in release_clusters(opened) else None
+        opened = Registry(site.registry)
+        registry = opened if site.cluster in release_clusters(opened) else None
     except LucidError as error:
         problems.append(str(error))
-    monitored = read_passes(state_dir / "monitoring", cluster).get(cluster)
-    glance = cluster_at_a_glance(cluster, registry, lake, monitored)
+    monitored = read_passes(state_dir / "monitoring", site.cluster).get(site.cluster)
+    glance = cluster_at_a_glance(site.cluster, registry, lake, monitored)
     return glance, [*problems, *([glance.problem] if glance.problem else [])]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from cluster_logs.lake import Lake
 from cluster_logs.node_table import nodes_of_each
 from foundation.errors import LucidError, NotFoundError, ReleaseRefusedError
+from foundation.site import Site
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHALLENGER, CHAMPION, PREVIOUS
 from lucid_models.releases.approval import APPROVED
@@ -61,7 +62,7 @@ class DataAtAGlance:
 
 @dataclass(frozen=True)
 class Missing:
-    """What a cluster has not got, in words, and the DAG whose form brings it."""
+    """What a cluster has not got, in words, and the DAG that brings it by its form."""
 
     sentence: str
     dag_id: str
@@ -95,7 +96,7 @@ class Overview:
     problem: str | None = None
 
 
-def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> Overview:
+def read_overview(site: Site, *, monitoring_dir: Path) -> Overview:
     """Read every cluster that has jobs, or a release and was not removed.
 
     What does not answer is said, and the rest is shown.
@@ -104,11 +105,11 @@ def read_overview(*, tracking_uri: str, lake_uri: str, monitoring_dir: Path) -> 
     with_release: list[str] = []
     problem = None
     try:
-        registry = Registry(tracking_uri)
+        registry = Registry(site.registry)
         with_release = release_clusters(registry)
     except LucidError as error:
         registry, problem = None, str(error)
-    lake = Lake(lake_uri)
+    lake = Lake(site.lake)
     names = sorted({*with_release, *lake.clusters()})
     passes = read_passes(monitoring_dir)
     clusters = [cluster_at_a_glance(name, registry, lake, passes.get(name)) for name in names]

@@ -14,6 +14,7 @@ from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS
 from cluster_logs.slurm_words import EXPORT_COMMAND
 from foundation.errors import BadInputError, LucidError
 from foundation.outside_names import check_cluster_name, local_path
+from foundation.site import Site
 from pipeline.overview.clusters import DataAtAGlance, data_at_a_glance
 from pipeline.overview.uploads import KEPT_DAYS, MOST_BYTES
 
@@ -80,19 +81,20 @@ def read_choices(*, lake_uri: str, roots: Sequence[str]) -> IngestChoices:
     return IngestChoices(roots, list(_files(roots)), formats, Lake(lake_uri).clusters())
 
 
-def read_target(*, lake_uri: str, cluster: str) -> IngestTarget:
+def read_target(site: Site) -> IngestTarget:
     """Say whether a name can be a cluster's, and what the lake holds under it."""
     try:
-        lake = Lake(lake_uri)
-        data = data_at_a_glance(lake, check_cluster_name(cluster))
+        lake = Lake(site.lake)
+        data = data_at_a_glance(lake, check_cluster_name(site.cluster))
     except LucidError as error:
-        return IngestTarget(cluster, str(error), None)
+        return IngestTarget(site.cluster, str(error), None)
     problem = None
     if data is not None and data.origin == "synthetic":
         problem = (
-            f"Cluster {cluster!r} holds a made log, and no real one is mixed with it: choose another name."
+            f"Cluster {site.cluster!r} holds a made log, and no real one is mixed with it: choose another "
+            "name."
         )
-    return IngestTarget(cluster, problem, data)
+    return IngestTarget(site.cluster, problem, data)
 
 
 def read_nodes(uri: str, gpus_per_node: int) -> NodesFile:

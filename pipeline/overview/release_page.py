@@ -9,6 +9,7 @@ from typing import Any
 from foundation.csv_files import as_text
 from foundation.errors import LucidError, NotFoundError
 from foundation.parts import hooks
+from foundation.site import Site
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.aliases import CHAMPION, PREVIOUS
 from lucid_models.releases.decisions import Decision, read_rejection
@@ -54,13 +55,13 @@ class ReleasePage:
     versions: Sequence[int]
 
 
-def read_release_page(*, tracking_uri: str, cluster: str, version: int) -> ReleasePage:
+def read_release_page(site: Site, *, version: int) -> ReleasePage:
     """Read a release and its verdict; raises NotFoundError when there is no such release."""
-    registry, name = Registry(tracking_uri), release_name(cluster)
+    registry, name = Registry(site.registry), release_name(site.cluster)
     stored = {release.version: release for release in registry.versions(name)}
     if version not in stored:
         raise NotFoundError(
-            f"Cluster {cluster} has no release {version}.",
+            f"Cluster {site.cluster} has no release {version}.",
             remedy=f"It has {', '.join(map(str, sorted(stored))) or 'none'}.",
         )
     release = describe_release(registry, stored[version], None, whole_verdict=True)

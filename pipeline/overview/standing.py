@@ -7,6 +7,7 @@ from typing import Any
 
 from cluster_logs.lake import Lake
 from foundation.errors import LucidError
+from foundation.site import Site
 from local_stack.airflow_client import AirflowClient
 from local_stack.stack import connect, status
 from local_stack.stack_config import running_stack
@@ -63,14 +64,14 @@ class Standing:
     problems: Sequence[str]
 
 
-def read_standing(*, tracking_uri: str, lake_uri: str, state_dir: Path) -> Standing:
+def read_standing(site: Site, *, state_dir: Path) -> Standing:
     """Read how everything stands; what does not answer is said, and the rest is shown. Writes nothing."""
     problems: list[str] = []
     releases: dict[str, dict[str, int]] = {}
     runs: list[tuple[str | None, RunUnderWay]] | None = None
     waiting: list[tuple[str, WaitingApproval]] | None = None
     try:
-        releases = _aliases_by_cluster(tracking_uri)
+        releases = _aliases_by_cluster(site.registry)
     except LucidError as error:
         problems.append(str(error))
     stack = running_stack(state_dir)
@@ -80,7 +81,7 @@ def read_standing(*, tracking_uri: str, lake_uri: str, state_dir: Path) -> Stand
                 runs, waiting = _runs(airflow), _approvals(airflow)
         except LucidError as error:
             problems.append(str(error))
-    names = sorted({*releases, *Lake(lake_uri).clusters()})
+    names = sorted({*releases, *Lake(site.lake).clusters()})
     # A run that names no cluster is about the only one.
     unnamed = names[0] if len(names) == 1 else None
     clusters = [

@@ -122,7 +122,7 @@ def read_waits(
 ) -> dict[str, Any]:
     """Return the LISTED_JOBS jobs of a variant that waited longest, and the longest wait of each span.
 
-    With `text`, of the former only jobs whose id or user holds it. Raises UnknownNameError for a variant.
+    With `text`, of the former only jobs with it in their id or user. Raises UnknownNameError for a variant.
     """
     document = read_kept(pages_dir, run_id)
     waits = completed_gpu_jobs(read_table(pages_dir, run_id, _number(document, variant), WAITS))

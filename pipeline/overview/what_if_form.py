@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, LucidError, NotFoundError, check_names
 from foundation.outside_names import check_cluster_name
+from foundation.site import Site
 from foundation.storage import locate
 from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHAMPION
@@ -95,13 +96,14 @@ def _knows(name: str) -> str:
     return "estimates" if policy.needs_estimates else "nothing of run times"
 
 
-def cluster_choices(lake_uri: str, tracking_uri: str) -> list[ClusterChoice]:
+def cluster_choices(site: Site) -> list[ClusterChoice]:
     """Return the clusters of the lake that have jobs, by name."""
-    lake = Lake(lake_uri)
-    return [_cluster(lake, name, tracking_uri) for name in sorted(lake.clusters())]
+    lake = Lake(site.lake)
+    return [_cluster(lake, site.of(name)) for name in sorted(lake.clusters())]
 
 
-def _cluster(lake: Lake, name: str, tracking_uri: str) -> ClusterChoice:
+def _cluster(lake: Lake, site: Site) -> ClusterChoice:
+    name = site.cluster
     days = lake.dates(name)
     nodes = per_node = None
     try:
@@ -113,36 +115,36 @@ def _cluster(lake: Lake, name: str, tracking_uri: str) -> ClusterChoice:
         pass
     live = problem = None
     try:
-        live = _live(tracking_uri, name)
+        live = _live(site)
     except LucidError as error:
         problem = str(error)
     start = max(days[0], days[-1] - timedelta(days=USUAL_DAYS - 1))
     return ClusterChoice(name, days[0], days[-1], start, nodes, per_node, live, problem)
 
 
-def _live(tracking_uri: str, cluster: str) -> dict[str, Any] | None:
-    registry = Registry(tracking_uri)
-    version = registry.aliases(release_name(cluster)).get(CHAMPION)
+def _live(site: Site) -> dict[str, Any] | None:
+    registry = Registry(site.registry)
+    version = registry.aliases(release_name(site.cluster)).get(CHAMPION)
     if version is None:
         return None
-    release = registry.version(release_name(cluster), version)
+    release = registry.version(release_name(site.cluster), version)
     return {"version": version, "policy": read_manifest(registry, release).policy}
 
 
-def check_what_if(asked: Mapping[str, Any], *, lake_uri: str, tracking_uri: str) -> CheckedWhatIf:
+def check_what_if(site: Site, asked: Mapping[str, Any]) -> CheckedWhatIf:
     """Return what the fields of a form would have replayed.
 
     Raises BadInputError, UnknownNameError or NotFoundError with the rule that they break.
     """
     check_names("field of a what-if", asked, FIELDS)
     cluster = check_cluster_name(str(asked.get("cluster") or ""))
-    lake = Lake(lake_uri)
+    lake = Lake(site.lake)
     check_names("cluster of the lake", [cluster], sorted(lake.clusters()) or ["none yet"])
     values = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
     if not values.get("policies"):
         raise BadInputError("No policy is chosen.", remedy="Tick at least one.")
     spec = SweepSpec().changed(
-        {**values, "lake": lake_uri, "tracking": tracking_uri, "keep_jobs": True}, place="The form"
+        {**values, "lake": site.lake, "tracking": site.registry, "keep_jobs": True}, place="The form"
     )
     days = _days(lake, cluster, spec)
     runs = spec.with_live_settings().runs()
@@ -150,7 +152,7 @@ def check_what_if(asked: Mapping[str, Any], *, lake_uri: str, tracking_uri: str)
         raise BadInputError(
             f"{len(runs):,} replays are too many for one picture.", remedy=f"Choose at most {MOST_RUNS}."
         )
-    sizes = lake_sizes(lake_uri, cluster, _instant(days[0]), ZoneInfo("UTC"))
+    sizes = lake_sizes(site.of(cluster), _instant(days[0]), ZoneInfo("UTC"))
     with_added_nodes(sizes, spec.added_nodes)
     jobs = _count(lake, cluster, days)
     sizes_said = " with the nodes as they are and as asked" if spec.added_nodes else ""

@@ -18,6 +18,7 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
 from foundation.run_manifest import frame_sha256
+from foundation.site import Site
 from foundation.storage import write_frame
 from pipeline.planning.planned_log import PlannedLog, read_planned_log
 from pipeline.planning.planned_part import ClusterOfLake, planned_parts
@@ -150,7 +151,9 @@ class LogRequest:
         warm_up_days: float,
     ) -> tuple[str, str]:
         """Write the jobs that count, and those that fill the cluster before them, to a file to replay."""
-        warm = read_lake_jobs(self._lake_uri, cluster, start, end, warm_up_days=warm_up_days)
+        warm = read_lake_jobs(
+            Site(lake=self._lake_uri, cluster=cluster), start, end, warm_up_days=warm_up_days
+        )
         jobs = warm.jobs.drop(columns=ARRIVAL, errors="ignore")
         uri = f"{replays_uri.rstrip('/')}/jobs-{frame_sha256(jobs)[:12]}.parquet"
         write_frame(uri, jobs)
@@ -159,7 +162,7 @@ class LogRequest:
     def _lake_sizes(self) -> pd.DataFrame:
         assert self.cluster is not None  # noqa: S101 - the caller looked
         last = submission_span(self._lake_uri, self.cluster)[1]
-        return lake_sizes(self._lake_uri, self.cluster, last, ZoneInfo("UTC"))
+        return lake_sizes(Site(lake=self._lake_uri, cluster=self.cluster), last, ZoneInfo("UTC"))
 
     @property
     def _lake_uri(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from foundation.errors import BadInputError, NotFoundError, check_names
 from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, silent
+from foundation.site import Site
 from foundation.usable_cores import usable_cores
 from pipeline import settings as places
 from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index
@@ -83,21 +84,14 @@ def plan_capacity(
 
 
 def plan_cluster(
-    request: LogRequest,
-    settings: PlanSettings,
-    *,
-    cluster: str,
-    pages_dir: Path,
-    tracking_uri: str,
-    workers: int = 1,
-    progress: Progress = silent,
+    site: Site, request: LogRequest, settings: PlanSettings, *, pages_dir: Path, workers: int = 1
 ) -> KeptReport[CapacityReport]:
     """Plan a cluster's capacity, write its page below `pages_dir` and keep a run of MLflow.
 
     The same questions of the same days have the same folder; replays are kept in the lake. Raises as
     `plan_capacity`, ServiceUnavailableError when MLflow does not answer.
     """
-    name = check_cluster_name(cluster)
+    name = check_cluster_name(site.cluster)
     asked_sha256 = digest({"request": repr(request), "settings": repr(settings)})[:8]
     target = settings.target
     stamp = f"{request.start or 'all'}-{target.metric}-{target.limit_s:g}s-{asked_sha256}"
@@ -110,10 +104,10 @@ def plan_cluster(
         name=name,
         replays_uri=f"{lake_uri.rstrip('/')}/plans/cluster={name}",
         workers=workers,
-        progress=progress,
+        progress=site.progress,
     )
     write_index(pages_dir, REPORT_FILE, line_of_plan, index_page)
-    path = log_report(report, folder, tracking_uri)
+    path = log_report(report, folder, site.registry)
     return KeptReport(report, folder, f"{name}/{folder.name}/{PAGE_FILE}", path)
 
 
@@ -122,12 +116,12 @@ def default_folder(request: LogRequest) -> Path:
     return places.state_dir() / "plans" / digest({"request": repr(request)})[:12]
 
 
-def policy_of_release(tracking_uri: str, cluster: str) -> PlannedRun:
+def policy_of_release(site: Site) -> PlannedRun:
     """Return the policy of a cluster's champion with its settings; FIFO where there is no champion."""
     from lucid_models.releases.lifecycle import show_release  # loading MLflow takes seconds
 
     try:
-        champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
+        champion = show_release(tracking_uri=site.registry, cluster=site.cluster)
     except NotFoundError:
         return PlannedRun(DEFAULT_POLICY)
     return PlannedRun(champion.policy, own_settings(champion.policy, champion.settings))
@@ -141,7 +135,7 @@ _FIELDS = (
 )
 
 
-def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> LogRequest:
+def log_of_form(site: Site, values: Mapping[str, Any]) -> LogRequest:
     """Return which log is planned for: the file that the form names, else the cluster's in the lake."""
     stated = {name: value for name, value in values.items() if value not in (None, "")}
     own = [field.name for field in fields(LogRequest) if field.name != "of_parts"]
@@ -150,11 +144,11 @@ def log_of_form(values: Mapping[str, Any], *, cluster: str, lake_uri: str) -> Lo
     beside = {name: stated.pop(name) for name in of_parts if name in stated}
     if "jobs" not in stated:
         stated = {name: stated[name] for name in ("start", "end", "rules") if name in stated}
-        return LogRequest(cluster=cluster, lake_uri=lake_uri, **stated, of_parts=beside)
+        return LogRequest(cluster=site.cluster, lake_uri=site.lake, **stated, of_parts=beside)
     return LogRequest(**stated, of_parts=beside)
 
 
-def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: str) -> PlanSettings:
+def settings_of_form(site: Site, values: Mapping[str, Any]) -> PlanSettings:
     """Return what a form asks; without a policy that of the cluster's champion, else FIFO.
 
     Raises UnknownNameError for a field or a name that does not exist, BadInputError for a bad value.
@@ -163,9 +157,7 @@ def settings_of_form(values: Mapping[str, Any], *, cluster: str, tracking_uri: s
     parts = planned_parts()
     check_names("field of a plan", stated, [*_FIELDS, *(name for part in parts for name in part.fields)])
     seed = int(stated.get("seed", 0))
-    run = (
-        PlannedRun(str(stated["policy"])) if "policy" in stated else policy_of_release(tracking_uri, cluster)
-    )
+    run = PlannedRun(str(stated["policy"])) if "policy" in stated else policy_of_release(site)
     of_parts = {name: value for part in parts for name, value in part.run_settings(stated).items()}
     run = replace(run, settings={**run.settings, **of_parts, **stated.get("settings", {})}, seed=seed)
     energy = EnergySettings(**{name: float(stated[name]) for name in _ENERGY if name in stated})
@@ -190,7 +182,7 @@ def grade_of_request(request: LogRequest, progress: Progress = silent) -> WaitGr
         if request.jobs is None:
             assert request.cluster is not None  # noqa: S101 - the request has looked
             lake_uri = request.lake_uri or places.lake_uri()
-            return grade_cluster(lake_uri, request.cluster, start, end, progress=progress)
+            return grade_cluster(Site(lake=lake_uri, cluster=request.cluster, progress=progress), start, end)
         path = request.jobs if "://" in request.jobs else str(Path(request.jobs).absolute())
         log = LogFile(path, str(request.source_format), start, end, request.time_zone)
         size = ClusterSize(request.nodes, request.gpus, request.gpus_per_node, request.training_servers)

@@ -17,6 +17,7 @@ import pyarrow.fs as pafs
 
 from foundation.errors import BadInputError
 from foundation.outside_names import check_cluster_name
+from foundation.site import Site
 from foundation.storage import list_files, locate
 from pipeline.profiling.profile_store import (
     PROFILES,
@@ -42,61 +43,61 @@ class Folded:
     remarks: tuple[str, ...]
 
 
-def measurements_uri(lake_uri: str, cluster: str, kind: DeviceKind) -> str:
+def measurements_uri(site: Site, kind: DeviceKind) -> str:
     """Return where the cluster's measurement table is."""
     name = "measurements-cpu" if kind == DeviceKind.CPU else "measurements"
-    return f"{profiles_uri(lake_uri, cluster)}/{name}{_PART}"
+    return f"{profiles_uri(site)}/{name}{_PART}"
 
 
-def part_uris(lake_uri: str, cluster: str, kind: DeviceKind, run: str, name: str) -> tuple[str, str]:
+def part_uris(site: Site, kind: DeviceKind, run: str, name: str) -> tuple[str, str]:
     """Return where a task of a run finds its plan, and where it measures into."""
-    place = f"{_run_uri(lake_uri, cluster, kind, run)}/{name}"
+    place = f"{_run_uri(site, kind, run)}/{name}"
     return f"{place}{_PLAN}", f"{place}{_PART}"
 
 
-def fold_run(lake_uri: str, cluster: str, kind: DeviceKind, run: str, *, replace: bool = False) -> Folded:
+def fold_run(site: Site, kind: DeviceKind, run: str, *, replace: bool = False) -> Folded:
     """Merge the parts of a run into the cluster's table; again changes nothing.
 
     `replace`: rows of another device of this kind give way. Raises BadInputError when devices would mix.
     """
-    uri = measurements_uri(lake_uri, cluster, kind)
+    uri = measurements_uri(site, kind)
     remarks: list[str] = []
-    with writing_profiles(lake_uri, cluster) as lake:
+    with writing_profiles(site) as lake:
         rows = before = read_measurements(uri)
-        for part in _parts(_run_uri(lake_uri, cluster, kind, run)):
+        for part in _parts(_run_uri(site, kind, run)):
             rows, remarks_of_merge = merge_measurements(
-                rows, read_measurements(part), cluster=cluster, replace=replace
+                rows, read_measurements(part), cluster=site.cluster, replace=replace
             )
             remarks += remarks_of_merge
         if rows is not before:
-            lake.writes.changing(cluster, PROFILES)
+            lake.writes.changing(site.cluster, PROFILES)
             write_measurements(uri, rows)
     return Folded(uri, rows, tuple(dict.fromkeys(remarks)))
 
 
-def adopt_leftovers(lake_uri: str, cluster: str, kind: DeviceKind, run: str) -> tuple[str, ...]:
+def adopt_leftovers(site: Site, kind: DeviceKind, run: str) -> tuple[str, ...]:
     """Merge what earlier runs measured before they broke off, and return what to say of it.
 
     A leftover that does not fit the table (another device's) stays where it is.
     """
-    fs, folder = locate(f"{profiles_uri(lake_uri, cluster)}/parts/{kind}")
+    fs, folder = locate(f"{profiles_uri(site)}/parts/{kind}")
     selector = pafs.FileSelector(folder, allow_not_found=True)
     runs = [info.base_name for info in fs.get_file_info(selector) if info.type == pafs.FileType.Directory]
     remarks = []
     for earlier_run in sorted(set(runs) - {run}):
         try:
-            folded = fold_run(lake_uri, cluster, kind, earlier_run)
+            folded = fold_run(site, kind, earlier_run)
         except BadInputError as error:
-            remarks.append(f"Left as it is: {_run_uri(lake_uri, cluster, kind, earlier_run)}. {error}")
+            remarks.append(f"Left as it is: {_run_uri(site, kind, earlier_run)}. {error}")
             continue
-        forget_run(lake_uri, cluster, kind, earlier_run)
+        forget_run(site, kind, earlier_run)
         remarks.append(f"Went on from a run that broke off; the table holds {len(folded.rows):,} rows now.")
     return tuple(remarks)
 
 
-def forget_run(lake_uri: str, cluster: str, kind: DeviceKind, run: str) -> None:
+def forget_run(site: Site, kind: DeviceKind, run: str) -> None:
     """Delete the parts of a run, which are in the table."""
-    fs, folder = locate(_run_uri(lake_uri, cluster, kind, run))
+    fs, folder = locate(_run_uri(site, kind, run))
     if fs.get_file_info(folder).type == pafs.FileType.Directory:
         fs.delete_dir(folder)
 
@@ -136,39 +137,35 @@ def merge_measurements(
     return pd.concat(parts, ignore_index=True) if parts else stored, remarks
 
 
-def refuse_simulated_over_measured(lake_uri: str, cluster: str, device: str) -> None:
+def refuse_simulated_over_measured(site: Site, device: str) -> None:
     """Raise BadInputError when the cluster has rows of a GPU, which a simulated `device` must not touch."""
-    rows = read_measurements(measurements_uri(lake_uri, cluster, DeviceKind.GPU))
+    rows = read_measurements(measurements_uri(site, DeviceKind.GPU))
     measured = rows.loc[rows["device_kind"] != DeviceKind.SIMULATED, "device"]
     if len(measured):
-        raise _mixture(cluster, device, ", ".join(sorted(set(measured))))
-    profiles = stored_profile_set(lake_uri, cluster)
+        raise _mixture(site.cluster, device, ", ".join(sorted(set(measured))))
+    profiles = stored_profile_set(site)
     if profiles is not None and (real := _real_devices(profiles)):
-        raise _mixture(cluster, device, ", ".join(real))
+        raise _mixture(site.cluster, device, ", ".join(real))
 
 
-def store_profiles(
-    lake_uri: str, cluster: str, profiles: ProfileSet
-) -> tuple[ProfileReport | None, list[str]]:
+def store_profiles(site: Site, profiles: ProfileSet) -> tuple[ProfileReport | None, list[str]]:
     """Store what was found; returns the report (None: too little to store) and what to say of it.
 
     A profile of the same device stays until it is measured anew; those of other devices go. Raises
     BadInputError when simulated profiles would replace or join measured ones.
     """
-    with writing_profiles(lake_uri, cluster):
-        return _store_profiles(lake_uri, cluster, profiles)
+    with writing_profiles(site):
+        return _store_profiles(site, profiles)
 
 
-def _store_profiles(
-    lake_uri: str, cluster: str, profiles: ProfileSet
-) -> tuple[ProfileReport | None, list[str]]:
+def _store_profiles(site: Site, profiles: ProfileSet) -> tuple[ProfileReport | None, list[str]]:
     remarks: list[str] = []
-    stored = stored_profile_set(lake_uri, cluster)
+    stored = stored_profile_set(site)
     if stored is not None and len(profiles.solo):
         device, simulated = profiles.solo["device"].iloc[0], bool(profiles.solo["simulated"].any())
         real = _real_devices(stored)
         if simulated and real:
-            raise _mixture(cluster, device, ", ".join(real))
+            raise _mixture(site.cluster, device, ", ".join(real))
         gone = sorted(set(stored.solo["device"]) - {device})
         if gone:
             remarks.append(f"Profiles of {', '.join(gone)} gave way to those of {device}.")
@@ -186,7 +183,7 @@ def _store_profiles(
         return None, remarks
     solo = as_profile_frame(profiles.solo, PROFILE_SCHEMA)
     pairs = as_profile_frame(profiles.pairs, PAIR_SCHEMA)
-    return write_profile_set(lake_uri, cluster, ProfileSet(solo, pairs)), remarks
+    return write_profile_set(site, ProfileSet(solo, pairs)), remarks
 
 
 def _with_older(new: pd.DataFrame, old: pd.DataFrame, device: str, key: list[str]) -> pd.DataFrame:
@@ -225,5 +222,5 @@ def _parts(run_uri: str) -> Iterator[str]:
             yield f"{run_uri}/{info.base_name}"
 
 
-def _run_uri(lake_uri: str, cluster: str, kind: DeviceKind, run: str) -> str:
-    return f"{profiles_uri(lake_uri, cluster)}/parts/{kind}/{check_cluster_name(run)}"
+def _run_uri(site: Site, kind: DeviceKind, run: str) -> str:
+    return f"{profiles_uri(site)}/parts/{kind}/{check_cluster_name(run)}"

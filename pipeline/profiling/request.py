@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from foundation.errors import BadInputError, check_names
+from foundation.site import Site
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.devices.opening import kind_of_device
 from profiler_jobs.method import Method
@@ -26,8 +27,7 @@ class Request:
     has a result; with `everything`, measurements of another kind of GPU give way.
     """
 
-    lake_uri: str
-    cluster: str
+    site: Site
     run: str
     devices: tuple[str, ...]
     kind: DeviceKind
@@ -50,7 +50,7 @@ class ProfilingForm:
     again: str = NOTHING
 
 
-def read_request(form: ProfilingForm, *, lake_uri: str, cluster: str, run_id: str) -> Request:
+def read_request(site: Site, form: ProfilingForm, *, run_id: str) -> Request:
     """Read a form.
 
     Raises BadInputError for devices that cannot be measured together, for a setting that is none and for a
@@ -71,8 +71,7 @@ def read_request(form: ProfilingForm, *, lake_uri: str, cluster: str, run_id: st
             f"The method has no setting {', '.join(unknown)}.", remedy=f"It has {', '.join(METHOD_SETTINGS)}."
         )
     return Request(
-        lake_uri,
-        cluster,
+        site,
         hashlib.sha256(run_id.encode()).hexdigest()[:12],
         names,
         kinds.pop(),

@@ -5,17 +5,19 @@ which devices measure side by side into tables of their own. Whatever breaks off
 by its table, a run by the tables of the run before it.
 """
 
+import hashlib
 import math
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from foundation.errors import (
-    NotFoundError,
-    ServiceUnavailableError,
-)
+from foundation.errors import NotFoundError, ServiceUnavailableError
+from foundation.process_lock import ProcessLock, acquire_within
 from foundation.progress import Progress, silent
-from pipeline.profiling.device_lock import only_user_of
 from pipeline.profiling.measurement_store import (
     adopt_leftovers,
     fold_run,
@@ -30,13 +32,7 @@ from pipeline.profiling.request import EVERYTHING, REJECTED, Request
 from profiler_jobs.devices.device import DeviceKind
 from profiler_jobs.plan import PairChoice, Plan, PlannedTask, plan_pairs, plan_solo
 from profiler_jobs.plan_file import read_plan, write_plan
-from profiler_jobs.session import (
-    Session,
-    measure_plan,
-    observed_overhead_s,
-    read_state,
-    stopped_by_signals,
-)
+from profiler_jobs.session import Session, measure_plan, observed_overhead_s, read_state, stopped_by_signals
 from profiler_jobs.summary import summarise
 from profiler_jobs.tasks import SEPARATOR
 
@@ -64,8 +60,8 @@ def plan_solo_stage(request: Request) -> PlannedStage:
     Raises BadInputError when simulated devices are asked for and the cluster has measured profiles.
     """
     if request.kind == DeviceKind.SIMULATED:
-        refuse_simulated_over_measured(request.lake_uri, request.cluster, request.devices[0])
-    remarks = adopt_leftovers(request.lake_uri, request.cluster, request.kind, request.run)
+        refuse_simulated_over_measured(request.site, request.devices[0])
+    remarks = adopt_leftovers(request.site, request.kind, request.run)
     measured = _measured_tasks(request)
     plan = plan_solo(request.job_types, measured.alone, method=request.method, overhead_s=measured.overhead_s)
     return _stage(request, SOLO, plan, request.budget_s, remarks)
@@ -81,7 +77,10 @@ def plan_pair_stage(
     """
     ranking = ranking_of(order)
     folded = fold_run(
-        request.lake_uri, request.cluster, request.kind, request.run, replace=request.again == EVERYTHING
+        request.site,
+        request.kind,
+        request.run,
+        replace=request.again == EVERYTHING,
     )
     rows = folded.rows[folded.rows["device_kind"] == request.kind]
     if rows.empty:
@@ -121,7 +120,7 @@ def measure_batch(
     from profiler_jobs.devices.opening import open_device
 
     plan_file = read_plan(plan_uri)
-    with only_user_of(device, progress):
+    with _only_user_of(device, progress):
         opened = open_device(device)
         session = Session(opened, table_uri, plan_file.method, budget_s, progress=progress)
         try:
@@ -157,7 +156,10 @@ def collect_measurements(request: Request) -> dict[str, Any]:
     would replace or join measured ones.
     """
     folded = fold_run(
-        request.lake_uri, request.cluster, request.kind, request.run, replace=request.again == EVERYTHING
+        request.site,
+        request.kind,
+        request.run,
+        replace=request.again == EVERYTHING,
     )
     rows = folded.rows[folded.rows["device_kind"] == request.kind]
     summary = summarise(rows)
@@ -166,9 +168,9 @@ def collect_measurements(request: Request) -> dict[str, Any]:
     if request.kind == DeviceKind.CPU:
         remarks.append("A processor was measured: that proves the way of measuring and profiles no GPU.")
     else:
-        stored, stored_remarks = store_profiles(request.lake_uri, request.cluster, summary)
+        stored, stored_remarks = store_profiles(request.site, summary)
         remarks += stored_remarks
-    forget_run(request.lake_uri, request.cluster, request.kind, request.run)
+    forget_run(request.site, request.kind, request.run)
     reasons = dict(zip(summary.rejected["task"], summary.rejected["reason"], strict=True))
     return {
         "measurements_uri": folded.uri,
@@ -198,7 +200,9 @@ class _MeasuredTasks:
 def _measured_tasks(request: Request) -> _MeasuredTasks:
     """What the cluster's table says of devices of the request's kind."""
     state = read_state(
-        measurements_uri(request.lake_uri, request.cluster, request.kind), None, request.method
+        measurements_uri(request.site, request.kind),
+        None,
+        request.method,
     )
     if set(state.rows["device_kind"]) != {request.kind}:
         return _MeasuredTasks((), (), OVERHEAD_GUESS_S)
@@ -243,7 +247,10 @@ def _stage(
     batches = []
     for position, (device, chunk) in enumerate(turns):
         plan_uri, table_uri = part_uris(
-            request.lake_uri, request.cluster, request.kind, request.run, f"{name}-{position:04d}"
+            request.site,
+            request.kind,
+            request.run,
+            f"{name}-{position:04d}",
         )
         write_plan(plan_uri, Plan(tuple(chunk)), request.method, device)
         expected_s = math.fsum(each.expected_s for each in chunk)
@@ -303,10 +310,28 @@ def _planned_s(request: Request, stage: str) -> float:
     total_s = 0.0
     for position in range(MOST_BATCHES):
         plan_uri, _ = part_uris(
-            request.lake_uri, request.cluster, request.kind, request.run, f"{stage}-{position:04d}"
+            request.site,
+            request.kind,
+            request.run,
+            f"{stage}-{position:04d}",
         )
         try:
             total_s += read_plan(plan_uri).plan.expected_s
         except NotFoundError:
             break
     return total_s
+
+
+@contextmanager
+def _only_user_of(device: str, progress: Progress = silent) -> Iterator[None]:
+    """Wait until no other task of this machine measures on the device, and keep them off it.
+
+    The lock ends with the process, whatever ends it.
+    """
+    name = hashlib.sha256(device.encode()).hexdigest()[:12]
+    place = Path(tempfile.gettempdir()) / f"lucid-device-{os.getuid()}-{name}.lock"
+    with ProcessLock(place) as lock:
+        acquire_within(
+            lock, None, lambda waited_s: progress(int(waited_s), None, f"waiting for device {device}")
+        )
+        yield

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from foundation.errors import NotFoundError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.clusters import release_clusters
@@ -25,31 +26,31 @@ class PolicyOfRelease:
     parts: PartSettings = field(default_factory=dict)
 
 
-def find_current_release(tracking_uri: str, cluster: str, *, purpose: str) -> ReleaseInfo:
+def find_current_release(site: Site, *, purpose: str) -> ReleaseInfo:
     """The cluster's champion, else its newest release.
 
     Raises NotFoundError when the cluster has none; `purpose` says what it was wanted for.
     """
     try:
-        return show_release(tracking_uri=tracking_uri, cluster=cluster)
+        return show_release(tracking_uri=site.registry, cluster=site.cluster)
     except NotFoundError:
         pass
-    newest = next(iter(Registry(tracking_uri).versions(release_name(cluster))), None)
+    newest = next(iter(Registry(site.registry).versions(release_name(site.cluster))), None)
     if newest is not None:
-        return show_release(tracking_uri=tracking_uri, cluster=cluster, version=newest.version)
+        return show_release(tracking_uri=site.registry, cluster=site.cluster, version=newest.version)
     raise NotFoundError(
-        f"There is no release of cluster {cluster!r} {purpose} on {tracking_uri}.",
+        f"There is no release of cluster {site.cluster!r} {purpose} on {site.registry}.",
         remedy="Build one: `lucid release build`, or the DAG retrain_models.",
     )
 
 
 def clusters_with_champion(tracking_uri: str) -> list[str]:
-    """Return the clusters whose schedulers have a release to follow, by name."""
+    """Return the clusters with a release for schedulers to follow, by name."""
     registry = Registry(tracking_uri)
     return [name for name in release_clusters(registry) if CHAMPION in registry.aliases(release_name(name))]
 
 
-def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
+def kept_policy(site: Site) -> PolicyOfRelease:
     """What a release with new models keeps running: the champion's policy where a person chose it.
 
     A configuration that was picked stays until another is picked. Lucid's settings are the defaults of the
@@ -57,7 +58,7 @@ def kept_policy(tracking_uri: str, cluster: str) -> PolicyOfRelease:
     settings of its parts.
     """
     try:
-        champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
+        champion = show_release(tracking_uri=site.registry, cluster=site.cluster)
     except NotFoundError:
         return PolicyOfRelease(DEFAULT_POLICY, pinned_settings(), None)
     if champion.policy == DEFAULT_POLICY:

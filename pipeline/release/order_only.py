@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.building import choose_versions, provenance_of
 from lucid_models.releases.manifest import DEFAULT_POLICY, MODEL_KINDS
@@ -30,11 +31,10 @@ class DecidedSharing:
 
 
 def decide_sharing(
+    site: Site,
     settings: Mapping[str, Any],
     policy: str,
     *,
-    tracking_uri: str,
-    cluster: str,
     versions: Mapping[str, int],
     stated: Collection[str] = (),
 ) -> DecidedSharing:
@@ -47,7 +47,7 @@ def decide_sharing(
     if policy != DEFAULT_POLICY or settings.get(ALLOW_SIMULATED) is True or "sharing" in stated:
         return DecidedSharing(settings)
     pinned = {kind: number for kind, number in versions.items() if kind in MODEL_KINDS}
-    provenance = provenance_of(choose_versions(Registry(tracking_uri), cluster, pinned))
+    provenance = provenance_of(choose_versions(Registry(site.registry), site.cluster, pinned))
     if not provenance.simulated_profiles or provenance.synthetic_logs:
         return DecidedSharing(settings)
     without = policy_class(policy).live_settings(shares_gpus=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 from foundation.errors import UnknownNameError
 from foundation.parts import hooks, lacking
+from foundation.site import Site
 from lucid_models.releases.optional_parts import PartSettings, optional_part
 from lucid_models.releases.store import ReleaseInfo
 
@@ -26,8 +27,7 @@ class AskedOfParts:
     parts: PartSettings
     form: Mapping[str, Any]
     reasons: Mapping[str, str]
-    tracking_uri: str
-    cluster: str
+    site: Site
 
 
 @dataclass(frozen=True)

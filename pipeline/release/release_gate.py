@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from foundation.errors import ReleaseRefusedError
+from foundation.site import Site
 
 POLICY_COLUMNS = (
     *("policy", "jobs", "mean_jct_s", "mean_queuing_delay_s", "p999_queuing_delay_s", "mean_slowdown"),
@@ -13,12 +14,7 @@ CONSTRAINT_COLUMNS = ("name", "challenger", "reference", "limit", "passed", "sen
 
 
 def read_verdict(
-    *,
-    tracking_uri: str,
-    cluster: str,
-    version: int | None = None,
-    named: bool = False,
-    replaces: int | None = None,
+    site: Site, *, version: int | None = None, named: bool = False, replaces: int | None = None
 ) -> dict[str, Any]:
     """Return {cluster, version, live, approved, started_by, reason, beside, summary} of a cluster's release
     (default: the challenger).
@@ -37,16 +33,16 @@ def read_verdict(
     from pipeline.release.beside_the_live import beside_the_live
 
     if version is None:
-        release = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger")
+        release = show_release(tracking_uri=site.registry, cluster=site.cluster, alias="challenger")
     else:
-        release = show_release(tracking_uri=tracking_uri, cluster=cluster, version=version)
-    registry = Registry(tracking_uri)
+        release = show_release(tracking_uri=site.registry, cluster=site.cluster, version=version)
+    registry = Registry(site.registry)
     registered = registry.version(release.name, release.version)
     obstacles = publication_obstacles(registry, registered, named=named)
     live = registry.aliases(release.name).get(CHAMPION)
     if replaces is not None and live != release.version:
         try:
-            check_not_expired(cluster, release.version, replaces=replaces, live=live)
+            check_not_expired(site.cluster, release.version, replaces=replaces, live=live)
         except ReleaseRefusedError as expired:
             obstacles = [expired, *obstacles]
     sentence = str((release.verdict or {}).get("sentence", ""))

@@ -22,7 +22,7 @@ class GateSettings:
     """How a release is validated.
 
     - `rules`: objective, margins and limits.
-    - `warm_up_days`: days before the window whose jobs fill the cluster without being counted.
+    - `warm_up_days`: days before the window: their jobs fill the cluster and are not counted.
     - `job_types`: profiles that the log lacks are "drawn" from the measured ones (seeded with `seed`), or,
       with "log", such jobs never share their GPUs.
     - `stated`: the rules that a person stated for this validation, which makes it a study and no verdict; the

@@ -14,6 +14,7 @@ import pandas as pd
 from cluster_logs.lake import Lake
 from cluster_logs.readers.nodes_over_time import read_nodes_over_time
 from foundation.errors import BadInputError
+from foundation.site import Site
 from simulator.cluster.changes import ClusterChange, NodeFailure
 from simulator.cluster.spec import DEFAULT_GPUS_PER_NODE, ClusterSpec
 from simulator.workload.cluster_sizes import changing_cluster
@@ -28,14 +29,13 @@ FAILURE_COLUMNS = ("virtual_cluster", "node", "at", "down_s")
 class ClusterEvents:
     """What a replay's cluster is made of beside its GPUs, and what happens to it.
 
-    - `lake_uri`, `lake_cluster`: take the sizes, day by day, from a lake.
+    - `site`: take the sizes, day by day, of this cluster in its lake.
     - `cpu_cores_per_node`: cores of each node set aside for CPU jobs; 0: CPU jobs are not replayed.
     - `failures_path`: failures of nodes, as `read_failures` reads them.
     - `failure_mtbf_hours`, `failure_repair_hours`: failures at random (`simulator.workload.node_failures`).
     """
 
-    lake_uri: str = ""
-    lake_cluster: str | None = None
+    site: Site | None = None
     cpu_cores_per_node: int = 0
     failures_path: Path | None = None
     failure_mtbf_hours: float | None = None
@@ -75,7 +75,7 @@ class ClusterSize:
     def asked(
         cls, nodes: str | None, gpus: int | None, gpus_per_node: int | None, servers: int | None = None
     ) -> "ClusterSize":
-        """Return the size that somebody asks for: `gpus` are of nodes where it is said how large these are.
+        """Return the size that is asked for: `gpus` are of nodes where it is said how large these are.
 
         Raises BadInputError for GPUs that are no whole number of nodes.
         """
@@ -105,21 +105,21 @@ def one_pool(gpus: int, nodes: int = 1) -> pd.DataFrame:
     )
 
 
-def lake_sizes(lake_uri: str, cluster: str, first: datetime, zone: ZoneInfo) -> pd.DataFrame:
+def lake_sizes(site: Site, first: datetime, zone: ZoneInfo) -> pd.DataFrame:
     """The sizes of a cluster in the lake from the day of `first` on, as `changing_cluster` reads them.
 
     A day begins at midnight in `zone`. Raises NotFoundError when the lake has no nodes of the cluster.
     """
-    lake = Lake(lake_uri)
-    dates = lake.node_dates(cluster)
+    lake = Lake(site.lake)
+    dates = lake.node_dates(site.cluster)
     day = first.astimezone(zone).date()
-    if lake.read_nodes(cluster, day).empty and dates:
+    if lake.read_nodes(site.cluster, day).empty and dates:
         day = dates[0]  # the counts begin after the log
     tables: list[pd.DataFrame] = []
     per_node: dict[str, int] = {}
     for held in [day, *(date for date in dates if date > day)]:
         since = None if held == day else datetime.combine(held, time(), zone)
-        nodes = lake.read_nodes(cluster, held)
+        nodes = lake.read_nodes(site.cluster, held)
         # A virtual cluster that the day's counts leave out has no nodes then.
         gone = [name for name in per_node if name not in set(nodes["virtual_cluster"])]
         absent = {"virtual_cluster": gone, "nodes": 0, "gpus_per_node": [per_node[name] for name in gone]}

@@ -93,7 +93,7 @@ def queuing_cdf(results: Mapping[str, SimulationResult]) -> Figure:
 
 
 def pred_err_cdf(results: Mapping[str, SimulationResult]) -> Figure:
-    """Draw the share of jobs (%) whose end was at most so far from what was predicted (Pred_err, %)."""
+    """Draw the share of jobs (%) that ended at most so far from what was predicted (Pred_err, %)."""
     errors = {name: finite_errors_pct(result.counted) for name, result in results.items()}
     label = f"prediction error (% of the predicted completion time{_by(results)})"
     return _linear_up_to_1(_cdf(errors, label))

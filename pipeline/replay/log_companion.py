@@ -26,7 +26,7 @@ class LogCompanion(ABC):
 
     @abstractmethod
     def beside(self, workload: Workload, jobs: pd.DataFrame, origin: pd.Timestamp) -> BesideLog:
-        """Return the companion of a replay whose second 0 is `origin`.
+        """Return the companion of a replay with second 0 at `origin`.
 
         `jobs` is the job table, with all of its columns, that the workload was made of. Raises BadInputError
         for what cannot be.

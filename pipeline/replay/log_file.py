@@ -14,6 +14,7 @@ from cluster_logs.log_span import busy_days, submission_span
 from cluster_logs.readers.base import load_reader
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
+from foundation.site import Site
 from pipeline.replay.warm_up import WarmJobs, check_warm_up_days, warm_jobs, warm_up_start
 from simulator.workload.job_columns import READ_COLUMNS, READ_IF_KNOWN
 
@@ -78,7 +79,7 @@ class LogFile:
 
 
 def read_lake_jobs(
-    lake_uri: str, cluster: str, start: datetime | None, end: datetime | None, *, warm_up_days: float
+    site: Site, start: datetime | None, end: datetime | None, *, warm_up_days: float
 ) -> WarmJobs:
     """Return a cluster's jobs submitted in [start, end), with those that fill the cluster before them.
 
@@ -86,17 +87,19 @@ def read_lake_jobs(
     """
     zone = ZoneInfo("UTC")
     until = None if end is None else in_zone(end, zone).to_pydatetime()
-    jobs = Lake(lake_uri).read_jobs(cluster, None, until)
+    jobs = Lake(site.lake).read_jobs(site.cluster, None, until)
     begins = jobs["submit_time"].min() if start is None else in_zone(start, zone)
     since = begins
     if warm_up_days and not jobs.empty:
-        since = busy_days(lake_uri, cluster).before(begins.to_pydatetime(), check_warm_up_days(warm_up_days))
+        since = busy_days(site.lake, site.cluster).before(
+            begins.to_pydatetime(), check_warm_up_days(warm_up_days)
+        )
     warm = warm_jobs(jobs, begins, until, warm_up_from=since)
     if not warm.counted.any():
-        first, last = submission_span(lake_uri, cluster)
+        first, last = submission_span(site.lake, site.cluster)
         raise BadInputError(
-            f"No job of {cluster!r} was submitted from {start or 'the start'} to {end or 'the end'}: the "
-            f"lake has {first} to {last}.",
+            f"No job of {site.cluster!r} was submitted from {start or 'the start'} to {end or 'the end'}: "
+            f"the lake has {first} to {last}.",
             remedy="Choose a window inside it.",
         )
     return warm

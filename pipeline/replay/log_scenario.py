@@ -128,8 +128,8 @@ def read_scenario(
     companions, workload, has_estimates, of_companions = _beside(request, workload, jobs, origin)
     remarks += of_companions
     events = request.events
-    if events.lake_cluster is not None:
-        sizes = lake_sizes(events.lake_uri, events.lake_cluster, origin.to_pydatetime(), zone)
+    if events.site is not None:
+        sizes = lake_sizes(events.site, origin.to_pydatetime(), zone)
     if set(sizes["virtual_cluster"]) == {EVERYONE}:
         workload = workload.in_one_virtual_cluster(EVERYONE)
     cluster, changes = events.cluster(sizes, workload, origin, zone, request.seed)

@@ -30,7 +30,7 @@ class Watching:
     """What is to be watched. `plot`: pictures, of the cluster over time among them.
 
     `timeline_from` and `timeline_until` cut the timeline, naive times being on the log's clock, and
-    `timeline_slices` bounds it. `why` names jobs whose waits are to be explained.
+    `timeline_slices` bounds it. `why` names jobs: their waits are explained.
     """
 
     plot: bool = False

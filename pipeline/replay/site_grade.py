@@ -11,6 +11,7 @@ from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.stored_site import stored_site
 from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
+from foundation.site import Site
 from pipeline.replay.cluster_events import EVERYONE, ClusterSize, lake_sizes
 from pipeline.replay.log_file import LogFile, read_lake_jobs
 from pipeline.replay.wait_grade import grade_of_replay
@@ -24,13 +25,11 @@ from simulator.workload.workload import Workload
 
 
 def grade_cluster(
-    lake_uri: str,
-    cluster: str,
+    site: Site,
     start: datetime | None = None,
     end: datetime | None = None,
     *,
     declared: SiteRules | None = None,
-    progress: Progress = silent,
 ) -> WaitGrade:
     """Grade the days of a cluster in the lake: its jobs submitted in [start, end).
 
@@ -38,10 +37,12 @@ def grade_cluster(
     default what the lake keeps. Raises NotFoundError where the lake has no nodes of the cluster,
     BadInputError where it has no such jobs.
     """
-    warm = read_lake_jobs(lake_uri, cluster, start, end, warm_up_days=WARM_UP_DAYS)
-    sizes = lake_sizes(lake_uri, cluster, warm.since, ZoneInfo("UTC"))
-    site = stored_site(lake_uri, cluster) if declared is None else declared
-    return grade_jobs(warm.jobs, sizes, site, counted=warm.counted, earlier=warm.earlier, progress=progress)
+    warm = read_lake_jobs(site, start, end, warm_up_days=WARM_UP_DAYS)
+    sizes = lake_sizes(site, warm.since, ZoneInfo("UTC"))
+    rules = stored_site(site.lake, site.cluster) if declared is None else declared
+    return grade_jobs(
+        warm.jobs, sizes, rules, counted=warm.counted, earlier=warm.earlier, progress=site.progress
+    )
 
 
 def grade_log(

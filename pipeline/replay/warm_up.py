@@ -103,7 +103,7 @@ def warm_jobs(
 
 
 def _ends(jobs: pd.DataFrame) -> "pd.Series[pd.Timestamp]":
-    """When each job ended, or left the queue; NaT where nobody knows."""
+    """When each job ended, or left the queue; NaT where it is not known."""
     submit = pd.to_datetime(jobs["submit_time"], utc=True)
     began = pd.to_datetime(jobs["start_time"], utc=True).fillna(submit)
     ran = pd.to_timedelta(pd.to_numeric(jobs["duration_s"], errors="coerce"), unit="s")

@@ -67,7 +67,7 @@ class Pruned:
 
 
 def experiments() -> tuple[str, ...]:
-    """Return the experiments whose runs may be removed: those of any other are not ours to delete."""
+    """Return the experiments with runs that may be removed: those of any other are not ours to delete."""
     return (*_OWN_EXPERIMENTS, *(name for part in installed_parts() for name in part.mlflow_experiments))
 
 

@@ -12,7 +12,7 @@ from cluster_logs.log_sources import SLURM
 from cluster_logs.quarantine import MAX_BAD_SHARE
 from foundation.errors import BadInputError, NotFoundError
 from foundation.jsonable import to_jsonable
-from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import Done, NothingToDo, StepRun
 from pipeline.ingest import cluster_metrics, ingestion
 from pipeline.ingest.measured_series import RecordedSeries
@@ -20,8 +20,10 @@ from pipeline.ingest.node_states import ingest_recorded_counts
 from pipeline.ingest.slurm_log import AccountingWindow
 from pipeline.ingest.table_validation import check_table
 from pipeline.profiling import profile_store
-from pipeline.steps.rows import rows_read
 from pipeline.training.windows import read_time
+
+_PARTS = ("kept", "quarantined", "skipped")  # of the rows that came in
+
 
 _log = logging.getLogger(__name__)
 
@@ -35,9 +37,7 @@ def asked_window(run: StepRun, start: Any, end: Any) -> tuple[datetime | None, d
 def read_accounting(
     *,
     run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    cluster: str,
+    site: Site,
     source_format: str,
     nodes_uri: str | None = None,
     start: Any = None,
@@ -53,25 +53,23 @@ def read_accounting(
         raise NothingToDo(f"The source is {source_format!r}, not a live Slurm.")
     begun, ended = run.interval
     staged = ingestion.read_accounting(
-        cluster=cluster,
-        lake_uri=lake_uri,
+        cluster=site.cluster,
+        lake_uri=site.lake,
         window=AccountingWindow(read_time(start), read_time(end) or ended, interval_start=begun),
         nodes=not nodes_uri,
-        progress=progress,
+        progress=site.progress,
     )
     for remark in (staged["nodes"] or {}).get("remarks", ()):
         _log.warning("%s", remark)
     window = f"from {staged['start']} to {staged['end']}"
-    sentence = f"Slurm's accounting of {cluster} has {staged['rows']:,} rows {window}."
+    sentence = f"Slurm's accounting of {site.cluster} has {staged['rows']:,} rows {window}."
     return Done(staged, sentence, on_the_way=True)
 
 
 def ingest_log(
     *,
     run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    cluster: str,
+    site: Site,
     source_format: str,
     input_uri: str | None = None,
     nodes_uri: str | None = None,
@@ -96,8 +94,8 @@ def ingest_log(
         ingestion.ClusterLog(
             source_format, input_uri, nodes_uri=nodes_uri, days=days, seed=seed, staged_uris=staged_uris
         ),
-        cluster=cluster,
-        lake_uri=lake_uri,
+        cluster=site.cluster,
+        lake_uri=site.lake,
         settings=IngestSettings(
             time_zone=time_zone,
             gpus_per_node=gpus_per_node,
@@ -107,39 +105,30 @@ def ingest_log(
             trace_start=read_time(trace_start),
             columns=dict(columns or {}),
         ),
-        progress=progress,
+        progress=site.progress,
     )
-    return rows_read(cluster, report, on_the_way=False)
+    return rows_read(site.cluster, report, on_the_way=False)
 
 
-def ingest_throughput(
-    *, lake_uri: str, cluster: str, input_uri: str | None, time_zone: str | None = None
-) -> Done:
+def ingest_throughput(*, site: Site, input_uri: str | None, time_zone: str | None = None) -> Done:
     """Read a published throughput table into the lake; nothing to do when the form names none."""
     if not input_uri:
         raise NothingToDo("No throughput file is named: throughput is counted from the job table.")
     report = ingestion.ingest_throughput(
-        input_uri=input_uri, cluster=cluster, lake_uri=lake_uri, time_zone=time_zone
+        input_uri=input_uri, cluster=site.cluster, lake_uri=site.lake, time_zone=time_zone
     )
-    return rows_read(f"the throughput of {cluster}", report)
+    return rows_read(f"the throughput of {site.cluster}", report)
 
 
 def ingest_profiles(
-    *,
-    lake_uri: str,
-    cluster: str,
-    singles_uri: str | None = None,
-    pairs_uri: str | None = None,
-    seed: int = 0,
+    *, site: Site, singles_uri: str | None = None, pairs_uri: str | None = None, seed: int = 0
 ) -> Done:
     """Store measured GPU profiles; when no file is named, keep those that were measured for the cluster, or
     measure the zoo on the simulated GPU.
     """
-    report = profile_store.ingest_profiles(
-        lake_uri=lake_uri, cluster=cluster, singles_uri=singles_uri, pairs_uri=pairs_uri, seed=seed
-    )
+    report = profile_store.ingest_profiles(site, singles_uri=singles_uri, pairs_uri=pairs_uri, seed=seed)
     origin = "that were measured before stay" if report.kept else "are stored"
-    sentence = f"{report.solo_rows} solo profiles and {report.pair_rows} pairs of {cluster} {origin}."
+    sentence = f"{report.solo_rows} solo profiles and {report.pair_rows} pairs of {site.cluster} {origin}."
     if report.simulated:
         sentence += (
             " They come from the simulated GPU; the release will say so. Of a real log it orders jobs "
@@ -152,10 +141,8 @@ def ingest_profiles(
 def ingest_metrics(
     *,
     run: StepRun,
-    progress: Progress,
-    lake_uri: str,
+    site: Site,
     prometheus_url: str | None,
-    cluster: str,
     metrics_uri: str | None = None,
     allocations_uri: str | None = None,
     start: Any = None,
@@ -173,21 +160,21 @@ def ingest_metrics(
     begun, ended = asked_window(run, start, end)
     try:
         recorded = cluster_metrics.ingest_recorded(
-            lake_uri=lake_uri,
-            cluster=cluster,
+            lake_uri=site.lake,
+            cluster=site.cluster,
             prometheus_url=prometheus_url,
             files=[metrics_uri] if metrics_uri else [],
             allocations=[allocations_uri] if allocations_uri else [],
             start=begun,
             end=ended,
-            progress=progress,
+            progress=site.progress,
         )
     except NotFoundError as error:  # these jobs were not measured; the models do without
         raise NothingToDo(str(error)) from error
     report: dict[str, Any] = to_jsonable(recorded)
     _log.info("samples: %s", report["samples"])
     remarks = [*(report.get("remarks") or ()), f"{report['jobs']:,} jobs have metrics."]
-    return rows_read(f"the GPU metrics of {cluster}", {**report, "remarks": remarks})
+    return rows_read(f"the GPU metrics of {site.cluster}", {**report, "remarks": remarks})
 
 
 def series_read(
@@ -208,11 +195,9 @@ def series_read(
 def ingest_node_states(
     *,
     run: StepRun,
-    progress: Progress,
-    lake_uri: str,
+    site: Site,
     prometheus_url: str | None,
     node_queries: Sequence[str],
-    cluster: str,
     source_format: str,
     node_states_uri: str | None = None,
     time_zone: str | None = None,
@@ -226,8 +211,8 @@ def ingest_node_states(
     """
     begun, ended = asked_window(run, start, end)
     source = RecordedSeries(
-        lake_uri,
-        cluster,
+        site.lake,
+        site.cluster,
         input_uri=node_states_uri,
         time_zone=time_zone,
         prometheus_url=prometheus_url,
@@ -236,15 +221,16 @@ def ingest_node_states(
         end=ended,
     )
     return series_read(
-        "the counts of nodes", source, lambda named: ingest_recorded_counts(named, source_format, progress)
+        "the counts of nodes",
+        source,
+        lambda named: ingest_recorded_counts(named, source_format, site.progress),
     )
 
 
 def announce_tables(
     *,
     run: StepRun,
-    lake_uri: str,
-    cluster: str,
+    site: Site,
     hold_out_days: int = 14,
     as_of: str | None = None,
     allow_simulated_profiles: bool = False,
@@ -259,13 +245,15 @@ def announce_tables(
         raise NothingToDo("A run by the clock starts no retraining.")
     until = run.interval[1]
     told = {
-        "cluster": cluster,
-        "lake_uri": lake_uri,
+        "cluster": site.cluster,
+        "lake_uri": site.lake,
         "hold_out_days": hold_out_days,
         "as_of": as_of or (until.isoformat() if until else None),
         "allow_simulated_profiles": bool(allow_simulated_profiles),
     }
-    sentence = f"The tables of {cluster} are announced: retrain_models starts, and what else waits for them."
+    sentence = (
+        f"The tables of {site.cluster} are announced: retrain_models starts, and what else waits for them."
+    )
     return Done(told, sentence, announced=told, on_the_way=True)
 
 
@@ -294,3 +282,13 @@ def validate_table(
         held = checked[cluster] - len(failed)
         sentences.append(f"The {table} of {cluster}: {held} of {checked[cluster]} expectations hold.")
     return Done(checked, " ".join(sentences), page=page, on_the_way=True)
+
+
+def rows_read(what: str, report: Mapping[str, Any], *, on_the_way: bool = True) -> Done:
+    """Return the account of the rows of `what`: how many came in, what became of each, with the reasons."""
+    counts = {part: int(report[f"rows_{part}"]) for part in _PARTS}
+    parts = " + ".join(f"{count:,} {part}" for part, count in counts.items())
+    reasons = ", ".join(f"{count:,} {name}" for name, count in (report.get("reasons") or {}).items())
+    account = f"{report['rows_in']:,} rows of {what} in = {parts}{f' ({reasons})' if reasons else ''}."
+    sentence = " ".join([account, *map(str, report.get("remarks") or ())])
+    return Done(dict(report), sentence, bars=("Rows", counts), on_the_way=on_the_way)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import Done, NothingToDo, StepRun
 from pipeline.monitoring.live import LiveRecords
 from pipeline.monitoring.records import PassRequest, make_pass
@@ -19,15 +19,12 @@ _log = logging.getLogger(__name__)
 def monitor_release(
     *,
     run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    tracking_uri: str,
+    site: Site,
     state_dir: Path,
     live_scheduler: tuple[str | None, Path | None],
     live_dir: Path,
     monitor_settings: Mapping[str, Any],
     monitor_as_of: str | None,
-    cluster: str | None = None,
     window_days: float | None = None,
     as_of: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -36,14 +33,14 @@ def monitor_release(
 ) -> Done:
     """Make one monitoring pass over the champion; the run ends unless it asks for a retraining.
 
-    `cluster`: empty: every cluster that has a champion, one after another in runs of their own. Without a
+    Without a cluster: every cluster that has a champion, one after another in runs of their own. Without a
     champion there is nothing to watch: the schedule may be older than the first release. `settings`: the
     form's thresholds, before those of the installation (`monitor_settings`).
 
     Returns the decision, its reasons and what a retraining is told (None: not requested).
     """
-    live_clusters = clusters_with_champion(tracking_uri)
-    wanted = [cluster] if cluster else live_clusters
+    live_clusters = clusters_with_champion(site.registry)
+    wanted = [site.cluster] if site.cluster else live_clusters
     announced = run.announced() or [{"cluster": name} for name in wanted if name in live_clusters]
     if not announced:
         raise NothingToDo("There is no champion yet: nothing to watch.")
@@ -54,10 +51,8 @@ def monitor_release(
         values["window_days"] = window_days
     own_live, token_file = live_scheduler
     done = make_pass(
-        lake_uri=lake_uri,
-        tracking_uri=tracking_uri,
+        site.of(watched),
         pages_dir=state_dir / "monitoring",
-        cluster=watched,
         settings=checked_settings(values),
         asked=PassRequest(
             as_of=read_as_of(as_of or monitor_as_of), may_request=bool(may_request), pass_id=run.run_id
@@ -68,7 +63,6 @@ def monitor_release(
             # The deployment's secret goes to the deployment's address alone.
             token_file if live in (None, "", own_live) else None,
         ),
-        progress=progress,
     )
     report = done.report
     for finding in report.findings:
@@ -83,7 +77,7 @@ def monitor_release(
         "page": done.page,
         "retraining": {
             "cluster": report.cluster,
-            "lake_uri": lake_uri,
+            "lake_uri": site.lake,
             "hold_out_days": done.retraining.hold_out_days,
             "as_of": report.window.end.isoformat(),
             "reason": " ".join(report.reasons),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import Done, StepRun
 from pipeline.profiling import steps
 from pipeline.profiling.request import ProfilingForm, Request, read_request
@@ -16,9 +17,8 @@ _log = logging.getLogger(__name__)
 def plan_measurements(
     *,
     run: StepRun,
-    lake_uri: str,
+    site: Site,
     stage: str,
-    cluster: str | None,
     asked: Mapping[str, Any],
     wanted: bool = True,
     order: str = "space-filling",
@@ -29,12 +29,12 @@ def plan_measurements(
     `asked` holds fields of `ProfilingForm`. Returns what the tasks are told that measure, a batch a task;
     none where there is nothing to do. Beside it the cluster (empty: the lake's only one).
     """
-    cluster = cluster or only_cluster(lake_uri)
-    run.check_right(cluster)
-    named = {"cluster": cluster}
+    site = site.of(site.cluster or only_cluster(site.lake))
+    run.check_right(site.cluster)
+    named = {"cluster": site.cluster}
     if not wanted:
         return Done([], f"The form asks for no {stage}.", others=named, on_the_way=True)
-    request = _request(run, lake_uri, cluster, asked)
+    request = _request(site, run, asked)
     if stage == steps.SOLO:
         planned = steps.plan_solo_stage(request)
     else:
@@ -43,7 +43,7 @@ def plan_measurements(
         _log.info("%s", remark)
     batches = list(planned.batches)
     words = f"{len(batches)} batches to measure" if batches else "nothing to measure"
-    return Done(batches, f"Stage {stage} of {cluster}: {words}.", others=named, on_the_way=True)
+    return Done(batches, f"Stage {stage} of {site.cluster}: {words}.", others=named, on_the_way=True)
 
 
 def measure_batch(
@@ -73,13 +73,13 @@ def measure_batch(
     return Done(done, counts.format(**done), on_the_way=True)
 
 
-def collect_measurements(*, run: StepRun, lake_uri: str, cluster: str, asked: Mapping[str, Any]) -> Done:
+def collect_measurements(*, run: StepRun, site: Site, asked: Mapping[str, Any]) -> Done:
     """Merge what the tasks measured into the cluster's table and store the profiles that it says.
 
     Returns where the tables are and what they hold. The run ends when there are no profiles to store: too
     few, or a processor's.
     """
-    result = steps.collect_measurements(_request(run, lake_uri, cluster, asked))
+    result = steps.collect_measurements(_request(site, run, asked))
     for remark in result["remarks"]:
         _log.info("%s", remark)
     for task, reason in result["rejected_first"].items():
@@ -101,24 +101,22 @@ def collect_measurements(*, run: StepRun, lake_uri: str, cluster: str, asked: Ma
         else ""
     )
     parts = ", ".join(f"{count} {name}" for name, count in counts.items())
-    sentence = f"Profiles of {cluster} on {result['device']}: {parts}; {stored}.{warning}"
+    sentence = f"Profiles of {site.cluster} on {result['device']}: {parts}; {stored}.{warning}"
     return Done(result, sentence, bars=("Measurements", counts), ends_run=not result["stored"])
 
 
-def announce_measurements(
-    *, lake_uri: str, cluster: str, hold_out_days: int | None = None, as_of: str | None = None
-) -> Done:
+def announce_measurements(*, site: Site, hold_out_days: int | None = None, as_of: str | None = None) -> Done:
     """Tell `retrain_models` that the profiles are new: the packing model is trained again."""
     told = {
-        "cluster": cluster,
-        "lake_uri": lake_uri,
+        "cluster": site.cluster,
+        "lake_uri": site.lake,
         "models": ["packing"],
         "hold_out_days": hold_out_days,
         "as_of": as_of,
     }
-    sentence = f"The profiles of {cluster} are announced: retrain_models starts."
+    sentence = f"The profiles of {site.cluster} are announced: retrain_models starts."
     return Done(told, sentence, announced=told, on_the_way=True)
 
 
-def _request(run: StepRun, lake_uri: str, cluster: str, asked: Mapping[str, Any]) -> Request:
-    return read_request(ProfilingForm(**asked), lake_uri=lake_uri, cluster=cluster, run_id=run.run_id)
+def _request(site: Site, run: StepRun, asked: Mapping[str, Any]) -> Request:
+    return read_request(site, ProfilingForm(**asked), run_id=run.run_id)

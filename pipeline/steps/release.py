@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from foundation.errors import LucidError, ReleaseRefusedError
-from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import THE_PIPELINE, Done, NothingToDo, RunOutcome, StepRun
 from lucid_models.releases import lifecycle
 from lucid_models.releases.building import SettingsOrigin
@@ -43,9 +43,7 @@ def built(
 def build_release(
     *,
     run: StepRun,
-    tracking_uri: str,
-    cluster: str,
-    lake_uri: str,
+    site: Site,
     hold_out_days: int,
     training_until: str,
     versions: Mapping[str, int | None],
@@ -65,24 +63,21 @@ def build_release(
     `reasons`: why an optional model is in neither, by its name. `asked_of_parts`: what the form says of parts
     of the release, by its fields.
     """
-    champion = kept_policy(tracking_uri, cluster)
+    champion = kept_policy(site)
     if champion.choice is not None:
         _log.info("The release runs %s, as the champion does: a person picked it.", champion.policy)
-    decided = decided_parts(
-        AskedOfParts(champion.parts, asked_of_parts or {}, reasons or {}, tracking_uri, cluster)
-    )
+    decided = decided_parts(AskedOfParts(champion.parts, asked_of_parts or {}, reasons or {}, site))
     trained = {model: version for model, version in versions.items() if version is not None}
     pinned = {model: int(version) for model, version in {**(kept or {}), **trained}.items()}
     sharing = decide_sharing(
+        site,
         allowing_simulated(champion.settings, allow=bool(allow_simulated_profiles)),
         champion.policy,
-        tracking_uri=tracking_uri,
-        cluster=cluster,
         versions=pinned,
     )
     release = lifecycle.build_release(
-        tracking_uri=tracking_uri,
-        cluster=cluster,
+        tracking_uri=site.registry,
+        cluster=site.cluster,
         versions=pinned,
         policy=champion.policy,
         settings=sharing.settings,
@@ -90,16 +85,16 @@ def build_release(
         parts=decided.parts,
         training_until=datetime.fromisoformat(training_until),
     )
-    record_held_out(tracking_uri, release, int(hold_out_days), lake_uri=lake_uri)
+    record_held_out(site, release, int(hold_out_days))
     return built(
         run,
-        tracking_uri,
+        site.registry,
         (release.cluster, release.version),
         f"Release {release.version} of {release.cluster} was built: {release.policy} with models that "
         f"learned until {training_until[:10]}. {sharing.sentence and f'{sharing.sentence} '}"
         f"{decided.sentence and f'{decided.sentence} '}The gate judges it next.",
         {"name": release.name, "version": release.version},
-        lake_uri=lake_uri,
+        lake_uri=site.lake,
         hold_out_days=hold_out_days,
         as_of=as_of,
     )
@@ -108,10 +103,7 @@ def build_release(
 def validate_release(
     *,
     run: StepRun,
-    progress: Progress,
-    tracking_uri: str,
-    cluster: str,
-    lake_uri: str,
+    site: Site,
     hold_out_days: int,
     as_of: str | None = None,
     version: int | None = None,
@@ -123,21 +115,18 @@ def validate_release(
     which leaves the verdict as it is.
     """
     validation = release_validation.validate_release(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        tracking_uri=tracking_uri,
+        site,
         version=int(version) if version else None,
         held_out=HeldOutDays(int(hold_out_days), read_as_of(as_of)),
         settings=gate_settings(rules or {}),
-        progress=progress,
     )
-    verdict, judged = validation.verdict, (cluster, int(validation.version))
+    verdict, judged = validation.verdict, (site.cluster, int(validation.version))
     for constraint in verdict.constraints:
         _log.info("%s: %s", constraint.name, constraint.sentence)
-    about = f"Release {validation.version} of {cluster}"
+    about = f"Release {validation.version} of {site.cluster}"
     # A dozen rows: what a person wants to see on the task's page. The whole verdict is in MLflow.
     value = {
-        "cluster": cluster,
+        "cluster": site.cluster,
         "version": validation.version,
         "approved": verdict.approved,
         "sentence": verdict.sentence,
@@ -147,7 +136,7 @@ def validate_release(
     if verdict.study:
         run.link_to(release=judged)
         return Done(value, f"{about}: {verdict.sentence}", mlflow_path=validation.mlflow_path)
-    record_starters(tracking_uri, cluster, judged[1], run.started_by(cluster))
+    record_starters(site.registry, site.cluster, judged[1], run.started_by(site.cluster))
     word = "approved" if verdict.approved else "refused"
     return Done(
         value,
@@ -172,18 +161,12 @@ def announce_verdict(*, judged: Mapping[str, Any]) -> Done:
 
 
 def check_verdict(
-    *,
-    run: StepRun,
-    tracking_uri: str,
-    airflow_url: str,
-    cluster: str | None = None,
-    version: int | None = None,
-    replaces: int | None = None,
+    *, run: StepRun, site: Site, airflow_url: str, version: int | None = None, replaces: int | None = None
 ) -> Done:
     """Go on only with an approved release that nothing else stands against; else say why, and end as skipped
     or failed (LUCID_REFUSED_RUNS).
 
-    `cluster` and `version`: empty: those that were announced (of several the first; the rest is handed on),
+    Without a cluster or a `version`: those that were announced (of several the first; the rest is handed on),
     else the only cluster that has a release, and its challenger. The registry's word counts, not the
     announcement's, which only says which. One that was rolled back goes live again only when the form names
     it. `replaces`: what the person who filled the form saw live; the request has expired if that no longer
@@ -194,31 +177,29 @@ def check_verdict(
     """
     extras = run.take_first(run.announced(), "cluster", "version")
     announced = extras[-1] if extras else {}
-    cluster = which_cluster(tracking_uri, cluster or announced.get("cluster"))
-    run.check_right(cluster)
-    asked = version or (announced.get("version") if announced.get("cluster") == cluster else None)
+    site = site.of(which_cluster(site.registry, site.cluster or announced.get("cluster")))
+    run.check_right(site.cluster)
+    asked = version or (announced.get("version") if announced.get("cluster") == site.cluster else None)
     result = read_verdict(
-        tracking_uri=tracking_uri,
-        cluster=cluster,
+        site,
         version=int(asked) if asked else None,
         named=bool(version),
         replaces=None if replaces is None else int(replaces),
     )
     result["named"] = bool(version)
-    result["started_by"] = sorted({*result["started_by"], *run.started_by(cluster)})
-    about = (cluster, int(result["version"]))
+    result["started_by"] = sorted({*result["started_by"], *run.started_by(site.cluster)})
+    about = (site.cluster, int(result["version"]))
     result["summary"] += f"\n\n[All about this release]({airflow_url}/{release_page_path(*about)})"
     run.link_to(release=about)
     if not result["approved"]:
         return Done(result, result["reason"], outcome=RunOutcome.REFUSED, release=about, skipped=True)
-    return Done(result, f"Release {about[1]} of {cluster} may go live.", on_the_way=True)
+    return Done(result, f"Release {about[1]} of {site.cluster} may go live.", on_the_way=True)
 
 
 def publish_release(
     *,
     run: StepRun,
-    tracking_uri: str,
-    cluster: str,
+    site: Site,
     version: int,
     replaces: int | None,
     approval: Any,
@@ -236,10 +217,10 @@ def publish_release(
 
     Returns the champion's cluster, name and version, and which one it replaced in words.
     """
-    decision = run.decision(approval, str(cluster), list(started_by or ()))
+    decision = run.decision(approval, str(site.cluster), list(started_by or ()))
     release = lifecycle.publish_release(
-        tracking_uri=tracking_uri,
-        cluster=cluster,
+        tracking_uri=site.registry,
+        cluster=site.cluster,
         version=int(version),
         replaces=None if replaces is None else int(replaces),
         named=bool(named),
@@ -250,33 +231,29 @@ def publish_release(
     return _moved(release, f"{release.moved}, by {decision.by}")
 
 
-def read_champion(
-    *, run: StepRun, tracking_uri: str, cluster: str | None = None, version: int | None = None
-) -> Done:
+def read_champion(*, run: StepRun, site: Site, version: int | None = None) -> Done:
     """Say which release is live before it is left: a rollback that is tried again then does nothing.
 
-    `cluster`: empty: the only one that has a release. `version`: the release that a person wants to leave;
+    Without a cluster: the only one that has a release. `version`: the release that a person wants to leave;
     empty: the one that is live. Returns the champion's cluster and name, and the version to leave.
     """
-    cluster = which_cluster(tracking_uri, cluster)
-    run.check_right(cluster)
-    champion = lifecycle.show_release(tracking_uri=tracking_uri, cluster=cluster)
+    site = site.of(which_cluster(site.registry, site.cluster))
+    run.check_right(site.cluster)
+    champion = lifecycle.show_release(tracking_uri=site.registry, cluster=site.cluster)
     run.link_to(release=(champion.cluster, champion.version))
     leave = int(version or champion.version)
     value = {"cluster": champion.cluster, "name": champion.name, "version": leave}
     return Done(value, f"Release {leave} of {champion.cluster} is left.", on_the_way=True)
 
 
-def rollback_release(
-    *, run: StepRun, tracking_uri: str, cluster: str, from_version: int, reason: str
-) -> Done:
+def rollback_release(*, run: StepRun, site: Site, from_version: int, reason: str) -> Done:
     """Move a cluster's `champion` from `from_version` back to `previous`, with the reason in the log.
 
     Returns the champion's cluster, name and version, and what was done in words.
     """
     release = lifecycle.rollback_release(
-        tracking_uri=tracking_uri,
-        cluster=cluster,
+        tracking_uri=site.registry,
+        cluster=site.cluster,
         from_version=int(from_version),
         by=run.person or THE_PIPELINE,
         because=str(reason),

@@ -10,6 +10,7 @@ from foundation.human_times import human_duration
 from foundation.jsonable import to_jsonable
 from foundation.parts import at_place
 from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import Done, NothingToDo, StepRun
 from foundation.usable_cores import usable_cores
 from pipeline.planning.planner import log_of_form, plan_cluster, settings_of_form
@@ -60,50 +61,27 @@ def evaluate(
     return Done({"evaluated": len(records), "failed": failed}, sentence, on_the_way=True)
 
 
-def plan_sweep(
-    *,
-    run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    tracking_uri: str,
-    cluster: str | None,
-    asked: Mapping[str, Any],
-    runs_per_task: int = 1,
-) -> Done:
+def plan_sweep(*, run: StepRun, site: Site, asked: Mapping[str, Any], runs_per_task: int = 1) -> Done:
     """Freeze a log's jobs in the lake and divide the runs among tasks.
 
     `asked` has the keys of a sweep file. Returns the arguments of each `evaluate`: of runs that are not
     done yet. Beside them the cluster, the sweep's URI and the number of runs.
     """
-    cluster = cluster or only_cluster(lake_uri)
-    run.check_right(cluster)
-    plan = plan_evaluation(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        asked={**asked, "tracking": tracking_uri},
-        runs_per_task=int(runs_per_task),
-        progress=progress,
-    )
+    site = site.of(site.cluster or only_cluster(site.lake))
+    run.check_right(site.cluster)
+    plan = plan_evaluation(site, asked={**asked, "tracking": site.registry}, runs_per_task=int(runs_per_task))
     for remark in plan["remarks"]:
         _log.warning("%s", remark)
     return Done(
         plan["tasks"],
-        f"{plan['runs']} replays of {cluster}, {plan['reused']} of them done before, in "
+        f"{plan['runs']} replays of {site.cluster}, {plan['reused']} of them done before, in "
         f"{len(plan['tasks'])} tasks.",
-        others={"cluster": cluster, **{key: plan[key] for key in ("sweep_uri", "runs", "reused")}},
+        others={"cluster": site.cluster, **{key: plan[key] for key in ("sweep_uri", "runs", "reused")}},
         on_the_way=True,
     )
 
 
-def collect_sweep(
-    *,
-    run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    tracking_uri: str,
-    sweep_uri: str,
-    cluster: str,
-) -> Done:
+def collect_sweep(*, run: StepRun, site: Site, sweep_uri: str) -> Done:
     """Write the sweep's table and pictures to the lake and to MLflow; fails when a run has no result.
 
     Returns where the table is, and the best variants.
@@ -112,22 +90,22 @@ def collect_sweep(
     if plan.keeps_jobs:  # as the page What if has it done
         asked = AskedWhatIf(
             run_id=run.run_id,
-            cluster=cluster,
+            cluster=site.cluster,
             asked_by=run.person or "",
             asked_at=run.asked_at,
             fields=dict(run.form),
         )
-        grade = grade_of_what_if(lake_uri, cluster, asked.fields, progress)
+        grade = grade_of_what_if(site, asked.fields)
         keep_what_if(plan, asked, run.state_dir() / "what_if", grade)
         page = f"plugin/lucid/what-if/{quote(run.run_id, safe='')}"
-    result = collect_evaluation(sweep_uri=sweep_uri, cluster=cluster, tracking_uri=tracking_uri)
+    result = collect_evaluation(site, sweep_uri=sweep_uri)
     for row in result["variants"]:
         _log.info("%s", row)
     mean_jct_h = {row["label"]: float(row["mean_jct_s"]) / 3_600.0 for row in result["variants"]}
     best = next(iter(mean_jct_h))
     return Done(
         result,
-        f"{result['runs']} replays of {cluster}: the least mean JCT has {best} "
+        f"{result['runs']} replays of {site.cluster}: the least mean JCT has {best} "
         f"({human_duration(3_600.0 * mean_jct_h[best])}).",
         page=page,
         bars=("Mean JCT (h)", mean_jct_h),
@@ -138,11 +116,8 @@ def collect_sweep(
 def plan_capacity(
     *,
     run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    tracking_uri: str,
+    site: Site,
     state_dir: Path,
-    cluster: str | None,
     planned_log: Mapping[str, Any],
     asked: Mapping[str, Any],
     workers: int | None = None,
@@ -152,16 +127,14 @@ def plan_capacity(
     `planned_log` holds fields of `LogRequest`, `asked` those of the form; empty ones are left out. Returns
     the page, the questions' answers and how many rows the front has.
     """
-    cluster = str(cluster or only_cluster(lake_uri))
-    run.check_right(cluster)
+    site = site.of(str(site.cluster or only_cluster(site.lake)))
+    run.check_right(site.cluster)
     planned = plan_cluster(
-        log_of_form(planned_log, cluster=cluster, lake_uri=lake_uri),
-        settings_of_form(asked, cluster=cluster, tracking_uri=tracking_uri),
-        cluster=cluster,
+        site,
+        log_of_form(site, planned_log),
+        settings_of_form(site, asked),
         pages_dir=state_dir / "plans",
-        tracking_uri=tracking_uri,
         workers=int(workers or usable_cores()),
-        progress=progress,
     )
     plan = planned.report.plan
     for each in plan.answers:
@@ -170,40 +143,32 @@ def plan_capacity(
         _log.warning("%s", remark)
     first = plan.answers[0]
     value = {
-        "cluster": cluster,
+        "cluster": site.cluster,
         "page": planned.page,
         "answers": {f"{each.pool}, {each.variant}, {each.kind}": each.answer for each in plan.answers},
         "front": len(plan.front),
     }
     return Done(
         value,
-        f"{cluster}: {first.question} {first.answer}",
+        f"{site.cluster}: {first.question} {first.answer}",
         page=f"lucid/plans/{planned.page}",
         mlflow_path=planned.mlflow_path,
     )
 
 
-def plan_tuning(
-    *,
-    run: StepRun,
-    progress: Progress,
-    lake_uri: str,
-    tracking_uri: str,
-    cluster: str | None,
-    asked: Mapping[str, Any],
-) -> Done:
+def plan_tuning(*, run: StepRun, site: Site, asked: Mapping[str, Any]) -> Done:
     """Freeze the days before the held-out window in the lake, around the cluster's current release.
 
     `asked` holds fields of TuningSpec (`as_of` as text); empty ones are left out. Returns the study's URI,
     the lake's, and the release that is tuned.
     """
-    cluster = cluster or only_cluster(lake_uri)
-    run.check_right(cluster)
+    site = site.of(site.cluster or only_cluster(site.lake))
+    run.check_right(site.cluster)
     values = {name: value for name, value in asked.items() if value not in (None, "")}
-    values["hold_out_days"] = values.get("hold_out_days") or usual_held_out(tracking_uri, cluster, lake_uri)
+    values["hold_out_days"] = values.get("hold_out_days") or usual_held_out(site)
     spec = TuningSpec(**{**values, "as_of": read_as_of(values.get("as_of"))})
-    current = current_release(tracking_uri, cluster)
-    study = plan_around(current, lake_uri=lake_uri, cluster=cluster, spec=spec, progress=progress)
+    current = current_release(site)
+    study = plan_around(site, current, spec=spec)
     for remark in study.remarks:
         _log.warning("%s", remark)
     _log.info("The study is %s", study.uri)
@@ -211,21 +176,21 @@ def plan_tuning(
         "study_uri": study.uri,
         "base_release": current.release,
         "remarks": list(study.remarks),
-        "lake_uri": lake_uri,
+        "lake_uri": site.lake,
     }
-    return Done(value, f"Release {current.release} of {cluster} is tuned.", on_the_way=True)
+    return Done(value, f"Release {current.release} of {site.cluster} is tuned.", on_the_way=True)
 
 
-def propose_settings(*, progress: Progress, tracking_uri: str, study_uri: str) -> Done:
+def propose_settings(*, site: Site, study_uri: str) -> Done:
     """Validate the best trial on days that chose nothing; the run ends unless it is better there.
 
     Writes the tables and pictures, and logs the study in MLflow. Returns the sentence, the changes, and where
     the tables are.
     """
     study = TuningStudy.load(study_uri)
-    proposal = propose(study, progress=progress)
+    proposal = propose(study, progress=site.progress)
     files = write_report(study, proposal)
-    path = record_study(study, proposal, tracking_uri=tracking_uri)
+    path = record_study(study, proposal, tracking_uri=site.registry)
     figures = {"current settings": proposal.search["before"], "best trial": proposal.search["after"]}
     value = {
         "cluster": study.cluster,
@@ -247,20 +212,20 @@ def propose_settings(*, progress: Progress, tracking_uri: str, study_uri: str) -
     )
 
 
-def build_tuned_release(*, run: StepRun, tracking_uri: str, study_uri: str, lake_uri: str) -> Done:
+def build_tuned_release(*, run: StepRun, site: Site, study_uri: str) -> Done:
     """Pin the proposed settings, with the models of the release that was tuned, in a new challenger.
 
     Returns the release's name and version.
     """
     study = TuningStudy.load(study_uri)
-    release = build_challenger(study, read_proposal(study), tracking_uri=tracking_uri, lake_uri=lake_uri)
+    release = build_challenger(site, study, read_proposal(study))
     return built(
         run,
-        tracking_uri,
+        site.registry,
         (study.cluster, int(release.version)),
         f"Release {release.version} of {study.cluster} was built with the proposed settings.",
         {"name": release.name, "version": release.version},
-        lake_uri=lake_uri,
+        lake_uri=site.lake,
         hold_out_days=study.hold_out_days,
         as_of=study.as_of,
     )

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import Done, NothingToDo, StepRun
 from lucid_models.explanation.model_card import measures_of_rivals
 from lucid_models.registry import Registry
@@ -21,9 +22,7 @@ _log = logging.getLogger(__name__)
 def resolve_judged(
     *,
     run: StepRun,
-    lake_uri: str,
-    tracking_uri: str,
-    cluster: str | None = None,
+    site: Site,
     hold_out_days: int | None = None,
     as_of: str | None = None,
     version: int | None = None,
@@ -37,22 +36,20 @@ def resolve_judged(
     training_until (ISO time: the held-out window begins there) and version.
     """
     extras = run.take_first(run.announced(), "cluster", "version")
-    stated = {"cluster": cluster, "hold_out_days": hold_out_days, "as_of": as_of, "version": version}
-    values = _merged(extras[-1] if extras else {}, stated, lake_uri)
-    cluster = which_cluster(tracking_uri, values["cluster"])
-    run.check_right(cluster)
+    stated = {"cluster": site.cluster, "hold_out_days": hold_out_days, "as_of": as_of, "version": version}
+    values = _merged(extras[-1] if extras else {}, stated, site.lake)
+    site = replace(site, lake=values["lake_uri"], cluster=which_cluster(site.registry, values["cluster"]))
+    run.check_right(site.cluster)
     judged = held_out.held_out_of(
-        tracking_uri,
-        cluster,
+        site,
         int(values["version"]) if values["version"] else None,
-        values["lake_uri"],
         days=int(values["hold_out_days"]) if values["hold_out_days"] else None,
         as_of=read_as_of(values["as_of"]),
     )
-    until = training_window_end(values["lake_uri"], cluster, judged.days, judged.as_of)
+    until = training_window_end(site, judged.days, judged.as_of)
     inputs = {
-        "cluster": cluster,
-        "lake_uri": values["lake_uri"],
+        "cluster": site.cluster,
+        "lake_uri": site.lake,
         "hold_out_days": judged.days,
         "as_of": judged.as_of.isoformat() if judged.as_of else None,
         "training_until": until.isoformat(),
@@ -60,15 +57,13 @@ def resolve_judged(
     }
     which = f"release {values['version']}" if values["version"] else "the challenger"
     days = f"{judged.days} days held out from {until:%Y-%m-%d %H:%M} on"
-    return Done(inputs, f"About {which} of {cluster}, with {days}.", on_the_way=True)
+    return Done(inputs, f"About {which} of {site.cluster}, with {days}.", on_the_way=True)
 
 
 def resolve_training(
     *,
     run: StepRun,
-    lake_uri: str,
-    tracking_uri: str,
-    cluster: str | None = None,
+    site: Site,
     hold_out_days: int | None = None,
     as_of: str | None = None,
     models: Sequence[str] | None = None,
@@ -88,26 +83,24 @@ def resolve_training(
     cannot be kept is trained as well, and the log says why. `reasons` maps those that are not trained to why.
     """
     told = run.announced()
-    if not told and not cluster and run.by_clock:
-        told = [{"cluster": name} for name in release_clusters(Registry(tracking_uri))]
+    if not told and not site.cluster and run.by_clock:
+        told = [{"cluster": name} for name in release_clusters(Registry(site.registry))]
     extras = run.take_first(told, "cluster")
     announced: dict[str, Any] = {}
     for extra in extras:
         announced |= {name: value for name, value in extra.items() if value is not None}
-    stated = {"cluster": cluster, "hold_out_days": hold_out_days, "as_of": as_of}
-    values = _merged(announced, stated, lake_uri)
-    lake_uri = values["lake_uri"]
-    cluster = str(values["cluster"] or only_cluster(lake_uri))
-    run.check_right(cluster)
+    stated = {"cluster": site.cluster, "hold_out_days": hold_out_days, "as_of": as_of}
+    values = _merged(announced, stated, site.lake)
+    site = replace(site, lake=values["lake_uri"])
+    site = site.of(values["cluster"] or only_cluster(site.lake))
+    run.check_right(site.cluster)
     until = read_as_of(values["as_of"])
     wanted = models or _models_of(extras)
     days = values["hold_out_days"]
     if not days and wanted is None:
-        days = held_out.usual_held_out(tracking_uri, cluster, lake_uri)
+        days = held_out.usual_held_out(site)
     plan = training_plan.plan_training(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        tracking_uri=tracking_uri,
+        site,
         models=wanted,
         needed=wanted_kinds(asked_of_parts or {}),
         hold_out_days=int(days) if days else None,
@@ -116,8 +109,8 @@ def resolve_training(
     for remark in plan.remarks:
         _log.info("%s", remark)
     inputs = {
-        "cluster": cluster,
-        "lake_uri": lake_uri,
+        "cluster": site.cluster,
+        "lake_uri": site.lake,
         "hold_out_days": plan.hold_out_days,
         "as_of": until.isoformat() if until else None,
         "training_until": plan.training_until.isoformat(),
@@ -130,7 +123,7 @@ def resolve_training(
     }
     kept_models = f"; kept: {', '.join(plan.kept)}" if plan.kept else ""
     sentence = (
-        f"Of {cluster}, models learn until {plan.training_until:%Y-%m-%d %H:%M}: "
+        f"Of {site.cluster}, models learn until {plan.training_until:%Y-%m-%d %H:%M}: "
         f"{', '.join(plan.train) or 'none'}{kept_models}."
     )
     return Done(inputs, sentence, on_the_way=True)
@@ -138,11 +131,8 @@ def resolve_training(
 
 def train_model(
     *,
-    progress: Progress,
-    tracking_uri: str,
+    site: Site,
     model: str,
-    cluster: str,
-    lake_uri: str,
     training_until: str,
     models: Collection[str] | None = None,
     reasons: Mapping[str, str] | None = None,
@@ -158,15 +148,7 @@ def train_model(
     if models is not None and model not in models:
         raise NothingToDo((reasons or {}).get(model, f"The {model} model is kept as it is."))
     try:
-        report = model_training.train_model(
-            model=model,
-            cluster=cluster,
-            lake_uri=lake_uri,
-            training_until=training_until,
-            tracking_uri=tracking_uri,
-            options=options,
-            progress=progress,
-        )
+        report = model_training.train_model(site, model=model, training_until=training_until, options=options)
     except TooLittleDataError as error:
         raise NothingToDo(f"The {model} model is left out: {error}") from error
     for remark in report["remarks"]:
@@ -174,7 +156,7 @@ def train_model(
     sentence, bars = _beside_rivals(model, report)
     return Done(
         report,
-        f"Version {report['version']} of {cluster}'s {sentence}",
+        f"Version {report['version']} of {site.cluster}'s {sentence}",
         bars=bars,
         mlflow_path=f"models/{report['name']}/versions/{report['version']}",
         announced={key: report[key] for key in ("name", "version", "digest")},

@@ -6,8 +6,8 @@ from pathlib import Path
 from cluster_logs import removal
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, LucidError
-from foundation.progress import Progress
 from foundation.retention_settings import retention_settings
+from foundation.site import Site
 from foundation.steps import Done, RunOutcome
 from lucid_models.releases.clusters import note_removal
 from pipeline.retention.prune import Installation, prune
@@ -15,42 +15,38 @@ from pipeline.retention.prune import Installation, prune
 _log = logging.getLogger(__name__)
 
 
-def remove_cluster(
-    *, progress: Progress, lake_uri: str, tracking_uri: str, cluster: str | None, typed_again: str | None
-) -> Done:
+def remove_cluster(*, site: Site, typed_again: str | None) -> Done:
     """Remove all that the lake holds of a cluster, once its name was typed again; returns each table's rows.
 
     Releases in the registry and pages of past runs stay: schedulers go on with the release that is live. The
     cluster is no longer shown, nor found where none is named, until a release of it is built again. Without
     the name typed again BadInputError says what would go.
     """
-    if not cluster:
-        there = ", ".join(Lake(lake_uri).clusters()) or "none"
+    if not site.cluster:
+        there = ", ".join(Lake(site.lake).clusters()) or "none"
         raise BadInputError("No cluster is named.", remedy=f"Name one of those with jobs: {there}.")
-    held = removal.holdings(lake_uri, cluster)
-    if typed_again != cluster:
+    held = removal.holdings(site.lake, site.cluster)
+    if typed_again != site.cluster:
         raise BadInputError(
-            f"Nothing was removed. Of cluster {cluster!r} the lake holds {held.in_words()}.",
+            f"Nothing was removed. Of cluster {site.cluster!r} the lake holds {held.in_words()}.",
             remedy="Type the cluster's name in the field 'Its name again' to remove all of it.",
         )
-    note_removal(tracking_uri, cluster)
-    gone = removal.remove_cluster(lake_uri, cluster, progress=progress)
+    note_removal(site.registry, site.cluster)
+    gone = removal.remove_cluster(site.lake, site.cluster, progress=site.progress)
     return Done(
         gone.rows,
-        f"Cluster {cluster} was removed from the lake: {gone.in_words()}. Its releases and the pages of past "
-        "runs stay, but the cluster is no longer shown.",
+        f"Cluster {site.cluster} was removed from the lake: {gone.in_words()}. Its releases and the pages of "
+        "past runs stay, but the cluster is no longer shown.",
     )
 
 
-def apply_retention(
-    *, tracking_uri: str, lake_uri: str, state_dir: Path, task_log_dir: Path, dry_run: bool = False
-) -> Done:
+def apply_retention(*, site: Site, state_dir: Path, task_log_dir: Path, dry_run: bool = False) -> Done:
     """Remove what is older than LUCID_RETENTION says; `task_log_dir`: the logs of Airflow's tasks.
 
     Returns what stays and went of each kind. What cannot be done fails the step at its end.
     """
     pruned = prune(
-        Installation(tracking_uri, lake_uri, state_dir, task_log_dir),
+        Installation(site.registry, site.lake, state_dir, task_log_dir),
         retention_settings(),
         dry_run=bool(dry_run),
     )

@@ -30,15 +30,15 @@ def _train_packing(task: TrainingTask, *, packing_kind: str = "tree", seed: int 
     from pipeline.profiling.profile_store import read_profile_set
 
     settings = packing_settings(packing_kind)
-    profiles = read_profile_set(task.lake_uri, task.cluster)
+    profiles = read_profile_set(task.site)
     return train_packing(
         solo=profiles.solo,
         pairs=profiles.pairs,
-        tracking_uri=task.tracking_uri,
-        cluster=task.cluster,
+        tracking_uri=task.site.registry,
+        cluster=task.site.cluster,
         seed=seed,
         settings=settings,
-        progress=task.progress,
+        progress=task.site.progress,
     )
 
 

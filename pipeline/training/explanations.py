@@ -12,6 +12,7 @@ import pandas as pd
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_models.catalogue import load_catalogue_entry
 from lucid_models.duration.job_replay import replay
 from lucid_models.duration.model import WorkloadEstimateModel, job_mappings, job_stream
@@ -55,27 +56,22 @@ class ExplainedPrediction:
 
 
 def load_registered_model(
-    *,
-    kind: str,
-    tracking_uri: str,
-    cluster: str | None = None,
-    version: int | None = None,
-    release: str = "champion",
+    site: Site, *, kind: str, version: int | None = None, release: str = "champion"
 ) -> RegisteredModel:
     """A version of a model, by default the one that the release under a cluster's alias pins, or the newest
-    of a model that is registered beside releases. Without `cluster`: the only one that has releases.
+    of a model that is registered beside releases. Without a cluster: the only one that has releases.
 
     Raises UnknownNameError for an unknown kind, NotFoundError when there is no such version or release.
     """
     entry = load_catalogue_entry(kind)
-    if is_unwritten(tracking_uri):
-        raise no_release(tracking_uri)
-    registry = Registry(tracking_uri)
+    if is_unwritten(site.registry):
+        raise no_release(site.registry)
+    registry = Registry(site.registry)
     if version is not None:
-        name = find_model_version(registry, kind, cluster, version).name
+        name = find_model_version(registry, kind, site.cluster, version).name
     elif kind not in MODEL_KINDS:
         # A model that learned from a cluster's log is that cluster's; one of devices names none.
-        versions = model_versions(registry, kind, cluster)
+        versions = model_versions(registry, kind, site.cluster)
         if not versions:
             raise NotFoundError(
                 f"No {kind} model is registered.",
@@ -83,7 +79,7 @@ def load_registered_model(
             )
         name, version = versions[0].name, versions[0].version
     else:
-        champion = find_by_alias(registry, which_cluster(tracking_uri, cluster), release)
+        champion = find_by_alias(registry, which_cluster(site.registry, site.cluster), release)
         pin = read_manifest(registry, champion).models[kind]
         name, version = pin.name, pin.version
     document = parse_model(registry.read_version_file(name, version, f"artifacts/{kind}.json"), kind=kind)
@@ -102,7 +98,7 @@ def model_parts(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def explain_predictions(
-    model: RegisteredModel, *, lake_uri: str, cluster: str, job_ids: Sequence[str] = ()
+    site: Site, model: RegisteredModel, *, job_ids: Sequence[str] = ()
 ) -> list[ExplainedPrediction]:
     """Predictions of a model for a cluster: of the jobs named, or of what comes next where it forecasts a
     series.
@@ -112,7 +108,7 @@ def explain_predictions(
     """
     if len(job_ids) > MOST_JOBS:
         raise BadInputError(f"{len(job_ids)} jobs are too many to read.", remedy=f"Name at most {MOST_JOBS}.")
-    return steps_of(model.kind).explain(model, Lake(lake_uri), cluster, job_ids)
+    return steps_of(model.kind).explain(model, Lake(site.lake), site.cluster, job_ids)
 
 
 def refuse_jobs(model: RegisteredModel, job_ids: Sequence[str], *, forecasts: str, explained: str) -> None:

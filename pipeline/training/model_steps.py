@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cluster_logs.lake import Lake
 from foundation.errors import UnknownNameError
 from foundation.parts import at_place, lacking, offered
-from foundation.progress import Progress
+from foundation.site import Site
 from lucid_models.releases.manifest import MODEL_KINDS
 
 if TYPE_CHECKING:
@@ -19,21 +19,18 @@ if TYPE_CHECKING:
 class TrainingTask:
     """A cluster's tables before `until`, and where the model that learns from them is registered."""
 
-    cluster: str
-    lake_uri: str
-    tracking_uri: str
+    site: Site
     until: datetime
-    progress: Progress
 
     @property
     def of_lake(self) -> dict[str, Any]:
         """The arguments of trainings that read the lake."""
         return {
-            "lake_uri": self.lake_uri,
-            "cluster": self.cluster,
-            "tracking_uri": self.tracking_uri,
+            "lake_uri": self.site.lake,
+            "cluster": self.site.cluster,
+            "tracking_uri": self.site.registry,
             "train_until": self.until,
-            "progress": self.progress,
+            "progress": self.site.progress,
         }
 
 

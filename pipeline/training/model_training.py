@@ -6,7 +6,7 @@ from typing import Any
 
 from foundation.errors import UnknownNameError
 from foundation.jsonable import to_jsonable
-from foundation.progress import Progress, silent
+from foundation.site import Site
 from lucid_models.releases.manifest import MODEL_KINDS
 from lucid_models.releases.optional_parts import optional_kinds
 from pipeline.training.model_steps import TrainingTask, steps_of
@@ -18,14 +18,7 @@ def retrained_models() -> tuple[str, ...]:
 
 
 def train_model(
-    *,
-    model: str,
-    cluster: str,
-    lake_uri: str,
-    training_until: str,
-    tracking_uri: str,
-    options: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
+    site: Site, *, model: str, training_until: str, options: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Train `model` on the cluster's tables before `training_until` (ISO time); return its report's values.
 
@@ -37,6 +30,6 @@ def train_model(
     train = steps_of(model).train
     if train is None:
         raise UnknownNameError("model", model, retrained_models())
-    task = TrainingTask(cluster, lake_uri, tracking_uri, datetime.fromisoformat(training_until), progress)
+    task = TrainingTask(site, datetime.fromisoformat(training_until))
     result: dict[str, Any] = to_jsonable(train(task, **(options or {})))
     return result

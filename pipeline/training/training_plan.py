@@ -13,6 +13,7 @@ from datetime import datetime
 from cluster_logs.lake import Lake
 from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import check_names
+from foundation.site import Site
 from lucid_models.registry import RegisteredVersion, Registry
 from lucid_models.releases.building import model_versions
 from lucid_models.releases.optional_parts import optional_kinds
@@ -38,10 +39,8 @@ class TrainingPlan:
 
 
 def plan_training(
+    site: Site,
     *,
-    lake_uri: str,
-    cluster: str,
-    tracking_uri: str,
     models: Sequence[str] | None = None,
     needed: Sequence[str] = (),
     hold_out_days: int | None = None,
@@ -62,10 +61,10 @@ def plan_training(
     every, optional = retrained_models(), optional_kinds()
     requested = set(models or every)
     check_names("model", sorted(requested), every)
-    registry = Registry(tracking_uri)
-    newest = {name: _newest(registry, name, lake_uri, cluster) for name in every if name not in requested}
-    days = hold_out_days or _unseen_days(newest, lake_uri, cluster, as_of)
-    until = training_window_end(lake_uri, cluster, days, as_of)
+    registry = Registry(site.registry)
+    newest = {name: _newest(site, registry, name) for name in every if name not in requested}
+    days = hold_out_days or _unseen_days(site, newest, as_of)
+    until = training_window_end(site, days, as_of)
     remarks: list[str] = []
     reasons: dict[str, str] = {}
     kept: dict[str, int] = {}
@@ -73,7 +72,7 @@ def plan_training(
         if version is None and name in optional and name not in needed:
             reasons[name] = f"The {name} model was not asked for, and there is none to keep."
         elif version is None:
-            remarks.append(f"There is no {name} model for cluster {cluster!r} yet: it is trained too.")
+            remarks.append(f"There is no {name} model for cluster {site.cluster!r} yet: it is trained too.")
         elif (learned := version_learned_until(version)) is not None and learned > until:
             remarks.append(
                 f"The {name} model, version {version.version}, has learned until {learned:%Y-%m-%d %H:%M}, "
@@ -83,19 +82,19 @@ def plan_training(
             kept[name] = version.version
             reasons[name] = f"The {name} model stays version {version.version}."
     for name in optional:
-        if name not in {*kept, *reasons} and (reason := _too_few_days(name, lake_uri, cluster, until)):
+        if name not in {*kept, *reasons} and (reason := _too_few_days(site, name, until)):
             reasons[name] = reason
     train = tuple(name for name in every if name not in {*kept, *reasons})
     return TrainingPlan(train, kept, days, until, (*remarks, *reasons.values()), reasons)
 
 
-def _too_few_days(model: str, lake_uri: str, cluster: str, until: datetime) -> str | None:
+def _too_few_days(site: Site, model: str, until: datetime) -> str | None:
     """Why an optional model cannot be learned from the lake; None: it can."""
     learned_from = steps_of(model).learned_from
     if learned_from is None:
         return None
     table, what, least_days = learned_from
-    days = [day for day in Lake(lake_uri).dates(cluster, table) if day < until.date()]
+    days = [day for day in Lake(site.lake).dates(site.cluster, table) if day < until.date()]
     if len(days) >= least_days:
         return None
     return (
@@ -104,31 +103,29 @@ def _too_few_days(model: str, lake_uri: str, cluster: str, until: datetime) -> s
     )
 
 
-def _newest(registry: Registry, model: str, lake_uri: str, cluster: str) -> RegisteredVersion | None:
+def _newest(site: Site, registry: Registry, model: str) -> RegisteredVersion | None:
     """The newest version of a model that belongs to the cluster."""
     if model == "packing":
         # A packing model of GPUs may name no cluster: the profiles say which one is the cluster's.
-        profiles = stored_profile_set(lake_uri, cluster)
+        profiles = stored_profile_set(site)
         if profiles is None:
             return None
         tag, value = "dataset_digest", profile_dataset(profiles.solo, profiles.pairs).digest
     else:
-        tag, value = "cluster", cluster
-    versions = model_versions(registry, model, cluster)
+        tag, value = "cluster", site.cluster
+    versions = model_versions(registry, model, site.cluster)
     return next((version for version in versions if version.tags.get(tag) == value), None)
 
 
-def _unseen_days(
-    newest: dict[str, RegisteredVersion | None], lake_uri: str, cluster: str, as_of: datetime | None
-) -> int:
+def _unseen_days(site: Site, newest: dict[str, RegisteredVersion | None], as_of: datetime | None) -> int:
     """How many whole days with jobs the models have not seen, from 1 to two weeks; two weeks if none."""
     ends = [
         end for version in newest.values() if version is not None and (end := version_learned_until(version))
     ]
     if not ends:
         return DEFAULT_HOLD_OUT_DAYS
-    _, last = submission_span(lake_uri, cluster, as_of)
-    unseen = math.floor(busy_days(lake_uri, cluster).between(max(ends), last))
+    _, last = submission_span(site.lake, site.cluster, as_of)
+    unseen = math.floor(busy_days(site.lake, site.cluster).between(max(ends), last))
     return min(unseen, DEFAULT_HOLD_OUT_DAYS) if unseen >= 1 else DEFAULT_HOLD_OUT_DAYS
 
 

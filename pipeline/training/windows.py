@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from cluster_logs.lake import Lake
 from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 
 DEFAULT_HOLD_OUT_DAYS = 14
 LONGEST_HOLD_OUT_DAYS = 3_650
@@ -48,9 +49,7 @@ def read_as_of(text: str | None) -> datetime | None:
     return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
-def training_window_end(
-    lake_uri: str, cluster: str, hold_out_days: int, as_of: datetime | None = None
-) -> datetime:
+def training_window_end(site: Site, hold_out_days: int, as_of: datetime | None = None) -> datetime:
     """When training must stop learning so that the last `hold_out_days` of the log stay unseen (UTC); days
     without a job do not count.
 
@@ -61,12 +60,12 @@ def training_window_end(
         raise BadInputError(
             f"A hold-out of {hold_out_days!r} days.", remedy=f"Use 1 to {LONGEST_HOLD_OUT_DAYS} days."
         )
-    first, last = submission_span(lake_uri, cluster, as_of)
-    until = busy_days(lake_uri, cluster).before(last, hold_out_days)
+    first, last = submission_span(site.lake, site.cluster, as_of)
+    until = busy_days(site.lake, site.cluster).before(last, hold_out_days)
     if until <= first:
         raise BadInputError(
-            f"Holding out {hold_out_days} days with jobs leaves nothing to learn from: {cluster!r} has jobs "
-            f"submitted from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC.",
+            f"Holding out {hold_out_days} days with jobs leaves nothing to learn from: {site.cluster!r} has "
+            f"jobs submitted from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC.",
             remedy="Hold out fewer days, or ingest more of the log.",
         )
     return until

@@ -152,7 +152,7 @@ def replay_contender(
 ) -> SimulationResult:
     """Simulate one contender on the warm-up and the window; `recorder` watches.
 
-    `predict`: the ids of the jobs whose ends are predicted at their submission.
+    `predict`: the ids of the jobs with a predicted end, at their submission.
     """
     result = simulate(
         scenario_of(contender, inputs),

@@ -160,7 +160,7 @@ def replay_all(
 
 
 def predicted_jobs(inputs: ReplayInputs, rules: GateRules) -> frozenset[str]:
-    """The ids of the window's jobs whose ends are predicted: all, or as many as the rules say at random."""
+    """The ids of the window's jobs with predicted ends: all, or as many as the rules say at random."""
     if not rules.judges_predictions:
         return frozenset()
     ids = inputs.replayed.loc[inputs.judged, "job_id"].astype(str).to_numpy(dtype=object)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_models.throughput.model import binned_series
 from lucid_models.throughput.scorer import SERIES, ThroughputForecasts
 from simulator.workload.forecast import ThroughputForecast
@@ -93,12 +94,10 @@ def forecast_series(forecaster: ThroughputForecasts, throughput: pd.DataFrame) -
     return forecasts
 
 
-def read_window_throughput(
-    lake_uri: str, cluster: str, start: datetime, end: datetime
-) -> pd.DataFrame | None:
+def read_window_throughput(site: Site, start: datetime, end: datetime) -> pd.DataFrame | None:
     """Read the throughput of [start, end) and the history that forecasts of it need; None: there is none."""
     try:
-        table = Lake(lake_uri).read_throughput(cluster, start=start - HISTORY, end=end)
+        table = Lake(site.lake).read_throughput(site.cluster, start=start - HISTORY, end=end)
     except NotFoundError:
         return None
     return None if table.empty else table

@@ -11,6 +11,7 @@ from cluster_logs.log_span import busy_days, submission_span
 from cluster_logs.site.rules import SiteRules
 from cluster_logs.site.stored_site import stored_site
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_models.known_profiles import with_known_profiles
 from pipeline.profiling.profile_store import measured_or_simulated
 from pipeline.replay.cluster_events import lake_sizes
@@ -52,9 +53,8 @@ class HeldOutData:
 
 
 def held_out_window(
+    site: Site,
     *,
-    lake_uri: str,
-    cluster: str,
     learned_until: datetime,
     hold_out_days: int,
     warm_up_days: float,
@@ -64,16 +64,16 @@ def held_out_window(
 
     Raises BadInputError when the release has learned from a part of it, or when it is empty.
     """
-    first, last = submission_span(lake_uri, cluster, as_of)
+    first, last = submission_span(site.lake, site.cluster, as_of)
     if not hold_out_days >= 1:
         raise BadInputError(f"A hold-out of {hold_out_days!r} days.", remedy="Use 1 day or more.")
     if learned_until >= last:
         raise BadInputError(
             f"There is nothing to judge: the release has learned until {time_text(learned_until)}, and the "
-            f"last job of {cluster!r} was submitted at {time_text(last)}.",
+            f"last job of {site.cluster!r} was submitted at {time_text(last)}.",
             remedy="Ingest newer logs, or train on fewer days (`lucid train --hold-out-days`).",
         )
-    days = busy_days(lake_uri, cluster)
+    days = busy_days(site.lake, site.cluster)
     start = days.before(last, hold_out_days)
     if start < learned_until:
         most = int(days.between(learned_until, last))
@@ -89,28 +89,28 @@ def held_out_window(
     return HeldOutWindow(warm_up_start, start, last + TICK)
 
 
-def read_held_out(lake_uri: str, cluster: str, window: HeldOutWindow) -> HeldOutData:
+def read_held_out(site: Site, window: HeldOutWindow) -> HeldOutData:
     """Read each table once. Raises NotFoundError when the lake has no jobs or no nodes of the cluster."""
-    lake = Lake(lake_uri)
-    jobs = lake.read_jobs(cluster, end=window.end)
-    sizes = _sizes(lake, cluster, window.warm_up_start)
-    measured, remarks = measured_or_simulated(lake_uri, cluster)
+    lake = Lake(site.lake)
+    jobs = lake.read_jobs(site.cluster, end=window.end)
+    sizes = _sizes(lake, site.cluster, window.warm_up_start)
+    measured, remarks = measured_or_simulated(site)
     return HeldOutData(
-        cluster,
+        site.cluster,
         window,
         jobs,
-        lake.read_job_metrics(cluster),
+        lake.read_job_metrics(site.cluster),
         sizes,
         measured,
-        read_window_throughput(lake_uri, cluster, window.warm_up_start, window.end),
+        read_window_throughput(site, window.warm_up_start, window.end),
         tuple(remarks),
-        stored_site(lake_uri, cluster),
+        stored_site(site.lake, site.cluster),
     )
 
 
 def _sizes(lake: Lake, cluster: str, at: datetime) -> pd.DataFrame:
     try:
-        return lake_sizes(lake.uri, cluster, at, ZoneInfo("UTC"))
+        return lake_sizes(Site(lake=lake.uri, cluster=cluster), at, ZoneInfo("UTC"))
     except NotFoundError as error:
         raise NotFoundError(
             f"The size of cluster {cluster!r} is not in the lake {lake.uri}: nothing can be replayed.",

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from cluster_logs.log_span import busy_days, submission_span
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import ReleaseInfo, show_release
 from pipeline.release.current_release import find_current_release
@@ -27,20 +28,18 @@ class HeldOutDays:
 USUAL_DAYS = HeldOutDays(DEFAULT_HOLD_OUT_DAYS)
 
 
-def record_held_out(
-    tracking_uri: str, release: ReleaseInfo, days: int, *, lake_uri: str | None = None
-) -> None:
+def record_held_out(site: Site, release: ReleaseInfo, days: int) -> None:
     """Keep with a release how many days it was built to be judged on, and where the lake's log ended when it
     was built first.
     """
-    registry = Registry(tracking_uri)
+    registry = Registry(site.registry)
     registry.set_version_tag(release.name, release.version, HOLD_OUT_TAG, str(days))
-    if lake_uri is not None:
+    if site.lake:
         if LOG_END_TAG not in registry.version(release.name, release.version).tags:
-            _, last = submission_span(lake_uri, release.cluster)
+            _, last = submission_span(site.lake, release.cluster)
             registry.set_version_tag(release.name, release.version, LOG_END_TAG, last.isoformat())
         if until := release.training.get("until"):
-            end = busy_days(lake_uri, release.cluster).after(datetime.fromisoformat(str(until)), days)
+            end = busy_days(site.lake, release.cluster).after(datetime.fromisoformat(str(until)), days)
             registry.set_version_tag(release.name, release.version, JUDGED_END_TAG, end.isoformat())
 
 
@@ -64,7 +63,7 @@ def unjudged_days(tags: Mapping[str, str], trained_until: datetime) -> UnjudgedD
     return UnjudgedDays(start, end) if end > start else None
 
 
-def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) -> HeldOutDays:
+def held_out_as_built(site: Site, release: ReleaseInfo) -> HeldOutDays:
     """Return the days that a release was built to be judged on; of one that does not say, or that counted
     days without jobs as versions before did, all that it has not seen.
 
@@ -77,9 +76,9 @@ def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) ->
             remedy="Say how many days to hold out: --hold-out-days.",
         )
     until = datetime.fromisoformat(str(stated))
-    _, last = submission_span(lake_uri, release.cluster)
-    days = busy_days(lake_uri, release.cluster)
-    tag = Registry(tracking_uri).version(release.name, release.version).tags.get(HOLD_OUT_TAG)
+    _, last = submission_span(site.lake, release.cluster)
+    days = busy_days(site.lake, release.cluster)
+    tag = Registry(site.registry).version(release.name, release.version).tags.get(HOLD_OUT_TAG)
     if tag is not None:
         end = days.after(until, int(tag))
         if last >= end:
@@ -96,13 +95,7 @@ def held_out_as_built(tracking_uri: str, release: ReleaseInfo, lake_uri: str) ->
 
 
 def held_out_of(
-    tracking_uri: str,
-    cluster: str,
-    version: int | None,
-    lake_uri: str,
-    *,
-    days: int | None = None,
-    as_of: datetime | None = None,
+    site: Site, version: int | None, *, days: int | None = None, as_of: datetime | None = None
 ) -> HeldOutDays:
     """Return the days to judge a release on: `days`, else as many as it was built with.
 
@@ -112,18 +105,18 @@ def held_out_of(
         return HeldOutDays(days, as_of)
     try:
         release = show_release(
-            tracking_uri=tracking_uri, cluster=cluster, alias="challenger", version=version
+            tracking_uri=site.registry, cluster=site.cluster, alias="challenger", version=version
         )
     except ReleaseRefusedError:
         return HeldOutDays(DEFAULT_HOLD_OUT_DAYS, as_of)
-    built = held_out_as_built(tracking_uri, release, lake_uri)
+    built = held_out_as_built(site, release)
     return HeldOutDays(built.days, as_of or built.as_of)
 
 
-def usual_held_out(tracking_uri: str, cluster: str, lake_uri: str) -> int | None:
+def usual_held_out(site: Site) -> int | None:
     """Return how many days the cluster's present release holds out; None without a release."""
     try:
-        release = find_current_release(tracking_uri, cluster, purpose="")
-        return held_out_as_built(tracking_uri, release, lake_uri).days
+        release = find_current_release(site, purpose="")
+        return held_out_as_built(site, release).days
     except (NotFoundError, BadInputError):
         return None

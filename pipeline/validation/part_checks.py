@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from foundation.parts import hooks
 from foundation.progress import Progress
+from foundation.site import Site
 from lucid_models.releases.lifecycle import ReleaseModels
 from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.contest import Candidates, Contest
@@ -26,7 +27,7 @@ class JudgedRelease:
     contest: Contest
     results: Mapping[str, SimulationResult]
     inputs: ReplayInputs
-    lake_uri: str
+    site: Site
     rules: GateRules
 
     @property

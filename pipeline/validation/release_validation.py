@@ -18,8 +18,8 @@ from pathlib import Path
 
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError
 from foundation.process_lock import scratch_folder
-from foundation.progress import Progress, silent
 from foundation.run_manifest import run_manifest
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.aliases import CHAMPION
 from lucid_models.releases.lifecycle import load_release_models, record_verdict, show_release
@@ -56,15 +56,12 @@ class Validation:
 
 
 def validate_release(
+    site: Site,
     *,
-    lake_uri: str,
-    cluster: str,
-    tracking_uri: str,
     version: int | None = None,
     held_out: HeldOutDays = USUAL_DAYS,
     settings: GateSettings | None = None,
     out_dir: Path | None = None,
-    progress: Progress | None = None,
 ) -> Validation:
     """Validate a release (default: the challenger) and record the verdict on it.
 
@@ -77,34 +74,31 @@ def validate_release(
     MLflow. A refusal is a verdict, not an error. Raises NotFoundError for a missing release, job table or
     node table, and BadInputError when the window overlaps what the release has learned from.
     """
-    report = progress or silent
-    report(0, None, "loading the releases")
+    site.progress(0, None, "loading the releases")
     if version is None:
-        version = show_release(tracking_uri=tracking_uri, cluster=cluster, alias="challenger").version
+        version = show_release(tracking_uri=site.registry, cluster=site.cluster, alias="challenger").version
     gate = settings or gate_settings({})
     if not gate.stated:
         Signing.of_environment().signers("judge")  # a key that is missing is told before the replays
     with scratch_folder("verdict") as scratch:
         folder = out_dir or scratch
         try:
-            models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=version)
+            models = load_release_models(tracking_uri=site.registry, cluster=site.cluster, version=version)
             challenger = Candidate(version, models)
         except ReleaseRefusedError as error:
-            verdict = _refuse_unloadable(version, cluster, error, gate, folder)
+            verdict = _refuse_unloadable(version, site.cluster, error, gate, folder)
         else:
             verdict = prove(
-                _beside_the_champion(challenger, tracking_uri, cluster),
-                lake_uri=lake_uri,
-                cluster=cluster,
+                site,
+                _beside_the_champion(site, challenger),
                 held_out=held_out,
                 settings=gate,
                 out_dir=folder,
-                progress=report,
             )
         record = record_study if verdict.study else record_verdict
         page = record(
-            tracking_uri=tracking_uri,
-            cluster=cluster,
+            tracking_uri=site.registry,
+            cluster=site.cluster,
             version=version,
             verdict=verdict.to_dict(),
             artifacts_dir=folder,
@@ -112,11 +106,11 @@ def validate_release(
     return Validation(version, verdict, page)
 
 
-def _beside_the_champion(challenger: Candidate, tracking_uri: str, cluster: str) -> Candidates:
+def _beside_the_champion(site: Site, challenger: Candidate) -> Candidates:
     """The challenger and the release that is live, with what to say of the latter."""
-    registry = Registry(tracking_uri)
+    registry = Registry(site.registry)
     try:
-        live = find_by_alias(registry, cluster, CHAMPION)
+        live = find_by_alias(registry, site.cluster, CHAMPION)
     except NotFoundError:
         return Candidates(challenger)
     if live.version == challenger.version:
@@ -124,7 +118,7 @@ def _beside_the_champion(challenger: Candidate, tracking_uri: str, cluster: str)
     try:
         # No scheduler follows a champion that an alias made, and no gate.
         check_verdict(registry, live)
-        models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=live.version)
+        models = load_release_models(tracking_uri=site.registry, cluster=site.cluster, version=live.version)
     except (ReleaseRefusedError, NotFoundError) as error:
         remark = f"The champion (release {live.version}) does not hold and was not replayed: {error}"
         return Candidates(challenger, remarks=(remark,))
@@ -152,39 +146,32 @@ def _as_asked(verdict: Verdict, settings: GateSettings) -> Verdict:
 
 
 def prove(
-    candidates: Candidates,
-    *,
-    lake_uri: str,
-    cluster: str,
-    held_out: HeldOutDays,
-    settings: GateSettings,
-    out_dir: Path,
-    progress: Progress = silent,
+    site: Site, candidates: Candidates, *, held_out: HeldOutDays, settings: GateSettings, out_dir: Path
 ) -> Verdict:
     """As `validate_release`, with releases already loaded and nothing recorded."""
     challenger = candidates.challenger
     settings = settings.preferring(challenger.models.manifest.choice)
     rules = settings.rules
-    window = _window(challenger, lake_uri, cluster, held_out, settings)
-    progress(0, None, "reading the window")
-    data = read_held_out(lake_uri, cluster, window)
+    window = _window(site, challenger, held_out, settings)
+    site.progress(0, None, "reading the window")
+    data = read_held_out(site, window)
     inputs = replay_inputs(data, job_types=settings.job_types, seed=settings.seed)
     jobs = data.jobs_with_profiles()
     forecasts = candidates.forecasts(data.throughput)
-    progress(0, None, "estimating run times")
+    site.progress(0, None, "estimating run times")
     contest = make_contest(candidates, inputs, jobs, forecasts)
     models = [
         check_profiles(challenger.models.manifest, challenger.version),
         *check_models(challenger.models, inputs, contest.beliefs(), forecasts.get("challenger"), rules),
     ]
-    results = replay_all(contest, inputs, rules, progress)
+    results = replay_all(contest, inputs, rules, site.progress)
     contenders = len(contest.contenders)
-    judged = JudgedRelease(candidates, contest, results, inputs, lake_uri, rules)
+    judged = JudgedRelease(candidates, contest, results, inputs, site, rules)
     beside: dict[str, SimulationResult] = {}
-    for found in part_findings(judged, progress):
+    for found in part_findings(judged, site.progress):
         models += found.constraints
         beside |= found.replays
-    progress(contenders, contenders, "timing decisions")
+    site.progress(contenders, contenders, "timing decisions")
     latency = None
     if contest.estimates.usable:
         latency = decision_latency_ms(challenger.models, inputs, queued_jobs=rules.decision_jobs)
@@ -203,10 +190,10 @@ def prove(
         ),
         assumptions=_assumptions(candidates, inputs, contest, data, rules),
         window=measured,
-        subject=subject_of(candidates, inputs, cluster),
+        subject=subject_of(candidates, inputs, site.cluster),
     )
     verdict = _as_asked(verdict, settings)
-    progress(contenders, contenders, "writing the verdict")
+    site.progress(contenders, contenders, "writing the verdict")
     write_report(verdict, results, out_dir, window=measured)
     manifest = run_manifest(
         inputs=digests_of(candidates, inputs, jobs),
@@ -215,7 +202,7 @@ def prove(
             **asdict(settings),
             "rules": rules.to_data(),
             "hold_out_days": held_out.days,
-            "cluster": cluster,
+            "cluster": site.cluster,
         },
     )
     text = json.dumps(manifest, indent=2, sort_keys=True, allow_nan=False) + "\n"
@@ -237,17 +224,14 @@ def _grade(inputs: ReplayInputs, results: Mapping[str, SimulationResult]) -> Wai
 
 
 def _window(
-    challenger: Candidate,
-    lake_uri: str,
-    cluster: str,
-    held_out: HeldOutDays,
-    settings: GateSettings,
+    site: Site, challenger: Candidate, held_out: HeldOutDays, settings: GateSettings
 ) -> HeldOutWindow:
     manifest = challenger.models.manifest
-    if manifest.cluster != cluster:
+    if manifest.cluster != site.cluster:
         raise BadInputError(
-            f"Release {challenger.version} was built for cluster {manifest.cluster!r}, not for {cluster!r}.",
-            remedy=f"Validate it with --cluster {manifest.cluster}, or build a release for {cluster}.",
+            f"Release {challenger.version} was built for cluster {manifest.cluster!r}, not for "
+            f"{site.cluster!r}.",
+            remedy=f"Validate it with --cluster {manifest.cluster}, or build a release for {site.cluster}.",
         )
     until = learned_until(manifest)
     if until is None:
@@ -256,8 +240,7 @@ def _window(
             remedy="Build it again with the end of its training window.",
         )
     return held_out_window(
-        lake_uri=lake_uri,
-        cluster=cluster,
+        site,
         learned_until=until,
         hold_out_days=held_out.days,
         warm_up_days=settings.warm_up_days,

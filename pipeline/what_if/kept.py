@@ -20,8 +20,8 @@ import pandas as pd
 from foundation.errors import BadInputError, NotFoundError
 from foundation.jsonable import to_jsonable
 from foundation.process_lock import scratch_folder
-from foundation.progress import Progress, silent
 from foundation.replaced_files import replace_file
+from foundation.site import Site
 from foundation.storage import read_bytes
 from pipeline.replay.site_grade import grade_cluster
 from pipeline.studies.study import OK, Record
@@ -200,12 +200,10 @@ def variant_names(runs: Sequence[SweepRun]) -> list[str]:
     return [run.label if short.count(name) > 1 else name for name, run in zip(short, runs, strict=True)]
 
 
-def grade_of_what_if(
-    lake_uri: str, cluster: str, fields: Mapping[str, Any], progress: Progress = silent
-) -> WaitGrade:
+def grade_of_what_if(site: Site, fields: Mapping[str, Any]) -> WaitGrade:
     """Grade the days of a form's `start` and `end`; where that cannot be done, the grade says why."""
     try:
         start, end = (read_time(fields.get(name) or None) for name in ("start", "end"))
-        return grade_cluster(lake_uri, cluster, start, end, progress=progress)
+        return grade_cluster(site, start, end)
     except (BadInputError, NotFoundError) as error:
         return not_graded(str(error))

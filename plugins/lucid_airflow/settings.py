@@ -46,6 +46,7 @@ from urllib.parse import urlsplit
 from foundation.environment import read_json_object, read_switch
 from foundation.errors import BadInputError
 from foundation.outside_names import InputRoots
+from foundation.site import Site
 
 
 def lake_uri() -> str:
@@ -56,6 +57,11 @@ def lake_uri() -> str:
 def tracking_uri() -> str:
     """Return MLflow's address for tasks. Raises BadInputError when it is not set."""
     return _setting("LUCID_TRACKING_URI", "lucid_tracking_uri")
+
+
+def site(cluster: str = "") -> Site:
+    """Return the installation's lake and MLflow, with a cluster. Raises BadInputError when one is not set."""
+    return Site(lake_uri(), tracking_uri(), cluster)
 
 
 def prometheus_url() -> str | None:
@@ -101,7 +107,7 @@ def state_dir() -> Path:
 
 
 def pages_dir(kind: str) -> Path:
-    """Return the folder of a kind of pages that runs leave (`pages/kept_pages.py`): a subfolder a cluster."""
+    """Return the folder of a kind of pages that runs leave (`pages/app.py`): a subfolder a cluster."""
     return state_dir() / kind.replace("-", "_")
 
 

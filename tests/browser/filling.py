@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from foundation.site import Site
 from tests.pipeline.what_if.what_if_results import keep_small_what_if
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def train(until: datetime) -> dict[str, int]:
     from tests.small_cluster import FAST
 
     lake_uri, tracking_uri = os.environ["LUCID_LAKE_URI"], os.environ["LUCID_TRACKING_URI"]
-    profiles = read_profile_set(lake_uri, CLUSTER)
+    profiles = read_profile_set(Site(lake=lake_uri, cluster=CLUSTER))
     quick = replace(FAST, max_rounds=40)
     return {
         "packing": train_packing(solo=profiles.solo, pairs=profiles.pairs, tracking_uri=tracking_uri).version,
@@ -159,7 +160,7 @@ def build(versions: dict[str, int], until: datetime, **settings: Any) -> int:
         settings={"allow_simulated_profiles": True, **settings},
         training_until=until,
     )
-    record_held_out(tracking_uri, built, HOLD_OUT_DAYS)
+    record_held_out(Site(registry=tracking_uri), built, HOLD_OUT_DAYS)
     run_dag("validate_release", cluster=CLUSTER, version=built.version)
     return built.version
 
@@ -178,7 +179,7 @@ def fill(folder: Path) -> None:
     # Not its format: nothing of the log is read, so nothing beside it either.
     run_dag("ingest_logs", source_format="sacct", input_uri=str(log), left_out=".*_profiles", **form)
     run_dag("ingest_logs", source_format="helios", input_uri=str(log), nodes_uri=str(nodes), **form)
-    until = training_window_end(lake_uri, CLUSTER, HOLD_OUT_DAYS)
+    until = training_window_end(Site(lake=lake_uri, cluster=CLUSTER), HOLD_OUT_DAYS)
     models = train(until)
     for number, (settings, by, because) in enumerate(
         (({}, "ann", "the first that was proven"), ({"profiling_limit_s": 100}, "ben", "it measures less"))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.parts import installed_parts
+from foundation.site import Site
 from tests.dags.run_facts import conf_of_rest, note_of, result_of, silent_tasks, states_of
 from tests.dags.test_forms import DAGS
 from tests.fixtures import ReleaseShop
@@ -76,6 +77,7 @@ def test_a_made_log_is_ingested_and_each_task_tells_what_it_did(
     dag_bag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
+    monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     run = dag_bag.dags["ingest_logs"].test(run_conf={**REQUIRED["ingest_logs"], "days": 2})
     states = states_of(run)
@@ -95,7 +97,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
     from lucid_models.releases.building import model_name
     from pipeline.training import model_training
 
-    def train_model(*, model: str, **asked: Any) -> dict[str, Any]:
+    def train_model(site: Site, *, model: str, **asked: Any) -> dict[str, Any]:
         assert asked["training_until"].startswith("2020-04-10")
         name = model_name(model, None)
         return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}, "remarks": []}
@@ -119,7 +121,7 @@ def test_forms_as_they_open_work_where_there_is_a_cluster(
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     versions = dict.fromkeys(("packing", "throughput", "duration"), 1)
     built = build_release(tracking_uri=shop.uri, cluster="small", versions=versions, settings={"gss": 2})
-    record_held_out(shop.uri, built, 1)
+    record_held_out(Site(registry=shop.uri), built, 1)
 
     for dag_id in ("retrain_models", "validate_release"):
         run = run_form(dag_bag, dag_id)

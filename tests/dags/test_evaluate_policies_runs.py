@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from tests.dags.run_facts import all_states_of, result_of, silent_tasks
 from tests.fixtures import small_jobs, small_profiles
 
@@ -27,7 +28,9 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mlflow_server: str) ->
         "tiny", pd.DataFrame({"virtual_cluster": ["vc"], "nodes": [3], "gpus_per_node": [8], "date": [None]})
     )
     solo, pairs = small_profiles()
-    write_profile_set(str(root), "tiny", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
+    write_profile_set(
+        Site(lake=str(root), cluster="tiny"), ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
+    )
     monkeypatch.setenv("LUCID_LAKE_URI", str(root))
     monkeypatch.setenv("LUCID_TRACKING_URI", mlflow_server)
     return root

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from lucid_models.releases.lifecycle import build_release, publish_release
 from pipeline.validation.held_out_days import record_held_out
 from tests.dags.run_facts import silent_tasks, state_of_each
@@ -129,7 +130,7 @@ def test_the_clock_retrains_every_cluster_that_has_a_release(lake: Path, shop: R
     table.write_jobs("other", table.read_jobs("small"))
     shop.lend_models("other", 1)
     for cluster in ("small", "other"):
-        record_held_out(shop.uri, build_release(tracking_uri=shop.uri, cluster=cluster), 1)
+        record_held_out(Site(registry=shop.uri), build_release(tracking_uri=shop.uri, cluster=cluster), 1)
     operator = StepOperator(task_id="resolve_inputs", step="pipeline.steps.training:resolve_training")
     assert operator.run(context)["cluster"] == "other"
     assert pushed["rest"] == [{"cluster": "small"}]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from pipeline.profiling.profile_store import read_profile_set, write_profile_set
 from profiler_jobs.devices import opening
 from profiler_jobs.devices.device import RunOutcome
@@ -83,7 +84,7 @@ def test_the_whole_way_from_a_form_to_an_event(dag_bag: Any, lake: Path) -> None
         "simulated:0: ResNet50/ImageNet/32/0 and 2 more",
         "simulated:1: ResNet50/ImageNet/32/1 and 1 more",
     }
-    profiles = read_profile_set(str(lake), "small")
+    profiles = read_profile_set(Site(lake=str(lake), cluster="small"))
     assert (len(profiles.solo), len(profiles.pairs)) == (5, 15)
     rows = read_measurements(str(lake / TABLE))
     assert len(rows) == 3 * 5 + 9 * 15
@@ -175,13 +176,13 @@ def test_a_task_that_dies_is_tried_again_and_measures_what_is_left(
 def test_measured_profiles_refuse_the_simulated_device_before_anything_runs(dag_bag: Any, lake: Path) -> None:
     solo, pairs = small_profiles()
     real = ProfileSet(solo.assign(simulated=False), pairs.assign(simulated=False))
-    write_profile_set(str(lake), "small", real)
+    write_profile_set(Site(lake=str(lake), cluster="small"), real)
     run = dag_bag.dags["profile_workloads"].test(run_conf=form())
     found = all_states_of(run)
     assert found["plan_solos"] == ["failed"]
     assert str(run.state) == "failed"
     assert not (lake / TABLE).exists()
-    assert len(read_profile_set(str(lake), "small").solo) == 12
+    assert len(read_profile_set(Site(lake=str(lake), cluster="small")).solo) == 12
 
 
 def test_by_simulated_measurements_no_jobs_of_a_real_cluster_share_gpus(
@@ -192,7 +193,7 @@ def test_by_simulated_measurements_no_jobs_of_a_real_cluster_share_gpus(
     shop.lend_models("real", 1, synthetic=False)
     fill(lake, "real")
     solo, pairs = small_profiles()
-    write_profile_set(str(lake), "real", ProfileSet(solo, pairs))
+    write_profile_set(Site(lake=str(lake), cluster="real"), ProfileSet(solo, pairs))
     run = dag_bag.dags["retrain_models"].test(
         run_conf={"cluster": "real", "models": ["packing"], "hold_out_days": None, "as_of": None}
     )

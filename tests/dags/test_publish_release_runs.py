@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from foundation.site import Site
 from tests.airflow_home import REPOSITORY
 from tests.dags.run_facts import note_of, result_of, silent_tasks, state_of_each
 
@@ -21,14 +22,12 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     record: dict[str, Any] = {"published": [], "approved": True, "started by": ["ben"]}
 
-    def read_verdict(
-        *, tracking_uri: str, cluster: str, version: int | None, named: bool, replaces: int | None
-    ) -> dict[str, Any]:
+    def read_verdict(site: Site, *, version: int | None, named: bool, replaces: int | None) -> dict[str, Any]:
         assert named
         record["asked to replace"] = replaces
         word = "approved" if record["approved"] else "refused"
         return {
-            "cluster": cluster,
+            "cluster": site.cluster,
             "version": version or 7,
             "live": 5,
             "approved": record["approved"],
@@ -61,6 +60,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         record["published"].append((tracking_uri, cluster, version))
         return Published(cluster, version)
 
+    monkeypatch.setenv("LUCID_LAKE_URI", "lake")
     monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setattr(release, "read_verdict", read_verdict)
     monkeypatch.setattr(releases, "publish_release", publish_release)

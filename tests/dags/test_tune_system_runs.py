@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from tests.dags.run_facts import all_states_of, silent_tasks
 from tests.fixtures import ReleaseShop
 
@@ -148,21 +149,22 @@ def test_a_tuned_release_is_judged_on_days_that_tuned_nothing_and_new_thresholds
     from pipeline.validation.release_validation import validate_release
 
     base = shop.approved(1, settings=pinned_settings(SLOW_PROFILER))
-    assert current_release(shop.uri, "small").release == base  # nothing is published: the newest
+    assert (
+        current_release(Site(registry=shop.uri, cluster="small")).release == base
+    )  # nothing is published: the newest
     publish_release(tracking_uri=shop.uri, cluster="small", version=base)
-    current = current_release(shop.uri, "small")
-    of_cluster = {"lake_uri": str(lake), "cluster": "small"}
+    current = current_release(Site(registry=shop.uri, cluster="small"))
+    where = Site(str(lake), shop.uri, "small")
     with pytest.raises(BadInputError, match="Hold out fewer days"):
-        plan_around(current, **of_cluster, spec=TuningSpec(**{**asked(), "hold_out_days": 2}))
-    study = plan_around(current, **of_cluster, spec=TuningSpec(**asked()))
+        plan_around(where, current, spec=TuningSpec(**{**asked(), "hold_out_days": 2}))
+    study = plan_around(where, current, spec=TuningSpec(**asked()))
     run_study(study, trials=0)
     proposal = propose(study)
 
-    built = build_challenger(study, proposal, tracking_uri=shop.uri)
-    where = {**of_cluster, "tracking_uri": shop.uri}
+    built = build_challenger(Site(registry=shop.uri), study, proposal)
     with pytest.raises(BadInputError, match="judged on what it has seen"):
-        validate_release(**where, held_out=HeldOutDays(2))
-    verdict = validate_release(**where, held_out=HeldOutDays(1)).verdict
+        validate_release(where, held_out=HeldOutDays(2))
+    verdict = validate_release(where, held_out=HeldOutDays(1)).verdict
     assert verdict.subject["release"] == built.version
     assert verdict.subject["champion_release"] == base
     assert verdict.subject["window_start"] == study.windows.until.isoformat(timespec="seconds")
@@ -172,8 +174,8 @@ def test_a_tuned_release_is_judged_on_days_that_tuned_nothing_and_new_thresholds
     assert show_release(tracking_uri=shop.uri, cluster="small").version == base
 
     proposal = replace(proposal, changes={**proposal.changes, "medium_from": {"from": 0.85, "to": 0.8}})
-    built = build_challenger(study, proposal, tracking_uri=shop.uri)
-    assert build_challenger(study, proposal, tracking_uri=shop.uri).version == built.version
+    built = build_challenger(Site(registry=shop.uri), study, proposal)
+    assert build_challenger(Site(registry=shop.uri), study, proposal).version == built.version
     old = show_release(tracking_uri=shop.uri, cluster="small", version=base)
     assert built.models["packing"] != old.models["packing"]
     assert built.models["throughput"] == old.models["throughput"]

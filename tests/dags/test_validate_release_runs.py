@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from tests.dags.run_facts import silent_tasks
 from tests.fixtures import small_jobs
 
@@ -22,7 +23,7 @@ def validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     asked: list[Any] = []
 
-    def validate_release(*, settings: Any, version: int, cluster: str, **_: Any) -> Any:
+    def validate_release(site: Site, *, settings: Any, version: int, **_: Any) -> Any:
         asked.append(settings)
         broken = Constraint("release_loads", "releases", 0.0, None, 1.0, False, "It is cut off.")
         verdict = refuse(broken, challenger="challenger", rules=settings.rules, subject={"release": version})

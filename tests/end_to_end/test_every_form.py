@@ -9,6 +9,7 @@ import pytest
 
 from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from local_stack.stack import connect, down, up
 from local_stack.stack_config import StackConfig
 from lucid_cli.demo import OVER, POLL_S
@@ -66,7 +67,7 @@ def stack(
         for number in (1, 2):
             versions = dict.fromkeys(("packing", "throughput", "duration"), number)
             built = build_release(**small, versions=versions, settings={"allow_simulated_profiles": True})
-            record_held_out(config.mlflow_url, built, 1)
+            record_held_out(Site(registry=config.mlflow_url), built, 1)
             verdict = {"approved": True, "sentence": "No loss was found."}
             record_verdict(**small, version=built.version, verdict=verdict)
             publish_release(**small, version=built.version)

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from live_scheduler.cluster_state import LiveJob
 from live_scheduler.deciding.known_needs import REFRESH_S, KnownNeeds, MeasuredNeeds
 from lucid_models.known_profiles import LatestProfiles
@@ -107,13 +108,15 @@ def test_measurements_are_read_again_and_what_was_known_stays_known(packing: Pac
 def test_the_lake_tells_what_was_measured_and_not_what_was_simulated() -> None:
     uri = "memory://known-needs"
     profiles = measure_simulated_profiles(0)
-    write_profile_set(uri, "c", profiles)
+    write_profile_set(Site(lake=uri, cluster="c"), profiles)
     Lake(uri).write_job_metrics("c", metrics_of(("u", "train", 30.0)))
-    assert measurements(uri, "c").by_job_type == {}
-    templates = measurements(uri, "c").by_template
+    assert measurements(Site(lake=uri, cluster="c")).by_job_type == {}
+    templates = measurements(Site(lake=uri, cluster="c")).by_template
     assert templates is not None
     assert templates.of(None, "u", "train")["gpu_util_pct"] == 30.0
-    assert measurements(uri, "nobody").by_job_type == {}
-    write_profile_set(uri, "c", type(profiles)(profiles.solo.assign(simulated=False), profiles.pairs))
-    known = measurements(uri, "c").by_job_type
+    assert measurements(Site(lake=uri, cluster="nobody")).by_job_type == {}
+    write_profile_set(
+        Site(lake=uri, cluster="c"), type(profiles)(profiles.solo.assign(simulated=False), profiles.pairs)
+    )
+    known = measurements(Site(lake=uri, cluster="c")).by_job_type
     assert set(known) == set(profiles.solo["job_type"])

@@ -21,6 +21,7 @@ GPU = "GPU-00000000-0000-0000-0000-000000000000"
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     lake = Lake(str(tmp_path / "lake"))
     monkeypatch.setenv("LUCID_LAKE_URI", lake.uri)
+    monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("LUCID_INPUT_ROOTS", str(tmp_path / "samples"))
     monkeypatch.delenv("LUCID_PROMETHEUS_URL", raising=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from foundation.site import Site
 from lucid_airflow.assets import JOB_TABLE, PROFILE_MEASUREMENTS, RETRAINING_REQUEST
 from lucid_airflow.operators.step import StepOperator
 from pipeline.training import training_plan
@@ -22,8 +23,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the plan was asked for."""
     seen: dict[str, Any] = {}
 
-    def plan(**values: Any) -> TrainingPlan:
-        seen.update(values)
+    def plan(site: Site, **values: Any) -> TrainingPlan:
+        seen.update(values, cluster=site.cluster)
         return TrainingPlan(("packing",), {"throughput": 2, "duration": 3}, 5, UNTIL, ())
 
     monkeypatch.setattr(training_plan, "plan_training", plan)

@@ -33,6 +33,7 @@ def test_only_the_clock_gives_an_interval(run: dict[str, Any], expected: tuple[A
 
 def test_the_clock_starts_no_retraining(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCID_LAKE_URI", "/lake")
+    monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     announcing = StepOperator(
         task_id="announce_tables",
         step="pipeline.steps.ingest:announce_tables",
@@ -48,6 +49,7 @@ def test_the_clock_starts_no_retraining(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_other_sources_need_no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LUCID_LAKE_URI", "/lake")
+    monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     reading = StepOperator(
         task_id="read_accounting",
         step="pipeline.steps.ingest:read_accounting",

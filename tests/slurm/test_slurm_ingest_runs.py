@@ -23,6 +23,7 @@ def test_ingest_logs_reads_the_cluster_that_airflow_is_told_of(
     monkeypatch.setenv("LUCID_SLURM_CLUSTER", "mini")
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
+    monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     initdb()
     dag = DagBag(airflow_home.REPOSITORY / "dags").dags["ingest_logs"]
     assert dag.timetable.can_be_scheduled

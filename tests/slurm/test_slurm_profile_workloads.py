@@ -24,6 +24,7 @@ def test_the_form_sends_batches_to_slurm_and_their_tables_into_the_lake(
     monkeypatch.setenv("LUCID_SLURM_SETTINGS", json.dumps(settings))
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
+    monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     initdb()
     dag = DagBag(airflow_home.REPOSITORY / "dags").dags["profile_workloads"]
     assert dag.params["where"] == "slurm", "the default where a partition is configured"

@@ -11,6 +11,7 @@ import pandas as pd
 
 from experiments.reproduction.pcs.replays import PcsTrace, PcsVariant
 from foundation.progress import Progress, Work
+from foundation.site import Site
 from parts.elastic.allocation import Pool
 from parts.elastic.engine import ElasticSimulation
 from parts.elastic.pareto.objectives import STANDARD, metric_values
@@ -50,6 +51,7 @@ def search_front(
 ) -> Search:
     """Search a trace's front; what an earlier run of the same search found is not searched again."""
     plan = plan_search(
+        Site(),
         gpus=trace.gpus,
         log=LogFile(str(path), source_format),
         folder_uri=str(folder),

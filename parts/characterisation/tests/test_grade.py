@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
+from foundation.site import Site
 from parts.characterisation.inputs import (
     LogFiles,
     View,
@@ -20,8 +21,8 @@ from parts.characterisation.report import report_on
 def test_the_page_of_a_cluster_tells_the_grade_and_its_rule_once(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     write_to_lake(synthesize("helios-venus", days=2, seed=0), lake, "one")
-    log = read_lake_log(lake.uri, "one", View())
-    grade = grade_of_cluster(lake.uri, "one", log)
+    log = read_lake_log(Site(lake=lake.uri, cluster="one"), View())
+    grade = grade_of_cluster(Site(lake=lake.uri, cluster="one"), log)
     assert grade is not None
     assert grade.grade == "A"
     page = write_report(report_on(log, grade=grade), tmp_path / "out").read_text()

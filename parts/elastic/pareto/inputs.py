@@ -23,6 +23,7 @@ from cluster_logs.node_table import open_to_each
 from foundation import strict_json
 from foundation.errors import BadInputError, check_names
 from foundation.progress import Progress, silent
+from foundation.site import Site
 from foundation.storage import read_bytes
 from lucid_models.training_data import as_known_at
 from parts.elastic.active_job import rigid
@@ -127,8 +128,7 @@ def collect_from_log(
 
 
 def collect_from_lake(
-    lake_uri: str,
-    cluster: str,
+    site: Site,
     *,
     until: datetime,
     virtual_cluster: str | None = None,
@@ -140,9 +140,9 @@ def collect_from_lake(
 
     With a `virtual_cluster` only its jobs and GPUs, else all as one pool.
     """
-    lake = Lake(lake_uri)
-    frame = as_known_at(lake.read_jobs(cluster, end=until), until)
-    nodes = lake.read_nodes(cluster, until.date())
+    lake = Lake(site.lake)
+    frame = as_known_at(lake.read_jobs(site.cluster, end=until), until)
+    nodes = lake.read_nodes(site.cluster, until.date())
     if virtual_cluster is not None:
         nodes = open_to_each(nodes)
         check_names("virtual cluster", [virtual_cluster], sorted(set(nodes["virtual_cluster"])))

@@ -8,7 +8,7 @@ from typing import Any
 
 from foundation.errors import BadInputError
 from foundation.outside_names import check_cluster_name
-from foundation.progress import Progress, silent
+from foundation.site import Site
 from foundation.storage import write_bytes
 from parts.elastic.pareto.inputs import (
     INPUTS_FILE,
@@ -112,15 +112,13 @@ def plan_study(
 
 
 def plan_search(
+    site: Site,
     *,
     gpus: int | None = None,
-    lake_uri: str | None = None,
-    cluster: str | None = None,
     log: LogFile | None = None,
     out_uri: str | None = None,
     folder_uri: str | None = None,
     asked: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Freeze the workload of a cluster in the lake, or of a log file, and store the plan.
 
@@ -136,27 +134,29 @@ def plan_search(
     if isinstance(values.get("preference"), str):
         values["preference"] = tuple(values["preference"].replace(",", " ").split())
     spec = SearchSpec(**values)
-    progress(0, None, "reading the log")
+    site.progress(0, None, "reading the log")
     common: dict[str, Any] = {"gpus": gpus, "scaling": spec.scaling, "whole": spec.whole_gpus}
-    if log is not None and cluster is None:
+    if log is not None and not site.cluster:
         if not log.source_format or gpus is None or (out_uri or folder_uri) is None:
             raise BadInputError("A log file needs its --format, --gpus N and a folder for the search.")
         jobs_path = Path(log.path)
-        collected = collect_from_log(jobs_path, log.source_format, progress=progress, **common, **log_only)
+        collected = collect_from_log(
+            jobs_path, log.source_format, progress=site.progress, **common, **log_only
+        )
         name, about = jobs_path.name.split(".")[0], {"log": jobs_path.name}
-    elif cluster is None or lake_uri is None or log is not None:
+    elif not site.cluster or not site.lake or log is not None:
         raise BadInputError(
             "It is not clear which jobs are to be sampled.",
             remedy="Give either a log file (--jobs FILE --format F) or the lake's --cluster NAME.",
         )
     else:
-        check_cluster_name(cluster)
+        check_cluster_name(site.cluster)
         days, part = lake_only["hold_out_days"], lake_only["virtual_cluster"]
         until = training_window_end(
-            lake_uri, cluster, HOLD_OUT_DAYS if days is None else int(days), read_as_of(lake_only["as_of"])
+            site, HOLD_OUT_DAYS if days is None else int(days), read_as_of(lake_only["as_of"])
         )
-        collected = collect_from_lake(lake_uri, cluster, until=until, virtual_cluster=part, **common)
-        name, folder_uri = cluster, f"{lake_uri.rstrip('/')}/pareto/cluster={cluster}"
+        collected = collect_from_lake(site, until=until, virtual_cluster=part, **common)
+        name, folder_uri = site.cluster, f"{site.lake.rstrip('/')}/pareto/cluster={site.cluster}"
         about = {"until": until.isoformat(), "virtual_cluster": part or "all, as one pool"}
     study = plan_study(collected, spec, out_uri=out_uri, folder_uri=folder_uri or "", name=name, about=about)
     return {"study_uri": study.uri, "rounds": study.rounds, "remarks": list(study.remarks)}

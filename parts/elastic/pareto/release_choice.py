@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from foundation.site import Site
 from lucid_models.amounts import amount
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
@@ -31,12 +32,10 @@ PRICE_MARGIN_PCT = 10.0  # the gate replays other jobs than the search did
 
 
 def build_picked_release(
+    site: Site,
     *,
     front: Front,
     front_id: str,
-    tracking_uri: str,
-    lake_uri: str,
-    cluster: str,
     held_out: HeldOutDays = USUAL_DAYS,
     run_id: str | None = None,
     jct_price_pct: float | None = None,
@@ -50,11 +49,11 @@ def build_picked_release(
     release with models for it, BadInputError when these learned from the held-out days.
     """
     choice = choice_of(front, front_id, run_id, jct_price_pct)
-    base = find_current_release(tracking_uri, cluster, purpose="with models for the picked one")
+    base = find_current_release(site, purpose="with models for the picked one")
     configuration = configuration_to_json(front.point(front_id).config)
     release = build_release(
-        tracking_uri=tracking_uri,
-        cluster=cluster,
+        tracking_uri=site.registry,
+        cluster=site.cluster,
         versions={kind: int(pin["version"]) for kind, pin in base.models.items()},
         policy=POLICY,
         settings=allowing_simulated(
@@ -62,12 +61,12 @@ def build_picked_release(
             # Its jobs share no GPUs, so that simulated profiles decide as little as in an order-only base.
             allow=base.settings.get(ALLOW_SIMULATED) is True or orders_only(base.settings),
         ),
-        training_until=training_window_end(lake_uri, cluster, held_out.days, held_out.as_of),
+        training_until=training_window_end(site, held_out.days, held_out.as_of),
         origin=SettingsOrigin(choice, {SEARCH_DATASET: front.study}),
         parts=base.parts,
     )
-    record_held_out(tracking_uri, release, held_out.days, lake_uri=lake_uri)
-    registry = Registry(tracking_uri)
+    record_held_out(site, release, held_out.days)
+    registry = Registry(site.registry)
     tags = {
         "picked_point": front_id,
         "picked_search": front.study,

@@ -10,6 +10,7 @@ from foundation import strict_json
 from foundation.csv_files import write_rows
 from foundation.errors import BadInputError, NotFoundError
 from foundation.html_pages import render_page
+from foundation.site import Site
 from foundation.storage import write_bytes
 from lucid_models.registry import Registry
 from lucid_models.tracking_run import OpenRun
@@ -293,21 +294,19 @@ def _note(study: ParetoSearch, front: Front) -> str:
     )
 
 
-def newest_front(
-    tracking_uri: str, *, cluster: str | None = None, run_id: str | None = None
-) -> tuple[Front, str]:
+def newest_front(site: Site, *, run_id: str | None = None) -> tuple[Front, str]:
     """Return a recorded front and its run: that run's, or else the newest of a cluster.
 
     Raises NotFoundError when there is none.
     """
-    registry = Registry(tracking_uri)
+    registry = Registry(site.registry)
     if run_id is None:
-        wanted: Mapping[str, str] = {} if cluster is None else {NAME_TAG: cluster}
+        wanted: Mapping[str, str] = {NAME_TAG: site.cluster} if site.cluster else {}
         runs = registry.find_runs(EXPERIMENT, wanted, most=1)
         if not runs:
-            of_cluster = "" if cluster is None else f" of {cluster!r}"
+            of_cluster = f" of {site.cluster!r}" if site.cluster else ""
             raise NotFoundError(
-                f"MLflow on {tracking_uri} has no Pareto search{of_cluster}.",
+                f"MLflow on {site.registry} has no Pareto search{of_cluster}.",
                 remedy="Run `lucid pareto search ... --track`, or the DAG search_pareto_front.",
             )
         run_id = runs[0].run_id
@@ -351,12 +350,7 @@ def point_row(point: FrontPoint) -> dict[str, Any]:
 
 
 def pick_configuration(
-    *,
-    front_id: str,
-    study_uri: str | None = None,
-    tracking_uri: str | None = None,
-    cluster: str | None = None,
-    run_id: str | None = None,
+    site: Site, *, front_id: str, study_uri: str | None = None, run_id: str | None = None
 ) -> dict[str, Any]:
     """Return one row of a front, with `study`, `preference`, `name` and `run_id` besides.
 
@@ -367,8 +361,8 @@ def pick_configuration(
     """
     if study_uri is not None:
         front, run_id = read_front(study_uri), None
-    elif tracking_uri is not None:
-        front, run_id = newest_front(tracking_uri, cluster=cluster, run_id=run_id)
+    elif site.registry:
+        front, run_id = newest_front(site, run_id=run_id)
     else:
         raise BadInputError("No front is named.", remedy="Give a study, or MLflow's address.")
     return {

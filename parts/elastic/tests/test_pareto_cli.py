@@ -16,6 +16,7 @@ import pytest
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
 from foundation.progress import silent
+from foundation.site import Site
 from lucid_models.registry import Registry
 from parts.elastic.configurations import load_configuration
 from parts.elastic.pareto.inputs import Collected, collect_from_log
@@ -234,6 +235,7 @@ def test_steps_on_several_machines_give_the_same_front(
 ) -> None:
     """What the DAG does, with documents between the steps as Airflow carries them."""
     plan = plan_search(
+        Site(),
         log=LogFile(str(log), "pcs-csv"),
         gpus=GPUS,
         out_uri=str(tmp_path),
@@ -253,10 +255,10 @@ def test_steps_on_several_machines_give_the_same_front(
     done = finish_search(study_uri=uri)
     assert json.loads(json.dumps(done))["mlflow_path"] is None
     assert read_front(uri).points == read_front(whole.uri).points
-    picked = pick_configuration(front_id=done["front"][0]["front_id"], study_uri=uri)
+    picked = pick_configuration(Site(), front_id=done["front"][0]["front_id"], study_uri=uri)
     assert picked["settings"] == done["front"][0]["settings"]
     with pytest.raises(UnknownNameError, match=r"'c99'.*c1"):
-        pick_configuration(front_id="c99", study_uri=uri)
+        pick_configuration(Site(), front_id="c99", study_uri=uri)
 
 
 # -- where jobs come from ------------------------------------------------------------------------------------
@@ -269,7 +271,7 @@ def test_jobs_of_a_lake_are_those_known_before_the_held_out_days(tmp_path: Path)
     names = ["vc0", "vc1", "vc2"]
     lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": 7, "gpus_per_node": 4}))
     asked = {"hold_out_days": 5, "virtual_cluster": "vc1", "jobs_per_sample": 40}
-    plan = plan_search(lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, asked=asked)
+    plan = plan_search(Site(lake=str(tmp_path / "lake"), cluster=CLUSTER), asked=asked)
     study = ParetoSearch.load(plan["study_uri"])
     until = jobs["submit_time"].max() - pd.Timedelta(days=5)
     of_one = jobs[(jobs["virtual_cluster"] == "vc1") & (jobs["gpus"] > 0)]
@@ -278,19 +280,18 @@ def test_jobs_of_a_lake_are_those_known_before_the_held_out_days(tmp_path: Path)
     assert (study.gpus, study.whole_gpus) == (28, True)
     assert any("no speed-up curve and are taken as rigid" in remark for remark in study.remarks)
     linear = plan_search(
-        lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, asked={**asked, "scaling": "linear"}
+        Site(lake=str(tmp_path / "lake"), cluster=CLUSTER), asked={**asked, "scaling": "linear"}
     )
     assert not ParetoSearch.load(linear["study_uri"]).whole_gpus
     rigid = plan_search(
-        lake_uri=str(tmp_path / "lake"),
-        cluster=CLUSTER,
+        Site(lake=str(tmp_path / "lake"), cluster=CLUSTER),
         asked={**asked, "evaluations": 3, "round_size": 3, "samples": 1},
     )
     assert run_search(ParetoSearch.load(rigid["study_uri"])) > 3
     assert present(ParetoSearch.load(rigid["study_uri"])).points
     with pytest.raises(UnknownNameError, match=r"vc9.*vc0, vc1, vc2"):
         plan_search(
-            lake_uri=str(tmp_path / "lake"), cluster=CLUSTER, asked={**asked, "virtual_cluster": "vc9"}
+            Site(lake=str(tmp_path / "lake"), cluster=CLUSTER), asked={**asked, "virtual_cluster": "vc9"}
         )
 
 

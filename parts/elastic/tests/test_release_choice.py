@@ -10,6 +10,7 @@ import typer
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import (
@@ -76,12 +77,10 @@ def lake_uri(tmp_path: Path) -> str:
 
 def pick(lake_uri: str, local_shop: ReleaseShop, hold_out_days: int = 1) -> ReleaseInfo:
     return build_picked_release(
+        Site(lake_uri, local_shop.uri, "small"),
         front=FRONT,
         front_id="c3",
         run_id=RUN,
-        tracking_uri=local_shop.uri,
-        lake_uri=lake_uri,
-        cluster="small",
         held_out=HeldOutDays(hold_out_days),
     )
 
@@ -162,7 +161,7 @@ def test_the_command_line_picks_too(lake_uri: str, local_shop: ReleaseShop, tmp_
 
 def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, local_shop: ReleaseShop) -> None:
     publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
-    assert kept_policy(local_shop.uri, "small").policy == "lucid"
+    assert kept_policy(Site(registry=local_shop.uri, cluster="small")).policy == "lucid"
     built = pick(lake_uri, local_shop)
     record_verdict(
         tracking_uri=local_shop.uri,
@@ -171,7 +170,7 @@ def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, local_sh
         verdict={"approved": True, "sentence": "Predictable."},
     )
     publish_release(tracking_uri=local_shop.uri, cluster="small", version=built.version)
-    kept = kept_policy(local_shop.uri, "small")
+    kept = kept_policy(Site(registry=local_shop.uri, cluster="small"))
     assert (kept.policy, kept.settings, kept.choice) == ("pcs", built.settings, built.choice)
     retrained = build_release(
         tracking_uri=local_shop.uri,
@@ -183,7 +182,7 @@ def test_new_models_keep_the_policy_that_a_person_picked(lake_uri: str, local_sh
     assert retrained.version != built.version
     assert retrained.models != built.models
     assert retrained.policy == "pcs"
-    assert kept_policy(local_shop.uri, "other").policy == "lucid"
+    assert kept_policy(Site(registry=local_shop.uri, cluster="other")).policy == "lucid"
 
 
 def test_there_is_nothing_of_lucids_to_tune_where_another_policy_runs(
@@ -193,4 +192,4 @@ def test_there_is_nothing_of_lucids_to_tune_where_another_policy_runs(
 
     build_release(tracking_uri=local_shop.uri, cluster="small", policy="pcs")
     with pytest.raises(BadInputError, match="runs pcs, neither Lucid"):
-        current_release(local_shop.uri, "small")
+        current_release(Site(registry=local_shop.uri, cluster="small"))

@@ -13,6 +13,7 @@ from cluster_logs.lake import Lake
 from cluster_logs.metrics.job_metrics import PREDICTED, RUNNING
 from experiments.profiling.graph_predictions_study import TrueSpeeds, believed, unseen_predictions
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_cli.main import app
 from lucid_models.known_profiles import profiles_known_at
 from parts.horus.graph_predictions import (
@@ -124,8 +125,8 @@ def test_a_clusters_jobs_get_rows_that_are_known_at_their_submission(
         ",other,bob,network.onnx,8,\n"
         "nobody,,,network.onnx,8,0\n",
     )
-    asked = {"lake_uri": lake.uri, "cluster": "alpha", "jobs_file": file, "predictor": predictor}
-    report = predict_jobs(**asked)
+    at, asked = Site(lake=lake.uri, cluster="alpha"), {"jobs_file": file, "predictor": predictor}
+    report = predict_jobs(at, **asked)
     assert (report.rows_in, report.rows_kept, report.rows_skipped, report.jobs) == (4, 3, 1, 3)
     rows = lake.read_job_metrics("alpha").set_index("job_id")
     assert sorted(rows.index) == ["a", "c", "d"]
@@ -134,7 +135,7 @@ def test_a_clusters_jobs_get_rows_that_are_known_at_their_submission(
     assert rows["source"].str.contains("network.onnx by the simulated GPU").all()
     # The row with the job's own id counts: a larger batch in mixed precision.
     assert rows.loc["a", "gpu_mem_mib"] > rows.loc["c", "gpu_mem_mib"]
-    assert predict_jobs(**asked).files_changed == 0
+    assert predict_jobs(at, **asked).files_changed == 0
 
     jobs = lake.read_jobs("alpha")
     known = profiles_known_at(jobs, lake.read_job_metrics("alpha")).set_axis(jobs["job_id"])
@@ -146,7 +147,7 @@ def test_a_measurement_of_its_template_is_preferred_to_a_prediction(
     predictor, lake, network, tmp_path: Path
 ) -> None:
     file = jobs_file(tmp_path, "name,onnx,batch_size\ntrain,network.onnx,16\n")
-    predict_jobs(lake_uri=lake.uri, cluster="alpha", jobs_file=file, predictor=predictor)
+    predict_jobs(Site(lake=lake.uri, cluster="alpha"), jobs_file=file, predictor=predictor)
     jobs = lake.read_jobs("alpha")
     later = pd.DataFrame([{**jobs[jobs["job_id"] == "c"].iloc[0], "job_id": "e"}])
     later["submit_time"] += pd.Timedelta(days=30)
@@ -170,7 +171,7 @@ def test_a_measurement_of_its_template_is_preferred_to_a_prediction(
         ]
     )
     lake.write_job_metrics("alpha", ran)
-    predict_jobs(lake_uri=lake.uri, cluster="alpha", jobs_file=file, predictor=predictor)
+    predict_jobs(Site(lake=lake.uri, cluster="alpha"), jobs_file=file, predictor=predictor)
     jobs = lake.read_jobs("alpha")
     known = profiles_known_at(jobs, lake.read_job_metrics("alpha")).set_axis(jobs["job_id"])
     assert known.loc["c", "origin"] == PREDICTED  # its own measurement came after its submission
@@ -194,15 +195,15 @@ def test_a_bad_row_is_named(tmp_path: Path, text: str, says: str) -> None:
 
 def test_what_is_missing_is_named(predictor, lake, network, tmp_path: Path) -> None:
     file = jobs_file(tmp_path, "job_id,onnx\na,elsewhere.onnx\n")
-    asked = {"lake_uri": lake.uri, "jobs_file": file, "predictor": predictor}
+    at, asked = Site(lake=lake.uri, cluster="alpha"), {"jobs_file": file, "predictor": predictor}
     with pytest.raises(NotFoundError, match=r"elsewhere\.onnx"):
-        predict_jobs(cluster="alpha", **asked)
+        predict_jobs(at, **asked)
     assert lake.read_job_metrics("alpha").empty
     with pytest.raises(NotFoundError, match="beta"):
-        predict_jobs(cluster="beta", **asked)
+        predict_jobs(at.of("beta"), **asked)
     file.write_text("job_id,onnx\na,network.onnx\n", encoding="utf-8")
     with pytest.raises(BadInputError, match="has no size"):
-        predict_jobs(cluster="alpha", **asked)
+        predict_jobs(at, **asked)
 
 
 # The command line ------------------------------------------------------------------------------------

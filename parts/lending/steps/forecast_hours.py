@@ -9,6 +9,7 @@ import numpy as np
 from foundation.errors import BadInputError, NotFoundError
 from foundation.png_figures import save_figure
 from foundation.process_lock import scratch_folder
+from foundation.site import Site
 from lucid_models.model_format import parse_model
 from lucid_models.registry import Registry
 from lucid_models.releases.building import find_model_version
@@ -53,13 +54,7 @@ class HoursAhead:
 
 
 def forecast_hours(
-    *,
-    lake_uri: str,
-    cluster: str,
-    tracking_uri: str,
-    version: int,
-    hours: float = 3.0,
-    as_of: datetime | None = None,
+    site: Site, *, version: int, hours: float = 3.0, as_of: datetime | None = None
 ) -> HoursAhead:
     """Forecast the hours after the newest bin before `as_of`, and log the picture and figures in MLflow.
 
@@ -70,13 +65,13 @@ def forecast_hours(
     bins = round(hours * BINS_AN_HOUR)
     if not 1 <= bins <= 24 * BINS_AN_HOUR:
         raise BadInputError(f"{hours!r} hours ahead.", remedy="Use 0.1 to 24.")
-    series = load_of(lake_uri, cluster, as_of)
+    series = load_of(site, as_of)
     if isinstance(series, str):
         raise BadInputError(series, remedy="Ingest the load, with the number of servers.")
-    registry = Registry(tracking_uri)
-    loans, whose = _loans(tracking_uri, cluster)
+    registry = Registry(site.registry)
+    loans, whose = _loans(site)
     outlook = load_outlook(
-        _scorer(registry, cluster, version),
+        _scorer(registry, site.cluster, version),
         series.usage,
         series.gap,
         series.last_bin_start_s,
@@ -84,13 +79,15 @@ def forecast_hours(
         loans=loans.loans,
         bins=bins,
     )
-    sentence = _sentence(cluster, outlook, hours, whose)
-    tags = {"cluster": cluster, "model_version": str(version)}
+    sentence = _sentence(site.cluster, outlook, hours, whose)
+    tags = {"cluster": site.cluster, "model_version": str(version)}
     with (
-        registry.run(EXPERIMENT, f"{cluster} inference load", tags) as run,
+        registry.run(EXPERIMENT, f"{site.cluster} inference load", tags) as run,
         scratch_folder("outlook") as folder,
     ):
-        figure = draw_outlook(outlook, series.times_s, np.where(series.gap, np.nan, series.usage), cluster)
+        figure = draw_outlook(
+            outlook, series.times_s, np.where(series.gap, np.nan, series.usage), site.cluster
+        )
         save_figure(figure, folder / PICTURE)
         run.log_folder(folder, "forecast")
         run.log_params({"hours": hours, "servers": outlook.servers, "headroom": loans.loans.headroom})
@@ -103,7 +100,7 @@ def forecast_hours(
         )
         run.set_tag("mlflow.note.content", sentence)
         page = run.ui_path()
-    return HoursAhead(cluster, version, outlook, sentence, page)
+    return HoursAhead(site.cluster, version, outlook, sentence, page)
 
 
 def _scorer(registry: Registry, cluster: str, version: int) -> InferenceLoadScorer:
@@ -113,10 +110,10 @@ def _scorer(registry: Registry, cluster: str, version: int) -> InferenceLoadScor
     return InferenceLoadScorer.from_data(parse_model(payload, kind=InferenceLoadScorer.kind, source=file))
 
 
-def _loans(tracking_uri: str, cluster: str) -> tuple[ReleasedLoans, str]:
+def _loans(site: Site) -> tuple[ReleasedLoans, str]:
     """The settings to count by, and whose they are."""
     try:
-        champion = show_release(tracking_uri=tracking_uri, cluster=cluster)
+        champion = show_release(tracking_uri=site.registry, cluster=site.cluster)
     except NotFoundError:
         return ReleasedLoans(), "by the default headroom"
     if "loaning" not in champion.parts:

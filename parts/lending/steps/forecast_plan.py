@@ -8,6 +8,7 @@ import pandas as pd
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_versions
 from parts.lending.usage.scorer import InferenceLoadScorer
@@ -40,13 +41,7 @@ def clusters_with_load(lake_uri: str) -> list[str]:
 
 
 def plan_load_forecast(
-    *,
-    lake_uri: str,
-    cluster: str,
-    tracking_uri: str,
-    hold_out_days: int | None = None,
-    as_of: datetime | None = None,
-    anew: bool = False,
+    site: Site, *, hold_out_days: int | None = None, as_of: datetime | None = None, anew: bool = False
 ) -> LoadForecastPlan:
     """Plan the training of a cluster's forecast of inference, so that a release may pin it.
 
@@ -54,12 +49,12 @@ def plan_load_forecast(
     NotFoundError when the lake has no load of the cluster before `as_of`.
     """
     times = pd.to_datetime(
-        Lake(lake_uri).read_series("inference_load", cluster, None, as_of)["time"], utc=True
+        Lake(site.lake).read_series("inference_load", site.cluster, None, as_of)["time"], utc=True
     )
     if times.empty:
-        raise NotFoundError(f"The lake has no inference load of {cluster!r} before {as_of}.")
+        raise NotFoundError(f"The lake has no inference load of {site.cluster!r} before {as_of}.")
     first, last = times.iloc[0].to_pydatetime(), times.iloc[-1].to_pydatetime()
-    until, remarks = _until(lake_uri, cluster, tracking_uri, hold_out_days, as_of)
+    until, remarks = _until(site, hold_out_days, as_of)
     if until is None or until - first < STALE_AFTER:
         if until is not None:
             begin = f"{until:%Y-%m-%d %H:%M} UTC"
@@ -67,24 +62,24 @@ def plan_load_forecast(
             remarks = (f"{shortage}: the forecast learns from all there is, and no release may pin it yet.",)
         until = last + timedelta(seconds=1)
     until = min(until, last + timedelta(seconds=1))
-    newest = _newest(Registry(tracking_uri), cluster, until)
+    newest = _newest(Registry(site.registry), site.cluster, until)
     if newest is not None and not anew and until - newest[1] < STALE_AFTER:
         version, learned_until = newest
         reason = (
             f"The {InferenceLoadScorer.kind} model stays version {version}: it learned until "
             f"{learned_until:%Y-%m-%d %H:%M} UTC, of {until:%Y-%m-%d %H:%M}."
         )
-        return LoadForecastPlan(cluster, until, (), version, {InferenceLoadScorer.kind: reason}, remarks)
-    return LoadForecastPlan(cluster, until, (InferenceLoadScorer.kind,), None, {}, remarks)
+        return LoadForecastPlan(site.cluster, until, (), version, {InferenceLoadScorer.kind: reason}, remarks)
+    return LoadForecastPlan(site.cluster, until, (InferenceLoadScorer.kind,), None, {}, remarks)
 
 
 def _until(
-    lake_uri: str, cluster: str, tracking_uri: str, hold_out_days: int | None, as_of: datetime | None
+    site: Site, hold_out_days: int | None, as_of: datetime | None
 ) -> tuple[datetime | None, tuple[str, ...]]:
     """When the held-out days begin; None for a cluster whose jobs leave nothing to learn from."""
-    days = hold_out_days or usual_held_out(tracking_uri, cluster, lake_uri) or DEFAULT_HOLD_OUT_DAYS
+    days = hold_out_days or usual_held_out(site) or DEFAULT_HOLD_OUT_DAYS
     try:
-        return training_window_end(lake_uri, cluster, days, as_of), ()
+        return training_window_end(site, days, as_of), ()
     except NotFoundError:
         return None, ("The lake has no jobs of the cluster: no day is held out.",)
     except BadInputError as error:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from foundation.storage import read_bytes, write_bytes
 from lucid_models.model_format import parse_model
 from parts.lending.load.series import InferenceSeries, read_inference_series
@@ -22,13 +23,13 @@ from pipeline.validation.held_out_data import HeldOutWindow
 MODEL_FILE = f"{InferenceLoadScorer.kind}.json"
 
 
-def read_known_load_rows(lake_uri: str, cluster: str, until: datetime) -> pd.DataFrame:
+def read_known_load_rows(site: Site, until: datetime) -> pd.DataFrame:
     """Return the rows of load that were known at `until`; raises NotFoundError where there are none."""
-    rows = Lake(lake_uri).read_series("inference_load", cluster, None, until)
+    rows = Lake(site.lake).read_series("inference_load", site.cluster, None, until)
     if rows.empty:
         raise NotFoundError(
-            f"The lake has no inference load of {cluster!r} before {until:%Y-%m-%d %H:%M} UTC: the release's "
-            "servers on loan cannot be tuned.",
+            f"The lake has no inference load of {site.cluster!r} before {until:%Y-%m-%d %H:%M} UTC: the "
+            "release's servers on loan cannot be tuned.",
             remedy="Ingest the load of those days, or hold out fewer days.",
         )
     return rows

@@ -44,7 +44,7 @@ def _loan_replays(judged: JudgedRelease) -> tuple[LoanEvidence, dict[str, Simula
     Virtual clusters with fewer than `fairness_min_jobs` jobs in the window are no group.
     """
     inputs, release = judged.inputs, judged.models
-    series = load_of(judged.lake_uri, release.manifest.cluster, inputs.window.end)
+    series = load_of(judged.site.of(release.manifest.cluster), inputs.window.end)
     if isinstance(series, str):
         return LoanEvidence(unmeasured=series), {}
     try:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from parts.lending.load.series import BIN_S, InferenceSeries, read_inference_series
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.orchestrator import servers_to_lend, share_of_servers, shares_of_servers
@@ -81,16 +82,16 @@ class KnownLoad:
         return 100.0 * float(self.short(on_loan).sum()) / measured if measured else None
 
 
-def load_of(lake_uri: str, cluster: str, end: datetime | None = None) -> InferenceSeries | str:
+def load_of(site: Site, end: datetime | None = None) -> InferenceSeries | str:
     """Return the lake's inference load of a cluster before `end`, or why there is none."""
     try:
         series = read_inference_series(
-            Lake(lake_uri).read_series("inference_load", cluster, None, end), f"The lake {lake_uri}"
+            Lake(site.lake).read_series("inference_load", site.cluster, None, end), f"The lake {site.lake}"
         )
     except (NotFoundError, BadInputError) as error:
         return str(error)
     if series.servers is None:
-        return f"The inference load of {cluster!r} does not say how many servers there are."
+        return f"The inference load of {site.cluster!r} does not say how many servers there are."
     return series
 
 

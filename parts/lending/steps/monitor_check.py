@@ -94,7 +94,7 @@ def load_health(release: MonitoredRelease) -> LoadHealth | None:
         return None
     released = ReleasedLoans.from_data(models.manifest.parts["loaning"])
     scorer = models.forecasts.get("inference_load") if released.usage == "forecast" else None
-    series = load_of(release.lake_uri, release.cluster, window.end)
+    series = load_of(release.site, window.end)
     if isinstance(series, str):
         return LoadHealth(note=f"not measured: {series}")
     try:

@@ -1,9 +1,10 @@
 """Steps of the load of inference servers: it is read into the lake, announced, forecast."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
-from foundation.progress import Progress
+from foundation.site import Site
 from foundation.steps import Done, NothingToDo, StepRun
 from parts.lending.load.ingest import ingest_recorded_load
 from parts.lending.load.queries import configured_queries
@@ -19,10 +20,8 @@ _log = logging.getLogger(__name__)
 def ingest_load(
     *,
     run: StepRun,
-    progress: Progress,
-    lake_uri: str,
+    site: Site,
     prometheus_url: str | None,
-    cluster: str,
     inference_load_uri: str | None = None,
     servers: int | None = None,
     time_zone: str | None = None,
@@ -36,8 +35,8 @@ def ingest_load(
     """
     begun, ended = asked_window(run, start, end)
     source = RecordedSeries(
-        lake_uri,
-        cluster,
+        site.lake,
+        site.cluster,
         input_uri=inference_load_uri,
         time_zone=time_zone,
         prometheus_url=prometheus_url,
@@ -47,23 +46,21 @@ def ingest_load(
     )
     load = LoadReading(servers=None if servers is None else int(servers))
     return series_read(
-        "the inference load", source, lambda named: ingest_recorded_load(named, load, progress)
+        "the inference load", source, lambda named: ingest_recorded_load(named, load, site.progress)
     )
 
 
-def announce_load(*, lake_uri: str, cluster: str, as_of: str | None = None) -> Done:
+def announce_load(*, site: Site, as_of: str | None = None) -> Done:
     """Tell who forecasts it that there is new load of a cluster's inference servers, and where."""
-    told = {"cluster": cluster, "lake_uri": lake_uri, "as_of": as_of}
-    sentence = f"The inference load of {cluster} is announced: forecast_inference_load starts."
+    told = {"cluster": site.cluster, "lake_uri": site.lake, "as_of": as_of}
+    sentence = f"The inference load of {site.cluster} is announced: forecast_inference_load starts."
     return Done(told, sentence, announced=told, on_the_way=True)
 
 
 def resolve_load(
     *,
     run: StepRun,
-    lake_uri: str,
-    tracking_uri: str,
-    cluster: str | None = None,
+    site: Site,
     hold_out_days: int | None = None,
     as_of: str | None = None,
     train_anew: bool = False,
@@ -73,18 +70,16 @@ def resolve_load(
     The form's cluster, else the one that was announced, else every cluster of the lake with load; of several
     the first, the rest is left to runs of their own. Nothing to do where no cluster has any.
     """
-    announced = [{"cluster": cluster}] if cluster else run.announced()
-    announced = announced or [{"cluster": name} for name in forecast_plan.clusters_with_load(lake_uri)]
+    announced = [{"cluster": site.cluster}] if site.cluster else run.announced()
+    announced = announced or [{"cluster": name} for name in forecast_plan.clusters_with_load(site.lake)]
     if not announced:
         raise NothingToDo("The lake has no inference load yet: nothing to forecast.")
     mine = run.take_first(announced, "cluster")[-1]
     run.check_right(mine["cluster"])
-    lake_uri = mine.get("lake_uri") or lake_uri
+    site = replace(site, lake=mine.get("lake_uri") or site.lake)
     until = read_as_of(as_of or mine.get("as_of"))
     plan = forecast_plan.plan_load_forecast(
-        lake_uri=lake_uri,
-        cluster=str(mine["cluster"]),
-        tracking_uri=tracking_uri,
+        site.of(str(mine["cluster"])),
         hold_out_days=int(hold_out_days) if hold_out_days else None,
         as_of=until,
         anew=bool(train_anew),
@@ -93,7 +88,7 @@ def resolve_load(
         _log.info("%s", remark)
     value = {
         "cluster": plan.cluster,
-        "lake_uri": lake_uri,
+        "lake_uri": site.lake,
         "as_of": until.isoformat() if until else None,
         "training_until": plan.training_until.isoformat(),
         "models": list(plan.models),
@@ -106,9 +101,7 @@ def resolve_load(
 
 def forecast_load(
     *,
-    tracking_uri: str,
-    cluster: str,
-    lake_uri: str,
+    site: Site,
     trained_version: int | None,
     kept_version: int | None,
     hours: float = 3.0,
@@ -120,9 +113,7 @@ def forecast_load(
     could be lent now and over the hours.
     """
     announced = forecast_hours.forecast_hours(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        tracking_uri=tracking_uri,
+        site,
         version=int(trained_version or kept_version or 0),  # 0: there is none
         hours=float(hours),
         as_of=read_as_of(as_of),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from foundation.site import Site
 from parts.lending.replay.gate_limits import LoanGateRules
 from parts.lending.replay.inference_service import InferenceService
 from parts.lending.replay.jobs_in_workers import in_workers
@@ -97,9 +98,9 @@ class TunedLoans(TunedPart):
         """Return all settings of servers on loan."""
         return pinned_loaning(chosen)
 
-    def known(self, lake_uri: str, cluster: str, until: datetime) -> pd.DataFrame:
+    def known(self, site: Site, until: datetime) -> pd.DataFrame:
         """Read the load of inference."""
-        return read_known_load_rows(lake_uri, cluster, until)
+        return read_known_load_rows(site, until)
 
     def freeze(
         self, rows: pd.DataFrame, cluster: str, folder_uri: str, learned_until: datetime

@@ -8,6 +8,7 @@ import numpy as np
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import NodeSeries, read_node_series
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_models.releases.lifecycle import ReleaseModels
 from parts.node_sleep.demand.model import demand_outcomes
 from parts.node_sleep.demand.scorer import NodeDemandScorer
@@ -34,7 +35,7 @@ class SleepingNodesCheck(GateCheck):
         manifest = judged.models.manifest
         if "node_sleep" not in manifest.parts:
             return PartFindings()
-        counts = counted_nodes(judged.lake_uri, manifest.cluster, judged.inputs.window.end)
+        counts = counted_nodes(judged.site.of(manifest.cluster), judged.inputs.window.end)
         evidence = sleep_evidence(
             judged.models,
             judged.inputs,
@@ -70,10 +71,10 @@ def sleep_evidence(
     return replace(evidence, added_queuing_s=added_queuing(asleep, awake)["added_queuing_delay_s"])
 
 
-def counted_nodes(lake_uri: str, cluster: str, end: datetime) -> NodeSeries | str:
+def counted_nodes(site: Site, end: datetime) -> NodeSeries | str:
     """Return the lake's counts of nodes before `end`, or why there are none."""
     try:
-        return read_node_series(Lake(lake_uri).read_node_states(cluster, end=end))
+        return read_node_series(Lake(site.lake).read_node_states(site.cluster, end=end))
     except (NotFoundError, BadInputError) as error:
         return str(error)
 

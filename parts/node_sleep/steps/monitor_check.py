@@ -87,7 +87,7 @@ def node_health(release: MonitoredRelease) -> NodeHealth | None:
     models, window, settings = release.models, release.window, release.settings
     if "node_sleep" not in models.manifest.parts:
         return None
-    counts = counted_nodes(release.lake_uri, release.cluster, window.end)
+    counts = counted_nodes(release.site, window.end)
     control = SleepSettings.from_data(models.manifest.parts["node_sleep"])
     forecaster = models.forecasts.get("node_demand")
     evidence = evidence_of_counts(control, forecaster, counts, window.start, window.end)

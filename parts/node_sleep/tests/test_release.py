@@ -11,6 +11,7 @@ import pytest
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import NodeSeries
 from foundation.errors import NotFoundError, ReleaseRefusedError
+from foundation.site import Site
 from live_scheduler.release_store import verify_release
 from lucid_models.boosting import BoostingSettings
 from lucid_models.registry import Registry
@@ -71,9 +72,9 @@ def test_settings_and_forecast_are_pinned_published_kept_and_rolled_back(nodes_s
         approve(nodes_shop, version)
         publish_release(**common, version=version)
     # A retraining keeps what the operator chose; a rollback takes it back with everything else.
-    assert kept_policy(nodes_shop.uri, "small").parts.get("node_sleep") == sleep
+    assert kept_policy(Site(registry=nodes_shop.uri, cluster="small")).parts.get("node_sleep") == sleep
     assert rollback_release(**common).parts.get("node_sleep") is None
-    assert kept_policy(nodes_shop.uri, "small").parts.get("node_sleep") is None
+    assert kept_policy(Site(registry=nodes_shop.uri, cluster="small")).parts.get("node_sleep") is None
 
 
 def test_a_live_scheduler_gets_the_forecast_or_refuses_the_whole(nodes_shop: ReleaseShop) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cluster_logs.lake import Lake
 from cluster_logs.queue_log import JOB_COLUMNS, Columns, QueueLog
+from foundation.site import Site
 from lucid_models.duration.tables import ends_and_run_times, epoch_seconds
 from lucid_models.groups import Floats
 from lucid_models.training_data import as_known_at
@@ -36,18 +37,18 @@ _FACTS: Mapping[str, tuple[str, ...]] = {
 TEXTS = ("partition", "account")
 
 
-def read_job_queue(lake_uri: str, cluster: str, until: datetime, moments: int = LEARNED_MOMENTS) -> QueueLog:
+def read_job_queue(site: Site, until: datetime, moments: int = LEARNED_MOMENTS) -> QueueLog:
     """The queue of a cluster's jobs in the lake at the last `moments` moments before `until`, as known then.
 
     Raises NotFoundError when the lake has no jobs of the cluster.
     """
-    return queue_log_of_jobs(jobs_of_queue(lake_uri, cluster, until, moments), moments_before(until, moments))
+    return queue_log_of_jobs(jobs_of_queue(site, until, moments), moments_before(until, moments))
 
 
-def jobs_of_queue(lake_uri: str, cluster: str, until: datetime, moments: int) -> pd.DataFrame:
+def jobs_of_queue(site: Site, until: datetime, moments: int) -> pd.DataFrame:
     """The jobs that make the queue at so many moments before `until`, as known then."""
     span = timedelta(seconds=moments * MOMENT_EVERY_S + HISTORY_S + LONGEST_WAIT_S)
-    return as_known_at(Lake(lake_uri).read_jobs(cluster, until - span, until), until)
+    return as_known_at(Lake(site.lake).read_jobs(site.cluster, until - span, until), until)
 
 
 def jobs_around(jobs: pd.DataFrame, moment: datetime) -> pd.DataFrame:

@@ -144,11 +144,11 @@ def _words(moment: datetime) -> str:
 
 def _train(task: TrainingTask) -> object:
     return train_waits(
-        log=read_job_queue(task.lake_uri, task.cluster, task.until),
-        source=f"{task.lake_uri}/jobs/cluster={task.cluster}",
-        cluster=task.cluster,
-        tracking_uri=task.tracking_uri,
-        progress=task.progress,
+        log=read_job_queue(task.site, task.until),
+        source=f"{task.site.lake}/jobs/cluster={task.site.cluster}",
+        cluster=task.site.cluster,
+        tracking_uri=task.site.registry,
+        progress=task.site.progress,
     )
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from foundation.site import Site
 from lucid_models.releases.manifest import ReleaseManifest
 from parts.waits.model.scorer import WaitScorer
 from parts.waits.steps.judged_waits import NAIVE, judge_waits
@@ -22,9 +23,7 @@ class WaitsCheck(GateCheck):
         """Judge the forecasts of the held-out days; nothing is replayed."""
         window, release = judged.inputs.window, judged.models
         days = (window.start, window.end)
-        found = check_waits(
-            release.forecasts.get("waits"), release.manifest, judged.lake_uri, days, judged.rules
-        )
+        found = check_waits(release.forecasts.get("waits"), release.manifest, judged.site, days, judged.rules)
         return PartFindings(found)
 
 
@@ -34,7 +33,7 @@ GATE_CHECK = WaitsCheck()
 def check_waits(
     scorer: WaitScorer | None,
     manifest: ReleaseManifest,
-    lake_uri: str,
+    site: Site,
     days: tuple[datetime, datetime],
     rules: GateRules,
 ) -> list[Constraint]:
@@ -44,7 +43,7 @@ def check_waits(
     """
     if scorer is None:
         return []
-    judged = judge_waits(scorer, lake_uri, manifest.cluster, *days)
+    judged = judge_waits(site.of(manifest.cluster), scorer, *days)
     errors = ModelErrors(
         "wait forecasts",
         "mean error",

@@ -10,6 +10,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.site import Site
 from lucid_models.groups import Codes, Floats
 from parts.waits.model.calibration import LEVELS
 from parts.waits.model.evaluation import partition_medians
@@ -43,16 +44,14 @@ class JudgedWaits:
         return float(self.bounds_held.mean()) if self.bounds_held.size else None
 
 
-def judge_waits(
-    scorer: WaitScorer, lake_uri: str, cluster: str, start: datetime, end: datetime
-) -> JudgedWaits:
+def judge_waits(site: Site, scorer: WaitScorer, start: datetime, end: datetime) -> JudgedWaits:
     """Forecasts of the moments from `start` on, judged by what is known at `end`.
 
     The naive one is the median of the partition's waits at the moments before each, some weeks before
     `start` among them. Raises NotFoundError when the lake has no jobs of the cluster.
     """
     moments = int((end - start).total_seconds() // MOMENT_EVERY_S) + LEARNED_MOMENTS
-    log = read_job_queue(lake_uri, cluster, end, moments)
+    log = read_job_queue(site, end, moments)
     if not log.rows_kept:  # no job waited
         none: Floats = np.empty(0)
         return JudgedWaits(none, none, none, none.astype(np.intp), none.astype(np.bool_), none)

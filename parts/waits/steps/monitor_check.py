@@ -84,9 +84,7 @@ def wait_health(release: MonitoredRelease) -> WaitHealth | None:
     models, window, settings = release.models, release.window, release.settings
     if "waits" not in models.manifest.parts:
         return None
-    judged = judge_waits(
-        models.forecasts["waits"], release.lake_uri, release.cluster, window.trained_until, window.end
-    )
+    judged = judge_waits(release.site, models.forecasts["waits"], window.trained_until, window.end)
     if not judged.errors.size:
         return WaitHealth(note="not measured: no wait that was forecast is over")
     errors, naive_errors = judged.errors, judged.naive_errors

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from foundation.errors import UnknownNameError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_versions
 from lucid_models.releases.optional_parts import PartSettings
@@ -54,7 +55,7 @@ class WaitAnswersAsked:
 
 
 def decide_wait_answers(
-    champions: PartSettings, asked: WaitAnswersAsked, *, tracking_uri: str, cluster: str, missing: str | None
+    site: Site, champions: PartSettings, asked: WaitAnswersAsked, *, missing: str | None
 ) -> DecidedParts:
     """The champion's parts, with or without answers about waits.
 
@@ -69,7 +70,7 @@ def decide_wait_answers(
             champions, "It carries no wait model: the champion has none, and none was asked for."
         )
     whose = "as the champion does" if asked.choice is None else "as the form asked"
-    if FIELD not in champions and not _has_model(tracking_uri, cluster):
+    if FIELD not in champions and not _has_model(site):
         why = (
             missing
             or "Hardly a job waited in what it would have learned from; the task train_waits says more."
@@ -79,8 +80,8 @@ def decide_wait_answers(
     return DecidedParts({**champions, FIELD: settings}, f"It carries a wait model, {whose}.")
 
 
-def _has_model(tracking_uri: str, cluster: str) -> bool:
-    return bool(model_versions(Registry(tracking_uri), "waits", cluster))
+def _has_model(site: Site) -> bool:
+    return bool(model_versions(Registry(site.registry), "waits", site.cluster))
 
 
 def _settings(champions: Mapping[str, Any], least_jobs: int | None) -> dict[str, Any]:
@@ -94,10 +95,9 @@ def _settings(champions: Mapping[str, Any], least_jobs: int | None) -> dict[str,
 def _as_asked(asked: AskedOfParts) -> DecidedParts:
     least_jobs = asked.form.get("least_jobs")
     return decide_wait_answers(
+        asked.site,
         asked.parts,
         WaitAnswersAsked(asked.form.get("wait_answers"), None if least_jobs is None else int(least_jobs)),
-        tracking_uri=asked.tracking_uri,
-        cluster=asked.cluster,
         missing=asked.reasons.get(FIELD),
     )
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from parts.waits.model.calibration import WaitOffsets
 from parts.waits.model.job_queue import read_job_queue
 from parts.waits.model.model import WaitModel
@@ -40,7 +41,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def scorer(lake: str) -> WaitScorer:
-    log = read_job_queue(lake, "small", UNTIL)
+    log = read_job_queue(Site(lake=lake, cluster="small"), UNTIL)
     return WaitModel(FAST_WAITS).fit(WaitTable.of(log), log.partition_name).scorer
 
 
@@ -58,7 +59,7 @@ def off_by(scorer: WaitScorer, factor: float) -> WaitScorer:
 
 
 def test_a_queue_that_goes_on_is_forecast_week_by_week(lake: str, scorer: WaitScorer) -> None:
-    health = wait_health(MonitoredRelease(of(scorer), {}, lake, "small", WINDOW, SETTINGS))
+    health = wait_health(MonitoredRelease(of(scorer), {}, Site(lake=lake, cluster="small"), WINDOW, SETTINGS))
     assert health is not None
     assert health.error is not None
     assert health.naive_error is not None
@@ -71,7 +72,7 @@ def test_a_queue_that_goes_on_is_forecast_week_by_week(lake: str, scorer: WaitSc
 
 def test_a_model_that_is_off_by_far_asks_for_a_new_one_and_is_refused(lake: str, scorer: WaitScorer) -> None:
     wrong = off_by(scorer, 0.01)
-    off = wait_health(MonitoredRelease(of(wrong), {}, lake, "small", WINDOW, SETTINGS))
+    off = wait_health(MonitoredRelease(of(wrong), {}, Site(lake=lake, cluster="small"), WINDOW, SETTINGS))
     assert off is not None
     findings = list(off.findings(SETTINGS))
     assert [(one.level, one.area, one.subject) for one in findings] == [
@@ -90,13 +91,18 @@ def test_a_model_that_is_off_by_far_asks_for_a_new_one_and_is_refused(lake: str,
 def test_nothing_is_asked_of_a_release_without_one_or_where_nobody_waits(
     scorer: WaitScorer, tmp_path: Path
 ) -> None:
-    assert wait_health(MonitoredRelease(of(None), {}, "nowhere", "small", WINDOW, SETTINGS)) is None
+    assert (
+        wait_health(MonitoredRelease(of(None), {}, Site(lake="nowhere", cluster="small"), WINDOW, SETTINGS))
+        is None
+    )
     assert check_waits(None, of(None).manifest, "nowhere", (UNTIL, END), GateRules()) == []
     jobs = make_queue_jobs(24)
     jobs["start_time"], jobs["queuing_delay_s"] = jobs["submit_time"], 0.0
     jobs["end_time"] = jobs["submit_time"] + pd.to_timedelta(jobs["duration_s"], unit="s")
     Lake(str(tmp_path)).write_jobs("small", jobs)
-    health = wait_health(MonitoredRelease(of(scorer), {}, str(tmp_path), "small", WINDOW, SETTINGS))
+    health = wait_health(
+        MonitoredRelease(of(scorer), {}, Site(lake=str(tmp_path), cluster="small"), WINDOW, SETTINGS)
+    )
     assert isinstance(health, WaitHealth)
     assert health.note.startswith("not measured")
     assert list(health.findings(SETTINGS)) == []
@@ -112,7 +118,9 @@ def test_what_comes_after_the_end_changes_no_judgement(lake: str, scorer: WaitSc
     jobs.loc[later, "start_time"] += pd.Timedelta(days=3)
     jobs.loc[jobs["end_time"] > middle, "end_time"] += pd.Timedelta(days=5)
     Lake(str(tmp_path)).write_jobs("small", jobs)
-    one, other = (judge_waits(scorer, uri, "small", UNTIL, middle) for uri in (lake, str(tmp_path)))
+    one, other = (
+        judge_waits(Site(lake=uri, cluster="small"), scorer, UNTIL, middle) for uri in (lake, str(tmp_path))
+    )
     np.testing.assert_array_equal(one.errors, other.errors)
     np.testing.assert_array_equal(one.naive_errors, other.naive_errors)
     assert one.coverage == other.coverage

@@ -9,6 +9,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, ReleaseRefusedError, UnknownNameError
+from foundation.site import Site
 from live_scheduler.release_store import verify_release
 from lucid_models.registry import Registry
 from lucid_models.releases.approval import identify
@@ -44,7 +45,7 @@ def wait_model(stocked_file: LocalRegistry, queue_lake: Path) -> Iterator[None]:
 
     until = (FIRST_DAY + pd.Timedelta(days=22)).to_pydatetime()
     train_waits(
-        log=read_job_queue(str(queue_lake), "small", until, 30),
+        log=read_job_queue(Site(lake=str(queue_lake), cluster="small"), until, 30),
         source=str(queue_lake),
         cluster="small",
         tracking_uri=stocked_file.uri,
@@ -70,7 +71,7 @@ def test_a_release_pins_the_wait_model_and_a_scheduler_takes_it_over(waits_shop:
     verdict: dict[str, Any] = {"approved": True, "sentence": "No loss was found.", "objective": {}}
     record_verdict(**common, version=built.version, verdict=verdict)
     publish_release(**common, version=built.version)
-    assert kept_policy(waits_shop.uri, "small").parts.get("waits") == WAITS
+    assert kept_policy(Site(registry=waits_shop.uri, cluster="small")).parts.get("waits") == WAITS
 
     registry = Registry(waits_shop.uri)
     manifest, files = read_release(registry, registry.version(built.name, built.version))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.building import model_name
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, show_release
@@ -43,9 +44,9 @@ def quick_trainings(monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) -> None:
     """Wait models learn in few rounds; the packing model is handed over as the shop has it."""
     train_model = model_training.train_model
 
-    def train(*, model: str, **asked: Any) -> dict[str, Any]:
+    def train(site: Site, *, model: str, **asked: Any) -> dict[str, Any]:
         if model == "waits":
-            return train_model(model=model, **asked)
+            return train_model(site, model=model, **asked)
         name = model_name(model, None)
         return {"name": name, "version": 1, "digest": "", "metrics": {}, "baselines": {}, "remarks": []}
 
@@ -64,7 +65,7 @@ def test_a_release_that_answers_about_waits_gets_the_newest_model(
 ) -> None:
     make_jobs_wait(small_lake)
     until = datetime(2020, 4, 20, tzinfo=UTC)
-    log = read_job_queue(str(small_lake), "small", until, 28)
+    log = read_job_queue(Site(lake=str(small_lake), cluster="small"), until, 28)
     training.train_waits(log=log, source="the lake", cluster="small", tracking_uri=shop.uri)
     common: dict[str, Any] = {"tracking_uri": shop.uri, "cluster": "small"}
     champion = build_release(**common, parts={"waits": pinned_waits({})})

@@ -6,6 +6,7 @@ import pytest
 
 from cluster_logs.queue_log import QueueLog
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from parts.waits.model.training import train_waits
 from parts.waits.tests.queue_logs import FAST_WAITS, make_queue_log
@@ -30,11 +31,11 @@ def test_a_version_is_registered_beside_medians_and_is_the_same_twice(
     again = train_waits(**common, tracking_uri=own_registry)
     assert (again.version, again.reused, again.digest) == (1, True, report.digest)
 
-    registered = load_registered_model(kind="waits", tracking_uri=own_registry, cluster="small")
+    registered = load_registered_model(Site(registry=own_registry, cluster="small"), kind="waits")
     assert "rank_of_partition" in explain_model(registered)[""]["importances"]
-    assert explain_predictions(registered, lake_uri="none", cluster="small") == []
+    assert explain_predictions(Site(lake="none", cluster="small"), registered) == []
     with pytest.raises(NotFoundError, match="no jobs of cluster 'small'"):
-        explain_predictions(registered, lake_uri="none", cluster="small", job_ids=["7"])
+        explain_predictions(Site(lake="none", cluster="small"), registered, job_ids=["7"])
 
 
 def test_a_few_snapshots_are_refused() -> None:

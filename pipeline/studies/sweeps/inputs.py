@@ -20,6 +20,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
+from foundation.site import Site
 from foundation.storage import locate, write_frame
 from lucid_models.known_profiles import with_own_metrics
 from lucid_models.qssf.rolling import rolling_estimates_s
@@ -164,9 +165,8 @@ def read_log(
 
 
 def read_lake(
+    site: Site,
     *,
-    lake_uri: str,
-    cluster: str,
     start: datetime | None = None,
     end: datetime | None = None,
     events: ClusterEvents,
@@ -181,10 +181,10 @@ def read_lake(
     Without stored profiles the zoo is measured on the simulated GPU, which a remark states. Raises
     NotFoundError when the lake has no jobs or no nodes of the cluster.
     """
-    warm = read_lake_jobs(lake_uri, cluster, start, end, warm_up_days=warm_up_days)
-    jobs = with_own_metrics(warm.jobs, Lake(lake_uri).read_job_metrics(cluster))
-    sizes = lake_sizes(lake_uri, cluster, warm.since, ZoneInfo("UTC"))
-    profiles, remarks = measured_or_simulated(lake_uri, cluster)
+    warm = read_lake_jobs(site, start, end, warm_up_days=warm_up_days)
+    jobs = with_own_metrics(warm.jobs, Lake(site.lake).read_job_metrics(site.cluster))
+    sizes = lake_sizes(site, warm.since, ZoneInfo("UTC"))
+    profiles, remarks = measured_or_simulated(site)
     return SweepInputs(
         jobs=_columns(jobs, JOB_COLUMNS),
         sizes=_columns(sizes, SIZE_COLUMNS),
@@ -245,38 +245,38 @@ def load_inputs(uri: str) -> SweepInputs:
 _KEY = ["job_id", "submit_time"]  # the lake's of a job
 
 
-def live_release(tracking_uri: str, cluster: str) -> ReleaseInfo:
+def live_release(site: Site) -> ReleaseInfo:
     """Return the release that is live. Raises NotFoundError when there is none."""
     try:
-        return show_release(tracking_uri=tracking_uri, cluster=cluster)
+        return show_release(tracking_uri=site.registry, cluster=site.cluster)
     except NotFoundError as error:
         raise NotFoundError(
-            f"Cluster {cluster!r} has no live release with models to use.",
+            f"Cluster {site.cluster!r} has no live release with models to use.",
             remedy="Replay without them, or publish a release first.",
         ) from error
 
 
-def settings_of_live(tracking_uri: str, cluster: str) -> dict[str, Mapping[str, tuple[Any, ...]]]:
+def settings_of_live(site: Site) -> dict[str, Mapping[str, tuple[Any, ...]]]:
     """Return the settings that the live release gives its policy, as a sweep's `settings` are.
 
     Raises NotFoundError when no release is live.
     """
-    live = live_release(tracking_uri, cluster)
+    live = live_release(site)
     settings = own_settings(live.policy, live.settings)
     return {live.policy: {name: (value,) for name, value in settings.items()}} if settings else {}
 
 
-def with_live_beliefs(inputs: SweepInputs, *, lake_uri: str, cluster: str, tracking_uri: str) -> SweepInputs:
+def with_live_beliefs(site: Site, inputs: SweepInputs) -> SweepInputs:
     """Return inputs of a cluster of the lake with what the live release believes of their jobs.
 
     A job that was submitted before the models had learned is estimated by Helios' rolling estimate, as in the
     gate's warm-up: they have seen how long it ran. Raises NotFoundError when no release is live,
     ReleaseRefusedError for one that does not hold.
     """
-    version = int(live_release(tracking_uri, cluster).version)
-    release = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=version)
+    version = int(live_release(site).version)
+    release = load_release_models(tracking_uri=site.registry, cluster=site.cluster, version=version)
     last = inputs.jobs["submit_time"].max().to_pydatetime()
-    jobs = Lake(lake_uri).read_jobs(cluster)
+    jobs = Lake(site.lake).read_jobs(site.cluster)
     jobs = jobs[jobs["submit_time"] <= last].sort_values(_KEY[::-1], kind="stable")
     estimates, unseen = _estimates(release, jobs, learned_until(release.manifest))
     key = pd.MultiIndex.from_frame(inputs.jobs[_KEY])

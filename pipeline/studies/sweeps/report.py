@@ -10,6 +10,7 @@ from foundation.errors import LucidError
 from foundation.jsonable import to_jsonable
 from foundation.process_lock import scratch_folder
 from foundation.run_manifest import run_manifest
+from foundation.site import Site
 from foundation.storage import write_bytes, write_frame
 from lucid_models.registry import Registry
 from pipeline.studies.store import log_stored, metric_name, store_files, write_json
@@ -85,14 +86,14 @@ def _draw(table: pd.DataFrame, uri: str) -> tuple[str, ...]:
         return store_files(uri, draw_sweep(table, scratch))
 
 
-def collect_evaluation(*, sweep_uri: str, cluster: str, tracking_uri: str) -> dict[str, Any]:
+def collect_evaluation(site: Site, *, sweep_uri: str) -> dict[str, Any]:
     """Write the tidy table and the pictures to the lake and to MLflow; return what a person wants to see.
 
     Raises SweepFailedError, after everything was written, when a run failed or is missing.
     """
     plan = SweepPlan.load(sweep_uri)
     report = collect_sweep(plan)
-    path = record_evaluation(plan, report, cluster=cluster, tracking_uri=tracking_uri)
+    path = record_evaluation(site, plan, report)
     report.raise_for_failure()
     return {
         "table": report.table_uri,
@@ -120,17 +121,19 @@ def labelled_variants(table: "pd.DataFrame") -> list[tuple[str, dict[str, Any]]]
     return labelled
 
 
-def record_evaluation(plan: SweepPlan, report: SweepReport, *, cluster: str, tracking_uri: str) -> str:
+def record_evaluation(site: Site, plan: SweepPlan, report: SweepReport) -> str:
     """Log an evaluation as a run of MLflow: the table, the pictures and each variant's means.
 
     Returns the run's page in MLflow's UI. The same plan again is another run: MLflow keeps history.
     """
     policies = sorted({planned.policy for planned in plan.runs.values()})
-    name = f"{cluster} {', '.join(policies)}"[:LONGEST_NAME]
-    with Registry(tracking_uri).run(EXPERIMENT, name, {"cluster": cluster, "sweep_uri": plan.uri}) as run:
+    name = f"{site.cluster} {', '.join(policies)}"[:LONGEST_NAME]
+    with Registry(site.registry).run(
+        EXPERIMENT, name, {"cluster": site.cluster, "sweep_uri": plan.uri}
+    ) as run:
         run.log_params(
             {
-                "cluster": cluster,
+                "cluster": site.cluster,
                 "sweep_uri": plan.uri,
                 "policies": ", ".join(policies),
                 "runs": len(plan.runs),

@@ -28,6 +28,7 @@ from foundation.errors import BadInputError, check_names
 from foundation.outside_names import has_scheme, read_regular
 from foundation.parts import lacking
 from foundation.progress import Progress, silent
+from foundation.site import Site
 from pipeline import settings as places
 from pipeline.replay.cluster_events import ClusterEvents, ClusterSize
 from pipeline.replay.job_types import JobTypes
@@ -162,7 +163,9 @@ class SweepSpec:
             )
         settings = {
             policy: {**of_release, **self.settings.get(policy, {})}
-            for policy, of_release in settings_of_live(self._tracking_uri, self.cluster).items()
+            for policy, of_release in settings_of_live(
+                Site(registry=self._tracking_uri, cluster=self.cluster)
+            ).items()
             if policy in self.policies
         }
         return replace(self, settings={**self.settings, **settings})
@@ -225,8 +228,7 @@ class SweepSpec:
         assert self.cluster is not None  # noqa: S101 - the caller looked
         lake_uri = self.lake or places.lake_uri()
         inputs = read_lake(
-            lake_uri=lake_uri,
-            cluster=self.cluster,
+            Site(lake=lake_uri, cluster=self.cluster),
             start=read_time(self.start),
             end=read_time(self.end),
             events=self._events(),
@@ -236,9 +238,7 @@ class SweepSpec:
         )
         if not self.live_release:
             return inputs
-        return with_live_beliefs(
-            inputs, lake_uri=lake_uri, cluster=self.cluster, tracking_uri=self._tracking_uri
-        )
+        return with_live_beliefs(Site(lake_uri, self._tracking_uri, self.cluster), inputs)
 
     def _events(self) -> ClusterEvents:
         return ClusterEvents(**{name: getattr(self, name) for name in EVENTS})

@@ -19,6 +19,7 @@ from typing import Any
 from foundation.errors import BadInputError
 from foundation.outside_names import check_cluster_name
 from foundation.progress import Progress, Work, silent
+from foundation.site import Site
 from foundation.storage import list_files, locate
 from foundation.worker_processes import WorkerLostError, WorkerPool
 from pipeline.studies.study import FAILED, FORMAT_VERSION, OK, Record, StoredStudy, answer_one
@@ -221,14 +222,7 @@ def run_pending(
     return ExecutedRuns(len(runs), failed, jobs, time.monotonic() - began_s)
 
 
-def plan_evaluation(
-    *,
-    lake_uri: str,
-    cluster: str,
-    asked: Mapping[str, Any],
-    runs_per_task: int = 1,
-    progress: Progress = silent,
-) -> dict[str, Any]:
+def plan_evaluation(site: Site, *, asked: Mapping[str, Any], runs_per_task: int = 1) -> dict[str, Any]:
     """Freeze the inputs in the lake and say what is left to run.
 
     `asked` holds the keys of a sweep file (`spec.py`); None and empty values are left out.
@@ -238,13 +232,13 @@ def plan_evaluation(
 
     Raises BadInputError for what cannot be used, NotFoundError when the lake lacks the cluster's tables.
     """
-    check_cluster_name(cluster)
+    check_cluster_name(site.cluster)
     values = {key: value for key, value in asked.items() if value not in (None, "", [], {})}
-    place = {} if "jobs" in values else {"lake": lake_uri, "cluster": cluster}
+    place = {} if "jobs" in values else {"lake": site.lake, "cluster": site.cluster}
     spec = SweepSpec().changed({**values, **place}, place="The form").with_live_settings()
     runs = spec.runs()
-    inputs = spec.read_inputs(progress)
-    uri = f"{lake_uri.rstrip('/')}/sweeps/cluster={cluster}/{plan_digest(inputs, runs)}"
+    inputs = spec.read_inputs(site.progress)
+    uri = f"{site.lake.rstrip('/')}/sweeps/cluster={site.cluster}/{plan_digest(inputs, runs)}"
     uri += "-jobs" if spec.keep_jobs else ""  # records of runs that kept nothing are elsewhere
     plan = plan_sweep(inputs, runs, uri, keep_jobs=spec.keep_jobs)
     pending_ids = list(pending(plan))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foundation.errors import BadInputError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.building import SettingsOrigin
 from lucid_models.releases.lifecycle import ReleaseInfo, build_release, show_release
@@ -28,9 +29,7 @@ from pipeline.validation.held_out_days import record_held_out
 SETTINGS_DATASET = "settings"  # in a manifest's training.datasets: the study that chose the settings
 
 
-def build_challenger(
-    study: TuningStudy, proposal: Proposal, *, tracking_uri: str, lake_uri: str | None = None
-) -> ReleaseInfo:
+def build_challenger(site: Site, study: TuningStudy, proposal: Proposal) -> ReleaseInfo:
     """Build a proposal's release, which becomes the challenger; the same proposal again is the same release.
 
     Raises BadInputError when the proposal did not pass its guard, or when a model learned later than the
@@ -44,7 +43,7 @@ def build_challenger(
     pinned: Mapping[str, Any] = study.settings
     parts: PartSettings = {}
     if study.base_release is not None:
-        base = show_release(tracking_uri=tracking_uri, cluster=study.cluster, version=study.base_release)
+        base = show_release(tracking_uri=site.registry, cluster=study.cluster, version=study.base_release)
         versions = {kind: int(pin["version"]) for kind, pin in base.models.items()}
         pinned, parts = base.settings, base.parts
     for part in tuned_parts():
@@ -52,9 +51,9 @@ def build_challenger(
             pinned_part = part.pinned({**parts[part.field], **part.of(proposal.values)})
             parts = {**parts, part.field: pinned_part}
     if proposal.changes_packing:
-        versions["packing"] = _train_packing(study, proposal, tracking_uri)
+        versions["packing"] = _train_packing(study, proposal, site.registry)
     release = build_release(
-        tracking_uri=tracking_uri,
+        tracking_uri=site.registry,
         cluster=study.cluster,
         versions=versions,
         policy=study.policy,
@@ -63,15 +62,15 @@ def build_challenger(
         origin=SettingsOrigin(datasets={SETTINGS_DATASET: study.sha256}),
         parts=parts,
     )
-    record_held_out(tracking_uri, release, study.hold_out_days, lake_uri=lake_uri)
-    registry = Registry(tracking_uri)
+    record_held_out(site, release, study.hold_out_days)
+    registry = Registry(site.registry)
     for key, value in _tags(study, proposal).items():
         registry.set_version_tag(release.name, release.version, key, value)
     return release
 
 
 def _train_packing(study: TuningStudy, proposal: Proposal, tracking_uri: str) -> int:
-    profiles = read_profile_set(study.inputs_uri, study.cluster)
+    profiles = read_profile_set(Site(lake=study.inputs_uri, cluster=study.cluster))
     settings = with_thresholds(study.packing, thresholds_of({**study.space.current, **proposal.values}))
     report = train_packing(
         solo=profiles.solo,

@@ -28,6 +28,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
 from foundation.progress import Progress, silent
 from foundation.run_manifest import frame_sha256
+from foundation.site import Site
 from foundation.storage import read_bytes, write_frame
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.known_profiles import with_known_profiles
@@ -176,27 +177,25 @@ class KnownLake:
         return hashlib.sha256("\n".join([str(INPUTS_VERSION), *digests]).encode()).hexdigest()
 
 
-def read_known_lake(
-    lake_uri: str, cluster: str, until: datetime, *, parts: Collection[str] = ()
-) -> KnownLake:
+def read_known_lake(site: Site, until: datetime, *, parts: Collection[str] = ()) -> KnownLake:
     """Read what was known of a cluster at `until`, with what the parts of these fields go by.
 
     Raises NotFoundError without jobs or nodes, and without what a part needs.
     """
-    lake = Lake(lake_uri)
-    jobs = as_known_at(lake.read_jobs(cluster, None, until), until)
-    profiles, remarks = measured_or_simulated(lake_uri, cluster)
+    lake = Lake(site.lake)
+    jobs = as_known_at(lake.read_jobs(site.cluster, None, until), until)
+    profiles, remarks = measured_or_simulated(site)
     first = jobs["submit_time"].min().to_pydatetime()
     return KnownLake(
-        cluster,
+        site.cluster,
         until,
         jobs,
-        _known_nodes(lake, cluster, first, until),
+        _known_nodes(lake, site.cluster, first, until),
         profiles,
-        _known_throughput(lake, cluster, until),
+        _known_throughput(lake, site.cluster, until),
         tuple(remarks),
-        lake.read_job_metrics(cluster, until),
-        {part.field: part.known(lake_uri, cluster, until) for part in tuned_parts() if part.field in parts},
+        lake.read_job_metrics(site.cluster, until),
+        {part.field: part.known(site, until) for part in tuned_parts() if part.field in parts},
     )
 
 
@@ -250,7 +249,7 @@ def freeze(
     lake = Lake(folder_uri)
     lake.write_jobs(snapshot.cluster, replayed.drop(columns="cluster").reset_index(drop=True))
     lake.write_nodes(snapshot.cluster, snapshot.nodes)
-    write_profile_set(folder_uri, snapshot.cluster, snapshot.profiles)
+    write_profile_set(Site(lake=folder_uri, cluster=snapshot.cluster), snapshot.profiles)
     lake.write_job_metrics(snapshot.cluster, snapshot.metrics.drop(columns="cluster"))
     remarks = [*snapshot.remarks, *estimate_remarks, *_store_forecast(snapshot, windows, folder_uri)]
     for part in tuned_parts():
@@ -318,7 +317,9 @@ def read_block(
 
     Raises BadInputError when no job was submitted in it.
     """
-    inputs = replay_inputs(read_held_out(folder_uri, cluster, window), job_types=job_types, seed=seed)
+    inputs = replay_inputs(
+        read_held_out(Site(lake=folder_uri, cluster=cluster), window), job_types=job_types, seed=seed
+    )
     series = _read_forecast(folder_uri)
     if series is None:
         return inputs

@@ -8,7 +8,7 @@ from typing import get_args
 from cluster_logs.log_span import submission_span
 from foundation.errors import BadInputError, check_names
 from foundation.outside_names import check_cluster_name
-from foundation.progress import Progress, silent
+from foundation.site import Site
 from lucid_models.duration.model import DurationSettings
 from lucid_models.releases.lifecycle import load_release_models
 from lucid_models.releases.store import ALLOW_SIMULATED
@@ -59,14 +59,12 @@ DEFAULTS = TuningBase()
 
 
 def plan_study(
+    site: Site,
     *,
-    lake_uri: str,
-    cluster: str,
     spec: TuningSpec | None = None,
     base: TuningBase = DEFAULTS,
     duration: DurationSettings | None = None,
     out_uri: str | None = None,
-    progress: Progress = silent,
 ) -> TuningStudy:
     """Freeze the inputs and store the plan; the same arguments give the same study.
 
@@ -74,12 +72,12 @@ def plan_study(
     estimates are learned. The study lies at `out_uri`, by default in the lake under tuning/cluster=C/DIGEST.
     Raises NotFoundError when the lake lacks jobs or nodes, BadInputError when the log is too short.
     """
-    check_cluster_name(cluster)
+    check_cluster_name(site.cluster)
     tuning_spec = spec or TuningSpec()
     pinned = pinned_settings(base.settings, base.policy)
     tree = base.packing
-    until = training_window_end(lake_uri, cluster, tuning_spec.hold_out_days, tuning_spec.as_of)
-    first, _ = submission_span(lake_uri, cluster, tuning_spec.as_of)
+    until = training_window_end(site, tuning_spec.hold_out_days, tuning_spec.as_of)
+    first, _ = submission_span(site.lake, site.cluster, tuning_spec.as_of)
     windows = tuning_windows(
         first,
         until,
@@ -88,8 +86,8 @@ def plan_study(
         blocks=tuning_spec.blocks,
         warm_up_days=tuning_spec.warm_up_days,
     )
-    progress(0, None, "reading the log")
-    snapshot = read_known_lake(lake_uri, cluster, until, parts=base.parts)
+    site.progress(0, None, "reading the log")
+    snapshot = read_known_lake(site, until, parts=base.parts)
     parts = [part for part in tuned_parts() if part.field in base.parts]
     policy = tuned_policies().get(base.policy)
     space = search_space(
@@ -113,7 +111,7 @@ def plan_study(
         **({"policy": base.policy} if base.policy != LUCID else {}),
     }
     plan = {
-        "cluster": cluster,
+        "cluster": site.cluster,
         **shared,
         "inputs_sha256": digest(shared),
         "space": space.to_data(),
@@ -121,10 +119,10 @@ def plan_study(
         "round_size": tuning_spec.round_size,
         **{limit.field: limit.limit for limit in (part.limit() for part in parts)},
     }
-    folder_uri = f"{lake_uri.rstrip('/')}/tuning/cluster={cluster}"
+    folder_uri = f"{site.lake.rstrip('/')}/tuning/cluster={site.cluster}"
     uri, sha256 = TuningStudy.place(plan, out_uri=out_uri, folder_uri=folder_uri)
     remarks = freeze(
-        snapshot, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=progress
+        snapshot, windows, f"{uri}/inputs", duration=duration or DurationSettings(), progress=site.progress
     )
     document = {
         "sha256": sha256,
@@ -138,23 +136,23 @@ def plan_study(
     return TuningStudy.load(uri)
 
 
-def current_release(tracking_uri: str, cluster: str) -> TuningBase:
+def current_release(site: Site) -> TuningBase:
     """Return what the release to tune pins: the cluster's champion, else its newest.
 
     Raises NotFoundError when the cluster has none, BadInputError when it runs no policy that is tuned.
     """
-    release = find_current_release(tracking_uri, cluster, purpose="to tune")
+    release = find_current_release(site, purpose="to tune")
     tuned = (LUCID, *tuned_policies())
     if release.policy not in tuned:
         names = [name.title() for name in tuned]
         either = " or ".join(names)
         raise BadInputError(
-            f"Release {release.version} of cluster {cluster!r} runs {release.policy}, neither "
+            f"Release {release.version} of cluster {site.cluster!r} runs {release.policy}, neither "
             f"{' nor '.join(names)}: there is nothing of theirs to tune.",
             remedy=f"Publish a release that runs {either}.",
         )
     settings = {name: value for name, value in release.settings.items() if name != ALLOW_SIMULATED}
-    models = load_release_models(tracking_uri=tracking_uri, cluster=cluster, version=release.version)
+    models = load_release_models(tracking_uri=site.registry, cluster=site.cluster, version=release.version)
     return TuningBase(
         settings,
         models.packing.settings,
@@ -166,31 +164,18 @@ def current_release(tracking_uri: str, cluster: str) -> TuningBase:
 
 
 def plan_around(
-    current: TuningBase,
-    *,
-    lake_uri: str,
-    cluster: str,
-    spec: TuningSpec,
-    out_uri: str | None = None,
-    progress: Progress = silent,
+    site: Site, current: TuningBase, *, spec: TuningSpec, out_uri: str | None = None
 ) -> TuningStudy:
     """Plan a study of a release's settings; as `plan_study`.
 
     Raises BadInputError when the release learned from the held-out days: the challenger, which would share
     its models, could not be judged on them.
     """
-    until = training_window_end(lake_uri, cluster, spec.hold_out_days, spec.as_of)
+    until = training_window_end(site, spec.hold_out_days, spec.as_of)
     if current.learned_until is not None and current.learned_until > until:
         raise BadInputError(
             f"Release {current.release} learned until {current.learned_until:%Y-%m-%d %H:%M}, but the "
             f"held-out days begin at {until:%Y-%m-%d %H:%M} UTC: the gate could not judge its models there.",
             remedy="Hold out fewer days, or train a release that stops earlier.",
         )
-    return plan_study(
-        lake_uri=lake_uri,
-        cluster=cluster,
-        spec=spec,
-        base=current,
-        out_uri=out_uri,
-        progress=progress,
-    )
+    return plan_study(site, spec=spec, base=current, out_uri=out_uri)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from foundation.parts import hooks
+from foundation.site import Site
 from pipeline.validation.contenders import ReplayContender
 from pipeline.validation.held_out_data import HeldOutWindow
 from pipeline.validation.replay_inputs import ReplayInputs
@@ -105,7 +106,7 @@ class TunedPart(ABC):
         """Return all settings of the part; raises BadInputError for a bad value."""
 
     @abstractmethod
-    def known(self, lake_uri: str, cluster: str, until: datetime) -> pd.DataFrame:
+    def known(self, site: Site, until: datetime) -> pd.DataFrame:
         """Read what trials go by, as it was known at `until`; raises NotFoundError where there is none."""
 
     @abstractmethod

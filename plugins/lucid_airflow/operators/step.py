@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import SkipMixin
@@ -9,7 +10,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from foundation.errors import ReleaseRefusedError
 from foundation.parts import at_place
-from foundation.site import Site
 from lucid_airflow import settings
 from lucid_airflow.handover import REQUEST_REST, announce
 from lucid_airflow.operators.base import LucidOperator
@@ -55,12 +55,9 @@ class StepOperator(LucidOperator, SkipMixin):
             if name == "run":
                 given[name] = run
             elif name == "site":
-                given[name] = Site(
-                    lake=given.pop("lake_uri", None) or settings.lake_uri(),
-                    registry=settings.tracking_uri(),
-                    cluster=given.pop("cluster", None) or "",
-                    progress=self.log_progress(),
-                )
+                lake, cluster = given.pop("lake_uri", None), given.pop("cluster", None)
+                site = settings.site(cluster or "")
+                given[name] = replace(site, lake=lake or site.lake, progress=self.log_progress())
             elif name == "progress":
                 given[name] = self.log_progress()
             elif parameter.default is parameter.empty and hasattr(settings, name):

@@ -7,9 +7,9 @@ ingest itself is a run of the DAG, which the page starts by Airflow's own API.
 from pathlib import Path
 from typing import Annotated, Any
 
+from foundation.site import Site
 from lucid_airflow import settings
-from lucid_airflow.pages.answers import errors_in_words
-from lucid_airflow.pages.rights import INGEST, check_may_start, check_same_site
+from lucid_airflow.pages.answers import INGEST, check_may_start, check_same_site, errors_in_words
 
 
 def uploads_dir() -> Path:
@@ -68,7 +68,7 @@ def router() -> Any:
     @api.get("/cluster")
     def cluster(name: str) -> Any:
         with errors_in_words():
-            return to_jsonable(ingest_form.read_target(lake_uri=settings.lake_uri(), cluster=name))
+            return to_jsonable(ingest_form.read_target(Site(lake=settings.lake_uri(), cluster=name)))
 
     @api.post("/uploads")
     async def upload(request: Request, name: str) -> Any:

@@ -1,11 +1,12 @@
-"""What the page Lucid and the card on Home read: clusters and releases, and what this person may do."""
+"""What the page Lucid, its pages of a cluster and a release, and the card on Home read, with what this person
+may do.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 from lucid_airflow import settings
-from lucid_airflow.pages.answers import errors_in_words
-from lucid_airflow.pages.rights import may_answer, may_start
+from lucid_airflow.pages.answers import INGEST, REMOVE, errors_in_words, may_answer, may_start
 
 # What a person may do here is what they may do with these DAGs in Airflow itself.
 ACTIONS = {
@@ -26,6 +27,7 @@ def router() -> Any:
 
     from foundation.jsonable import to_jsonable
     from foundation.outside_names import check_cluster_name
+    from pipeline.overview.cluster_page import read_cluster_page
     from pipeline.overview.clusters import read_overview
     from pipeline.overview.release_page import read_release_page
 
@@ -55,21 +57,27 @@ def router() -> Any:
     @api.get("/overview")
     def overview(user: GetUserDep) -> dict[str, Any]:
         def read() -> Any:
-            return read_overview(
-                tracking_uri=settings.tracking_uri(),
-                lake_uri=settings.lake_uri(),
-                monitoring_dir=settings.pages_dir("monitoring"),
-            )
+            return read_overview(settings.site(), monitoring_dir=settings.pages_dir("monitoring"))
 
         return answered(read, user)
 
     @api.get("/releases/{cluster}/{version}")
     def release(user: GetUserDep, cluster: str, version: int) -> dict[str, Any]:
         def read() -> Any:
-            return read_release_page(
-                tracking_uri=settings.tracking_uri(), cluster=check_cluster_name(cluster), version=version
-            )
+            return read_release_page(settings.site(check_cluster_name(cluster)), version=version)
 
         return answered(read, user, cluster)
+
+    @api.get("/clusters/{cluster}")
+    def cluster_page(user: GetUserDep, cluster: str) -> dict[str, Any]:
+        with errors_in_words():
+            page = read_cluster_page(
+                settings.site(check_cluster_name(cluster)), state_dir=settings.state_dir()
+            )
+            may = {
+                "remove": may_start(user, REMOVE, cluster),
+                "ingest": may_start(user, INGEST, cluster),
+            }
+        return {**to_jsonable(page), "may": may}
 
     return api

@@ -9,7 +9,7 @@ from typing import Any
 from foundation import strict_json
 from foundation.strict_json import StrictJsonError
 from lucid_airflow import settings
-from lucid_airflow.pages.rights import may_start
+from lucid_airflow.pages.answers import may_start
 
 DAG_ID = "evaluate_policies"
 
@@ -54,7 +54,7 @@ def _asking(api: Any) -> None:
             may = may_start(user, DAG_ID)
             clusters = [
                 choice
-                for choice in cluster_choices(settings.lake_uri(), settings.tracking_uri())
+                for choice in cluster_choices(settings.site())
                 if not may or may_start(user, DAG_ID, choice.name)
             ]
             return {"clusters": clusters, "policies": policy_choices(), "may": may}
@@ -70,9 +70,8 @@ def _asking(api: Any) -> None:
             raise HTTPException(422, f"The form's fields cannot be read: {error}.") from None
         if not isinstance(fields, dict):
             raise HTTPException(422, "The form's fields are no JSON object.")
-        places = {"lake_uri": settings.lake_uri(), "tracking_uri": settings.tracking_uri()}
         try:
-            return check_what_if(fields, **places)
+            return check_what_if(settings.site(), fields)
         except LucidError as error:  # an answer, not a failure: people are still writing
             return {"problem": str(error)}
 

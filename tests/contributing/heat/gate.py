@@ -15,7 +15,7 @@ class CoolEnough(GateCheck):
         """Return the constraint."""
         from cluster_logs.lake import Lake
 
-        hottest = float(Lake(judged.lake_uri).read_series("gpu_heat", "small")["celsius"].max())
+        hottest = float(Lake(judged.site.lake).read_series("gpu_heat", "small")["celsius"].max())
         cool = hottest <= LIMIT_CELSIUS
         sentence = f"The hottest GPU had {hottest:g} degrees, of at most {LIMIT_CELSIUS:g}."
         return PartFindings([Constraint("gpu_heat", "C", hottest, None, LIMIT_CELSIUS, cool, sentence)])

@@ -6,7 +6,7 @@ import pandas as pd
 from lucid_models.boosting import BoostingSettings
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from pipeline.monitoring.data import MonitoredTables
-from pipeline.monitoring.habits import habit_findings
+from pipeline.monitoring.monitor import habit_findings
 from pipeline.monitoring.rules import Urgency
 
 

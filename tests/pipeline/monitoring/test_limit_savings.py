@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.monitoring.data import MonitoredTables, MonitoredWindow
-from pipeline.monitoring.limits import limit_savings
+from pipeline.monitoring.report import limit_savings
 
 BEGIN = pd.Timestamp("2021-01-04", tz="UTC")
 JOBS = 400

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from pipeline.monitoring.data import MonitoredWindow, monitored_window
 from pipeline.validation.held_out_days import UnjudgedDays, unjudged_days
 from tests.fixtures import small_jobs
@@ -13,8 +14,7 @@ UNTIL = datetime(2020, 4, 4, tzinfo=UTC)
 
 def window(lake: Path, unjudged: UnjudgedDays | None, as_of: datetime | None = None) -> MonitoredWindow:
     return monitored_window(
-        lake_uri=str(lake),
-        cluster="small",
+        Site(lake=str(lake), cluster="small"),
         trained_from=None,
         trained_until=UNTIL,
         window_days=7,

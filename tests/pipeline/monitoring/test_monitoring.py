@@ -11,12 +11,12 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, UnknownNameError
+from foundation.site import Site
 from lucid_models.drift import LEAST_ROWS
-from pipeline.monitoring.limits import LimitSavings
 from pipeline.monitoring.monitor import monitor_release
 from pipeline.monitoring.page import monitoring_page
 from pipeline.monitoring.records import metric_part, metrics_of, write_monitor_report
-from pipeline.monitoring.report import MonitorReport
+from pipeline.monitoring.report import LimitSavings, MonitorReport
 from pipeline.monitoring.rules import MonitorSettings, Urgency, monitor_settings
 from tests.pipeline.monitoring.watched_cluster import (
     CLUSTER,
@@ -36,7 +36,7 @@ def watched() -> WatchedCluster:
 
 
 def look(watched: WatchedCluster, lake_uri: str, **options) -> MonitorReport:
-    return monitor_release(watched.release, lake_uri=lake_uri, cluster=CLUSTER, **{"as_of": END, **options})
+    return monitor_release(Site(lake=lake_uri, cluster=CLUSTER), watched.release, **{"as_of": END, **options})
 
 
 def subjects(report: MonitorReport, level: Urgency) -> set[str]:

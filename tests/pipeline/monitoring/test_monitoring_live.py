@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from live_scheduler.daemon import JOURNAL_FILE
 from live_scheduler.forecast.submission_predictions import (
     SUBMISSION_PREDICTIONS_FILE,
@@ -106,16 +107,15 @@ def lake(watched: WatchedCluster, tmp_path_factory: pytest.TempPathFactory) -> s
 
 def look(watched: WatchedCluster, lake: str, live: str | None, **options: object) -> MonitorReport:
     return monitor_release(
+        Site(lake=lake, cluster=CLUSTER),
         watched.release,
-        lake_uri=lake,
-        cluster=CLUSTER,
         as_of=as_of(7),
         live=LiveRecords(
             live,
             options.pop("live_dir", None),  # type: ignore[arg-type]
             options.pop("live_token_file", None),  # type: ignore[arg-type]
         ),
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

@@ -12,6 +12,7 @@ from cluster_logs.lake import Lake
 from foundation import parts
 from foundation.errors import BadInputError, NotFoundError
 from foundation.parts import Part
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release
 from pipeline.monitoring.part_health import MonitorCheck, PageSection, PartHealth
@@ -45,10 +46,8 @@ def champion(local_shop: ReleaseShop) -> ReleaseShop:
 
 def one_pass(local_shop: ReleaseShop, tmp_path: Path, day: float, **options) -> MonitoringPass:
     return make_pass(
-        lake_uri=changed_lake(tmp_path / "lake"),
-        tracking_uri=local_shop.uri,
+        Site(changed_lake(tmp_path / "lake"), local_shop.uri, options.pop("cluster", "")),
         pages_dir=tmp_path / "pages",
-        cluster=options.pop("cluster", None),
         asked=PassRequest(as_of=TRAINED_UNTIL + timedelta(days=day), **{"may_request": True, **options}),
     )
 

@@ -11,6 +11,7 @@ from cluster_logs.lake import Lake
 from foundation import parts
 from foundation.errors import NotFoundError
 from foundation.parts import Part
+from foundation.site import Site
 from lucid_models.releases.lifecycle import publish_release
 from pipeline.kept_reports import PagesOfClusters
 from pipeline.overview.cluster_page import SAMPLES, ClusterPage, NewestPage, read_cluster_page
@@ -21,9 +22,7 @@ from profiler_jobs.profile_table import ProfileSet
 
 
 def look(tmp_path: Path, tracking_uri: str, cluster: str = "small") -> ClusterPage:
-    return read_cluster_page(
-        tracking_uri=tracking_uri, lake_uri=str(tmp_path / "lake"), state_dir=tmp_path, cluster=cluster
-    )
+    return read_cluster_page(Site(str(tmp_path / "lake"), tracking_uri, cluster), state_dir=tmp_path)
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def lake(tmp_path: Path, small_tables: Any) -> Lake:
     lake.write_jobs("small", small_tables.jobs)
     names = sorted(small_tables.jobs["virtual_cluster"].unique())
     lake.write_nodes("small", pd.DataFrame({"virtual_cluster": names, "nodes": 3, "gpus_per_node": 4}))
-    write_profile_set(lake.uri, "small", ProfileSet(small_tables.solo, small_tables.pairs))
+    write_profile_set(Site(lake=lake.uri, cluster="small"), ProfileSet(small_tables.solo, small_tables.pairs))
     return lake
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from cluster_logs.removal import remove_cluster
+from foundation.site import Site
 from lucid_models.releases.clusters import note_removal
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict, rollback_release
 from pipeline.overview.clusters import ClusterAtAGlance, Overview, read_overview
@@ -24,9 +25,7 @@ def lake(tmp_path: Path, small_tables: Any) -> Lake:
 def look(lake: Lake, tmp_path: Path, local_shop: Any) -> Any:
     def read(tracking_uri: str = local_shop.uri) -> Overview:
         return read_overview(
-            tracking_uri=tracking_uri,
-            lake_uri=str(tmp_path / "lake"),
-            monitoring_dir=tmp_path / "monitoring",
+            Site(lake=str(tmp_path / "lake"), registry=tracking_uri), monitoring_dir=tmp_path / "monitoring"
         )
 
     return read

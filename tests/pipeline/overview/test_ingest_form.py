@@ -8,6 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError
+from foundation.site import Site
 from pipeline.overview.ingest_form import read_choices, read_nodes, read_target
 
 
@@ -27,13 +28,13 @@ def test_a_name_says_what_the_lake_holds_under_it(tmp_path: Path, small_tables: 
     uri = str(tmp_path / "lake")
     Lake(uri).write_jobs("small", small_tables.jobs.assign(source_file="log.csv"))
     Lake(uri).write_jobs("made", small_tables.jobs)
-    assert read_target(lake_uri=uri, cluster="new").data is None
-    held = read_target(lake_uri=uri, cluster="small")
+    assert read_target(Site(lake=uri, cluster="new")).data is None
+    held = read_target(Site(lake=uri, cluster="small"))
     assert held.problem is None
     assert held.data is not None
     assert (held.data.days, held.data.nodes) == (10, None)
-    assert "made log" in str(read_target(lake_uri=uri, cluster="made").problem)
-    assert "Use a letter or digit" in str(read_target(lake_uri=uri, cluster="../etc").problem)
+    assert "made log" in str(read_target(Site(lake=uri, cluster="made")).problem)
+    assert "Use a letter or digit" in str(read_target(Site(lake=uri, cluster="../etc")).problem)
 
 
 def test_a_file_of_nodes_says_the_size(tmp_path: Path) -> None:

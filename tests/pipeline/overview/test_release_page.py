@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import NotFoundError
+from foundation.site import Site
 from lucid_models.releases.decisions import reject_release
 from lucid_models.releases.lifecycle import build_release, publish_release, record_verdict
 from pipeline.overview.release_page import ReleasePage, read_release_page
@@ -14,7 +15,7 @@ QUEUING = "virtual_cluster,jobs,challenger,fifo\r\n'=vc1,20,1.5,30\r\nvc2,10,0,2
 
 
 def page(local_shop: Any, version: int) -> ReleasePage:
-    return read_release_page(tracking_uri=local_shop.uri, cluster="small", version=version)
+    return read_release_page(Site(registry=local_shop.uri, cluster="small"), version=version)
 
 
 def test_what_a_person_weighs_before_a_release_goes_live(local_shop: Any, tmp_path: Path) -> None:

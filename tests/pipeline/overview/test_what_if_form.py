@@ -8,6 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import LucidError
+from foundation.site import Site
 from pipeline.overview.what_if_form import check_what_if, cluster_choices, policy_choices
 from simulator.policies.registry import policy_names
 from tests.fixtures import ReleaseShop, small_jobs
@@ -26,7 +27,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def check(lake: str, **fields: Any) -> Any:
     asked = {"cluster": "small", "policies": ["fifo", "lucid"], **fields}
-    return check_what_if(asked, lake_uri=lake, tracking_uri="http://127.0.0.1:9")
+    return check_what_if(Site(lake=lake, registry="http://127.0.0.1:9"), asked)
 
 
 def test_all_policies_are_offered_with_a_sentence_those_that_resize_last() -> None:
@@ -47,15 +48,14 @@ def test_clusters_are_offered_with_their_days_nodes_and_live_release(
 
     version = local_shop.approved(1)
     publish_release(tracking_uri=local_shop.uri, cluster="small", version=version)
-    sizeless, small = cluster_choices(lake, local_shop.uri)
+    sizeless, small = cluster_choices(Site(lake=lake, registry=local_shop.uri))
     assert (sizeless.nodes, sizeless.live) == (None, None)
     assert small.nodes == {"vc": 4}
     assert small.live == {"version": version, "policy": "lucid"}
     assert small.first_day <= small.start <= small.last_day
     said = check_what_if(
+        Site(lake=lake, registry=local_shop.uri),
         {"cluster": "small", "policies": ["lucid"], "live_release": True},
-        lake_uri=lake,
-        tracking_uri=local_shop.uri,
     )
     assert said.replays == 1
 

@@ -9,6 +9,7 @@ import pytest
 from foundation import parts
 from foundation.errors import UnknownNameError
 from foundation.parts import Part
+from foundation.site import Site
 from pipeline.planning.planned_log import PlannedLog
 from pipeline.planning.planned_part import AskedOfLog, PlannedPart
 from pipeline.planning.planned_run import PlannedRun
@@ -76,7 +77,7 @@ def test_a_part_adds_a_variant_with_its_answers_and_its_command(
     (toys,) = [answer for answer in report.plan.answers if answer.kind == "toys"]
     assert toys.answer in ("By 0.0 s (0.0 to 0.0).", "By 0.0 s.")
     assert "--toys 3" in (toys.command or "")
-    form = settings_of_form({"policy": "fifo", "toys": 2}, cluster="c", tracking_uri="")
+    form = settings_of_form(Site(registry="", cluster="c"), {"policy": "fifo", "toys": 2})
     assert form.asked == {"toys": 2}
 
 
@@ -87,4 +88,4 @@ def test_without_parts_a_plan_asks_for_nodes_alone(tmp_path: Path, monkeypatch: 
     assert {answer.kind for answer in report.plan.answers} == {"nodes"}
     assert {row["variant"] for row in report.plan.rows} == {"awake"}
     with pytest.raises(UnknownNameError, match="toys"):
-        settings_of_form({"policy": "fifo", "toys": 2}, cluster="c", tracking_uri="")
+        settings_of_form(Site(registry="", cluster="c"), {"policy": "fifo", "toys": 2})

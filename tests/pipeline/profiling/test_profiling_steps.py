@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from foundation.errors import BadInputError, ServiceUnavailableError, UnknownNameError
+from foundation.site import Site
 from pipeline.profiling import steps
 from pipeline.profiling.measurement_store import measurements_uri
 from pipeline.profiling.profile_store import ingest_profiles, read_profile_set, write_profile_set
@@ -63,7 +64,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def request(lake: Path, run: str = "run", **asked: Any) -> steps.Request:
     form = {"devices": ["simulated:0"], "workloads": "PPO,NeuMF/MovieLens/64/0", **asked}
-    return read_request(ProfilingForm(**form), lake_uri=str(lake), cluster="c", run_id=run)
+    return read_request(Site(lake=str(lake), cluster="c"), ProfilingForm(**form), run_id=run)
 
 
 def measure(stage: steps.PlannedStage) -> list[dict[str, Any]]:
@@ -95,11 +96,11 @@ def test_two_devices_share_a_stage_and_the_lake_has_one_table(tmp_path: Path) ->
     pairs = counted(measure(together), "measured")
     assert pairs == len(asked.job_types) * (len(asked.job_types) + 1) // 2
     result = collect_measurements(asked)
-    stored = read_profile_set(str(tmp_path), "c")
+    stored = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     assert (result["solo_profiles"], result["pair_profiles"]) == (len(stored.solo), len(stored.pairs))
     assert (len(stored.solo), len(stored.pairs)) == (len(asked.job_types), pairs)
     assert stored.solo["simulated"].all()
-    rows = read_measurements(measurements_uri(str(tmp_path), "c", DeviceKind.SIMULATED))
+    rows = read_measurements(measurements_uri(Site(lake=str(tmp_path), cluster="c"), DeviceKind.SIMULATED))
     assert set(rows["driver"]) == {"simulation, seed 0", "simulation, seed 1"}
     assert len(rows) == result["rows"] == 3 * len(asked.job_types) + 9 * pairs
     assert not list((tmp_path / "profiles" / "cluster=c" / "parts").rglob("*.parquet"))
@@ -114,10 +115,10 @@ def test_what_has_a_result_is_not_measured_again_unless_asked(tmp_path: Path) ->
     assert plan_pair_stage(request(tmp_path, "second")).batches == ()
     shorter = plan_solo_stage(request(tmp_path, "third", method={"window_s": 5.0}))
     assert len(shorter.batches) == 1
-    before = read_profile_set(str(tmp_path), "c")
+    before = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     anew = whole_run(tmp_path, "fourth", again="everything", method={"repeats": 4})
     assert anew["solo_profiles"] == len(before.solo)
-    after = read_profile_set(str(tmp_path), "c")
+    after = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     assert not after.pairs["speed_1"].equals(before.pairs["speed_1"])
 
 
@@ -197,7 +198,9 @@ def test_a_run_that_broke_off_is_continued_by_the_next(tmp_path: Path) -> None:
     second = plan_solo_stage(request(tmp_path, "second"))
     assert second.batches == ()
     assert any("broke off" in remark for remark in second.remarks)
-    assert len(read_measurements(measurements_uri(str(tmp_path), "c", DeviceKind.SIMULATED)))
+    assert len(
+        read_measurements(measurements_uri(Site(lake=str(tmp_path), cluster="c"), DeviceKind.SIMULATED))
+    )
 
 
 def test_a_budget_bounds_what_each_device_measures(tmp_path: Path, machine: None) -> None:
@@ -223,9 +226,9 @@ def test_measured_rows_replace_simulated_ones(tmp_path: Path, machine: None) -> 
     result = whole_run(tmp_path, "real", devices=["0", "1"])
     assert result["device"] == "Stand-in A"
     assert not result["simulated"]
-    rows = read_measurements(measurements_uri(str(tmp_path), "c", DeviceKind.GPU))
+    rows = read_measurements(measurements_uri(Site(lake=str(tmp_path), cluster="c"), DeviceKind.GPU))
     assert set(rows["device_kind"]) == {"gpu"}
-    stored = read_profile_set(str(tmp_path), "c")
+    stored = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     assert set(stored.solo["device"]) | set(stored.pairs["device"]) == {"Stand-in A"}
     assert any("gave way" in remark for remark in result["remarks"])
 
@@ -233,12 +236,12 @@ def test_measured_rows_replace_simulated_ones(tmp_path: Path, machine: None) -> 
 @pytest.mark.slow
 def test_simulated_rows_never_replace_or_join_measured_ones(tmp_path: Path, machine: None) -> None:
     whole_run(tmp_path, devices=["0"])
-    before = read_profile_set(str(tmp_path), "c")
+    before = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     with pytest.raises(
         BadInputError, match=r"'c' has profiles measured on Stand-in A; simulated.*simulated:0"
     ):
         plan_solo_stage(request(tmp_path, "simulated"))
-    pd.testing.assert_frame_equal(read_profile_set(str(tmp_path), "c").pairs, before.pairs)
+    pd.testing.assert_frame_equal(read_profile_set(Site(lake=str(tmp_path), cluster="c")).pairs, before.pairs)
 
 
 def test_simulated_rows_that_were_under_way_when_measured_ones_came_are_refused(tmp_path: Path) -> None:
@@ -249,10 +252,10 @@ def test_simulated_rows_that_were_under_way_when_measured_ones_came_are_refused(
     from profiler_jobs.profile_table import ProfileSet
 
     real = ProfileSet(solo.assign(simulated=False), pairs.assign(simulated=False))
-    write_profile_set(str(tmp_path), "c", real)
+    write_profile_set(Site(lake=str(tmp_path), cluster="c"), real)
     with pytest.raises(BadInputError, match="measured on test GPU"):
         collect_measurements(asked)
-    assert not read_profile_set(str(tmp_path), "c").solo["simulated"].any()
+    assert not read_profile_set(Site(lake=str(tmp_path), cluster="c")).solo["simulated"].any()
 
 
 @pytest.mark.slow
@@ -265,7 +268,7 @@ def test_a_processor_never_becomes_a_profile(tmp_path: Path, machine: None) -> N
     whole_run(tmp_path, "simulated")
     result = whole_run(tmp_path, "cpu again", devices=["cpu"], again="everything")
     assert not result["stored"]
-    assert read_profile_set(str(tmp_path), "c").solo["simulated"].all()
+    assert read_profile_set(Site(lake=str(tmp_path), cluster="c")).solo["simulated"].all()
 
 
 @pytest.mark.slow
@@ -279,7 +282,7 @@ def test_two_kinds_of_gpu_do_not_mix(tmp_path: Path, machine: None) -> None:
     assert any("Left as it is" in remark for remark in left.remarks)
     result = whole_run(tmp_path, "anew", devices=["2"], again="everything")
     assert result["device"] == "Stand-in B"
-    assert set(read_profile_set(str(tmp_path), "c").solo["device"]) == {"Stand-in B"}
+    assert set(read_profile_set(Site(lake=str(tmp_path), cluster="c")).solo["device"]) == {"Stand-in B"}
 
 
 def test_a_device_that_does_not_work_is_an_error_and_the_others_rows_stay(
@@ -296,22 +299,22 @@ def test_a_device_that_does_not_work_is_an_error_and_the_others_rows_stay(
 
 @pytest.mark.slow
 def test_profiles_alone_teach_nothing_and_leave_the_tables(tmp_path: Path, machine: None) -> None:
-    ingest_profiles(lake_uri=str(tmp_path), cluster="c", singles_uri=None, pairs_uri=None)
-    before = read_profile_set(str(tmp_path), "c")
+    ingest_profiles(Site(lake=str(tmp_path), cluster="c"), singles_uri=None, pairs_uri=None)
+    before = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     asked = request(tmp_path, devices=["0"])
     measure(plan_solo_stage(asked))
     result = collect_measurements(asked)
     assert not result["stored"]
     assert result["solo_measured"] == len(asked.job_types)
-    pd.testing.assert_frame_equal(read_profile_set(str(tmp_path), "c").solo, before.solo)
+    pd.testing.assert_frame_equal(read_profile_set(Site(lake=str(tmp_path), cluster="c")).solo, before.solo)
 
 
 @pytest.mark.slow
 def test_a_profile_of_the_same_device_stays_until_it_is_measured_anew(tmp_path: Path) -> None:
-    ingest_profiles(lake_uri=str(tmp_path), cluster="c", singles_uri=None, pairs_uri=None)
-    before = read_profile_set(str(tmp_path), "c")
+    ingest_profiles(Site(lake=str(tmp_path), cluster="c"), singles_uri=None, pairs_uri=None)
+    before = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     result = whole_run(tmp_path, method={"repeats": 2})
-    after = read_profile_set(str(tmp_path), "c")
+    after = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
     assert result["solo_measured"] < len(before.solo) == len(after.solo)
     assert len(after.pairs) == len(before.pairs)
     assert after.solo["job_type"].is_unique
@@ -320,15 +323,15 @@ def test_a_profile_of_the_same_device_stays_until_it_is_measured_anew(tmp_path: 
 
 @pytest.mark.slow
 def test_a_later_ingest_without_files_keeps_what_was_measured(tmp_path: Path, machine: None) -> None:
-    where = {"lake_uri": str(tmp_path), "cluster": "c", "singles_uri": None, "pairs_uri": None}
-    assert not ingest_profiles(**where).kept
-    assert not ingest_profiles(**where).kept  # simulated ones are made anew
+    site, files = Site(lake=str(tmp_path), cluster="c"), {"singles_uri": None, "pairs_uri": None}
+    assert not ingest_profiles(site, **files).kept
+    assert not ingest_profiles(site, **files).kept  # simulated ones are made anew
     whole_run(tmp_path, devices=["0"])
-    before = read_profile_set(str(tmp_path), "c")
-    report = ingest_profiles(**where)
+    before = read_profile_set(Site(lake=str(tmp_path), cluster="c"))
+    report = ingest_profiles(site, **files)
     assert report.kept
     assert not report.simulated
-    pd.testing.assert_frame_equal(read_profile_set(str(tmp_path), "c").solo, before.solo)
+    pd.testing.assert_frame_equal(read_profile_set(Site(lake=str(tmp_path), cluster="c")).solo, before.solo)
 
 
 @pytest.mark.slow
@@ -369,7 +372,7 @@ def test_a_form_that_cannot_be_followed_is_refused(
 
 def test_a_device_is_used_by_one_task_at_a_time() -> None:
     script = (
-        "from pipeline.profiling.device_lock import only_user_of\n"
+        "from pipeline.profiling.steps import only_user_of\n"
         "with only_user_of('simulated:77'):\n    print('mine', flush=True)\n    input()\n"
     )
     with subprocess.Popen(

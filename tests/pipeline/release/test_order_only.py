@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from foundation.site import Site
 from lucid_models.packing.tree import PackingSettings
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import publish_release, show_release
@@ -32,7 +33,7 @@ def decide(
     local_shop: Any, settings: dict[str, Any], policy: str = DEFAULT_POLICY, **more: Any
 ) -> DecidedSharing:
     return decide_sharing(
-        settings, policy, tracking_uri=local_shop.uri, cluster="small", versions=VERSIONS, **more
+        Site(registry=local_shop.uri, cluster="small"), settings, policy, versions=VERSIONS, **more
     )
 
 
@@ -44,7 +45,7 @@ def test_a_log_without_measured_gpus_gets_a_release_that_orders_and_goes_live(of
     assert publish_release(tracking_uri=of_real_log.uri, cluster="small", version=version).alias == "champion"
     shown = show_release(tracking_uri=of_real_log.uri, cluster="small")
     assert shown.provenance == {"simulated_profiles": True, "synthetic_logs": False}
-    page = read_release_page(tracking_uri=of_real_log.uri, cluster="small", version=version)
+    page = read_release_page(Site(registry=of_real_log.uri, cluster="small"), version=version)
     assert page.warnings == ["It orders jobs and lets none share GPUs: its packing model decides nothing."]
 
 

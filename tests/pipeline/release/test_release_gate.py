@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import LucidError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.releases.lifecycle import (
     build_release,
@@ -70,7 +71,7 @@ def test_what_publication_would_refuse_is_said_before_a_person_is_asked(
 ) -> None:
     version = spoil(local_shop)
     for asked in (None, version):  # by hand with an empty form, and by the event of a verdict
-        before = read_verdict(tracking_uri=local_shop.uri, cluster="small", version=asked)
+        before = read_verdict(Site(registry=local_shop.uri, cluster="small"), version=asked)
         assert not before["approved"]
         assert before["reason"].startswith(f"Release {version} of cluster small is refused: ")
         assert said in before["reason"]
@@ -84,6 +85,7 @@ def test_a_person_is_told_what_is_live_which_is_newer_and_the_change_against_it(
     local_shop: ReleaseShop,
 ) -> None:
     small: dict[str, Any] = {"tracking_uri": local_shop.uri, "cluster": "small"}
+    at = Site(registry=local_shop.uri, cluster="small")
     old, new = local_shop.approved(1), local_shop.approved(2)
 
     def judge(version: int, champion: int | None) -> None:
@@ -102,18 +104,18 @@ def test_a_person_is_told_what_is_live_which_is_newer_and_the_change_against_it(
         record_verdict(**small, version=version, verdict=verdict)
 
     judge(new, None)
-    first = read_verdict(**small, version=new)
+    first = read_verdict(at, version=new)
     assert (first["live"], first["beside"]) == (0, "Nothing is live: schedulers go by their heuristic.")
     publish_release(**small, version=new)
     judge(old, 7)
-    stale = read_verdict(**small, version=old)
+    stale = read_verdict(at, version=old)
     assert stale["live"] == new
     assert f"Live is release {new}, built" in stale["summary"]
     assert (
         "is OLDER: publishing it is a step back. The gate judged it against release 7, not" in stale["beside"]
     )
     judge(old, new)
-    measured = read_verdict(**small, version=old)["beside"]
+    measured = read_verdict(at, version=old)["beside"]
     assert measured.endswith(f"Against release {new} the gate measured -3.0 % in mean JCT (-5.0 to -1.0 %).")
 
 
@@ -121,9 +123,9 @@ def test_a_form_that_names_another_live_release_is_refused_before_a_person_is_as
     local_shop: ReleaseShop,
 ) -> None:
     publish_release(tracking_uri=local_shop.uri, cluster="small", version=local_shop.approved(1))
-    asked = {"tracking_uri": local_shop.uri, "cluster": "small", "version": local_shop.approved(2)}
-    assert read_verdict(**asked, replaces=1)["approved"]
-    expired = read_verdict(**asked, replaces=0)
+    at, asked = Site(registry=local_shop.uri, cluster="small"), local_shop.approved(2)
+    assert read_verdict(at, version=asked, replaces=1)["approved"]
+    expired = read_verdict(at, version=asked, replaces=0)
     assert not expired["approved"]
     assert "has expired" in expired["reason"]
 
@@ -132,8 +134,8 @@ def test_an_approved_release_is_asked_about_and_one_rolled_back_if_a_person_name
     local_shop: ReleaseShop,
 ) -> None:
     version = rolled_back(local_shop)
-    named = read_verdict(tracking_uri=local_shop.uri, cluster="small", version=version, named=True)
+    named = read_verdict(Site(registry=local_shop.uri, cluster="small"), version=version, named=True)
     assert named["approved"]
     assert named["summary"].startswith("**No loss was found.**")
     assert publish_release(tracking_uri=local_shop.uri, cluster="small", version=version).version == version
-    assert read_verdict(tracking_uri=local_shop.uri, cluster="small")["approved"]
+    assert read_verdict(Site(registry=local_shop.uri, cluster="small"))["approved"]

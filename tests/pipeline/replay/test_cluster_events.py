@@ -9,6 +9,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from pipeline.replay.cluster_events import lake_sizes, read_failures
 from simulator.cluster.changes import NodeFailure, SizeChange
 from simulator.cluster.spec import ClusterSpec
@@ -31,7 +32,7 @@ def test_the_lakes_daily_counts_become_changes_at_midnight(tmp_path):
             ]
         ),
     )
-    sizes = lake_sizes(str(tmp_path), "venus", ORIGIN.to_pydatetime(), SHANGHAI)
+    sizes = lake_sizes(Site(lake=str(tmp_path), cluster="venus"), ORIGIN.to_pydatetime(), SHANGHAI)
     spec, changes = changing_cluster(sizes, ORIGIN)
     assert spec.virtual_clusters == {"a": 2, "b": 3, "c": 0}
     # Midnight in Shanghai is 16:00 UTC of the day before: 10 hours after the origin.
@@ -41,7 +42,7 @@ def test_the_lakes_daily_counts_become_changes_at_midnight(tmp_path):
         SizeChange(34 * 3600.0, "b", 1),
         SizeChange(34 * 3600.0, "c", 6),
     )
-    early = lake_sizes(str(tmp_path), "venus", datetime(2020, 4, 1, tzinfo=UTC), SHANGHAI)
+    early = lake_sizes(Site(lake=str(tmp_path), cluster="venus"), datetime(2020, 4, 1, tzinfo=UTC), SHANGHAI)
     assert changing_cluster(early, ORIGIN)[0].virtual_clusters == {"a": 2, "b": 3, "c": 0}
 
 
@@ -49,10 +50,12 @@ def test_undated_counts_do_not_change(tmp_path):
     Lake(str(tmp_path)).write_nodes(
         "c", pd.DataFrame({"virtual_cluster": ["a"], "nodes": [2], "gpus_per_node": [4]})
     )
-    spec, changes = changing_cluster(lake_sizes(str(tmp_path), "c", ORIGIN.to_pydatetime(), SHANGHAI), ORIGIN)
+    spec, changes = changing_cluster(
+        lake_sizes(Site(lake=str(tmp_path), cluster="c"), ORIGIN.to_pydatetime(), SHANGHAI), ORIGIN
+    )
     assert (spec, changes) == (ClusterSpec({"a": 2}, 4), ())
     with pytest.raises(NotFoundError):
-        lake_sizes(str(tmp_path), "other", ORIGIN.to_pydatetime(), SHANGHAI)
+        lake_sizes(Site(lake=str(tmp_path), cluster="other"), ORIGIN.to_pydatetime(), SHANGHAI)
 
 
 def failures(tmp_path, text, name="failures.csv"):

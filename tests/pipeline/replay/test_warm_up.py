@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foundation.site import Site
 from pipeline.replay.cluster_events import ClusterEvents
 from pipeline.replay.log_file import read_lake_jobs
 from pipeline.replay.warm_up import WARM_UP_DAYS, there_at, warm_jobs, warm_up_start
@@ -194,16 +195,17 @@ def test_a_plan_begins_warm_and_its_commands_repeat_its_rows(lucid, tmp_path: Pa
 @pytest.mark.parametrize("policy", ["fifo", "sjf", "tiresias"])
 def test_a_what_if_and_the_gate_have_the_same_figures(world: World, policy: str) -> None:
     window = held_out_window(
-        lake_uri=world.lake_uri,
-        cluster=CLUSTER,
+        Site(lake=world.lake_uri, cluster=CLUSTER),
         learned_until=world.until,
         hold_out_days=HOLD_OUT_DAYS,
         warm_up_days=WARM_UP_DAYS,
     )
-    inputs = replay_inputs(read_held_out(world.lake_uri, CLUSTER, window), job_types="drawn", seed=0)
+    inputs = replay_inputs(
+        read_held_out(Site(lake=world.lake_uri, cluster=CLUSTER), window), job_types="drawn", seed=0
+    )
     judged = replay_contender(ReplayContender(policy, policy), inputs).jobs
     asked = read_lake(
-        lake_uri=world.lake_uri, cluster=CLUSTER, start=window.start, end=window.end, events=ClusterEvents()
+        Site(lake=world.lake_uri, cluster=CLUSTER), start=window.start, end=window.end, events=ClusterEvents()
     )
     replayer = RunReplayer(asked)
     what_if = simulate(replayer.scenario(SweepRun(policy)), policy).jobs
@@ -215,7 +217,7 @@ def test_a_what_if_and_the_gate_have_the_same_figures(world: World, policy: str)
 
 def test_the_jobs_of_a_lake_are_frozen_with_what_fills_the_cluster(world: World) -> None:
     start = world.until + timedelta(days=1)
-    warm = read_lake_jobs(world.lake_uri, CLUSTER, start, None, warm_up_days=1)
+    warm = read_lake_jobs(Site(lake=world.lake_uri, cluster=CLUSTER), start, None, warm_up_days=1)
     assert warm.warm_up_jobs > 0
     again = warm_jobs(
         warm.jobs.drop(columns=ARRIVAL, errors="ignore"),

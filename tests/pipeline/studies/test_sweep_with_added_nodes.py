@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cluster_logs.job_table import JOB_SCHEMA, conform, to_frame
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.site import Site
 from pipeline.replay.cluster_events import one_pool
 from pipeline.studies.sweeps.added_nodes import EVERYWHERE, with_added_nodes
 from pipeline.studies.sweeps.inputs import SweepInputs, load_inputs
@@ -146,7 +147,9 @@ def lake(tmp_path: Path) -> str:
         "small", pd.DataFrame({"virtual_cluster": ["vc"], "nodes": 4, "gpus_per_node": 8, "date": None})
     )
     solo, pairs = small_profiles()
-    write_profile_set(lake.uri, "small", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
+    write_profile_set(
+        Site(lake=lake.uri, cluster="small"), ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
+    )
     return lake.uri
 
 
@@ -154,12 +157,12 @@ def lake(tmp_path: Path) -> str:
 def test_a_live_releases_models_estimate_what_they_have_not_seen(lake: str, local_shop: ReleaseShop) -> None:
     asked = {"policies": ["lucid", "qssf"], "live_release": True, "tracking": local_shop.uri}
     with pytest.raises(NotFoundError, match="no live release"):
-        plan_evaluation(lake_uri=lake, cluster="small", asked=asked)
+        plan_evaluation(Site(lake=lake, cluster="small"), asked=asked)
     from lucid_models.releases.lifecycle import publish_release
 
     version = local_shop.approved(1, settings={"gss": 2, "profiling_limit_s": 77})
     publish_release(tracking_uri=local_shop.uri, cluster="small", version=version)
-    planned = plan_evaluation(lake_uri=lake, cluster="small", asked=asked)
+    planned = plan_evaluation(Site(lake=lake, cluster="small"), asked=asked)
     plan = SweepPlan.load(planned["sweep_uri"])
     settings = {run.policy: run.settings for run in plan.runs.values()}
     assert settings["lucid"]["profiling_limit_s"] == 77

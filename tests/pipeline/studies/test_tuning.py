@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.site import Site
 from lucid_models.duration.model import DurationSettings
 from lucid_models.packing.tree import PackingSettings
 from pipeline.profiling.profile_store import write_profile_set
@@ -60,7 +61,9 @@ def lake_at(folder: Path, jobs: pd.DataFrame | None = None) -> str:
     names = ["vc0", "vc1", "vc2"]
     lake.write_nodes(CLUSTER, pd.DataFrame({"virtual_cluster": names, "nodes": 7, "gpus_per_node": 4}))
     solo, pairs = small_profiles()
-    write_profile_set(str(folder), CLUSTER, ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
+    write_profile_set(
+        Site(lake=str(folder), cluster=CLUSTER), ProfileSet(solo, pairs, out_of_memory=pd.DataFrame())
+    )
     return str(folder)
 
 
@@ -73,8 +76,7 @@ def plan(lake_uri: str, out: Path | None = None, **changed: Any) -> TuningStudy:
     held = changed.pop("settings", None)
     spec = TuningSpec(**{**vars(SPEC), **changed})
     return plan_study(
-        lake_uri=lake_uri,
-        cluster=CLUSTER,
+        Site(lake=lake_uri, cluster=CLUSTER),
         spec=spec,
         base=TuningBase(held or {}),
         out_uri=None if out is None else str(out),
@@ -233,7 +235,7 @@ def test_the_frozen_lake_ends_where_training_ends(lake: str, tmp_path: Path) -> 
 def test_estimates_are_those_of_a_model_that_learned_before_the_first_block(tmp_path: Path) -> None:
     lake = lake_at(tmp_path / "lake", make_jobs(jobs=1_800))
     fast = DurationSettings(log_boosting=FAST, mean_boosting=FAST)
-    study = plan_study(lake_uri=lake, cluster=CLUSTER, spec=SPEC, duration=fast)
+    study = plan_study(Site(lake=lake, cluster=CLUSTER), spec=SPEC, duration=fast)
     assert not any("rolling" in remark for remark in study.remarks)
     frozen = Lake(study.inputs_uri).read_jobs(CLUSTER)
     fresh = frozen[frozen["submit_time"] >= study.windows.start]

@@ -8,6 +8,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import UnknownNameError
+from foundation.site import Site
 from lucid_models.registry import Registry
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import read_profile_set, write_profile_set
@@ -32,7 +33,7 @@ def lake(tmp_path: Path) -> str:
 
 
 def plan(local_shop: ReleaseShop, lake: str, **asked: object) -> TrainingPlan:
-    return plan_training(lake_uri=lake, cluster="small", tracking_uri=local_shop.uri, **asked)  # type: ignore[arg-type]
+    return plan_training(Site(lake, local_shop.uri, "small"), **asked)  # type: ignore[arg-type]
 
 
 def test_by_default_everything_is_trained(lake: str, local_shop: ReleaseShop) -> None:
@@ -61,9 +62,7 @@ def test_what_has_seen_the_window_is_trained_again_and_the_plan_says_so(
 
 def test_a_cluster_without_models_gets_all_three(lake: str, local_shop: ReleaseShop) -> None:
     Lake(lake).write_jobs("other", small_jobs(200))
-    found = plan_training(
-        lake_uri=lake, cluster="other", tracking_uri=local_shop.uri, models=["packing"], hold_out_days=1
-    )
+    found = plan_training(Site(lake, local_shop.uri, "other"), models=["packing"], hold_out_days=1)
     assert found.train == ("packing", "throughput", "duration")
     assert any("no duration model for cluster 'other'" in remark for remark in found.remarks)
 
@@ -71,9 +70,9 @@ def test_a_cluster_without_models_gets_all_three(lake: str, local_shop: ReleaseS
 def test_a_kept_packing_model_is_one_of_the_clusters_own_profiles(lake: str, local_shop: ReleaseShop) -> None:
     """Packing models name no cluster; another cluster's newest must not come in."""
     solo, pairs = small_profiles()
-    write_profile_set(lake, "small", ProfileSet(solo, pairs.iloc[:-1]))
+    write_profile_set(Site(lake=lake, cluster="small"), ProfileSet(solo, pairs.iloc[:-1]))
     assert plan(local_shop, lake, models=["duration"]).train == ("packing", "duration")
-    stored = read_profile_set(lake, "small")
+    stored = read_profile_set(Site(lake=lake, cluster="small"))
     registry = Registry(local_shop.uri)
     own = profile_dataset(stored.solo, stored.pairs).digest
     before = registry.version("lucid-packing", 1).tags["dataset_digest"]

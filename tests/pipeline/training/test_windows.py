@@ -9,6 +9,7 @@ import pytest
 from cluster_logs.lake import Lake
 from cluster_logs.log_span import submission_span
 from foundation.errors import BadInputError, NotFoundError
+from foundation.site import Site
 from pipeline.training.windows import read_as_of, training_window_end
 from pipeline.validation.held_out_data import held_out_window
 
@@ -38,31 +39,31 @@ def lake_uri(tmp_path: Path) -> str:
 
 def test_the_hold_out_ends_at_the_last_submission(lake_uri: str) -> None:
     assert submission_span(lake_uri, "venus") == (FIRST, LAST)
-    assert training_window_end(lake_uri, "venus", 14) == LAST - timedelta(days=14)
+    assert training_window_end(Site(lake=lake_uri, cluster="venus"), 14) == LAST - timedelta(days=14)
 
 
 @pytest.mark.parametrize("days", [0, -3, 10_000, True])
 def test_a_hold_out_out_of_range_is_named(lake_uri: str, days: int) -> None:
     with pytest.raises(BadInputError, match=rf"{days!r} days"):
-        training_window_end(lake_uri, "venus", days)
+        training_window_end(Site(lake=lake_uri, cluster="venus"), days)
 
 
 def test_a_hold_out_that_leaves_nothing_is_refused_with_the_logs_span(lake_uri: str) -> None:
     with pytest.raises(
         BadInputError, match=r"19 days with jobs leaves nothing.*2020-05-01 23:59 to 2020-05-20 00:00"
     ):
-        training_window_end(lake_uri, "venus", 19)
+        training_window_end(Site(lake=lake_uri, cluster="venus"), 19)
 
 
 def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"'venus'.*lucid ingest"):
-        training_window_end(str(tmp_path), "venus", 14)
+        training_window_end(Site(lake=str(tmp_path), cluster="venus"), 14)
 
 
 def test_an_earlier_end_moves_the_split_and_a_later_one_does_not(lake_uri: str) -> None:
     as_of = datetime(2020, 5, 12, tzinfo=UTC)
     assert submission_span(lake_uri, "venus", as_of) == (FIRST, as_of)
-    assert training_window_end(lake_uri, "venus", 7, as_of) == as_of - timedelta(days=7)
+    assert training_window_end(Site(lake=lake_uri, cluster="venus"), 7, as_of) == as_of - timedelta(days=7)
     assert submission_span(lake_uri, "venus", LAST + timedelta(days=9)) == (FIRST, LAST)
 
 
@@ -82,8 +83,7 @@ def test_as_of_is_read_as_utc_unless_it_says_otherwise() -> None:
 def test_the_replayed_window_ends_where_the_log_is_taken_to_end(lake_uri: str) -> None:
     as_of = datetime(2020, 5, 12, tzinfo=UTC)
     window = held_out_window(
-        lake_uri=lake_uri,
-        cluster="venus",
+        Site(lake=lake_uri, cluster="venus"),
         learned_until=as_of - timedelta(days=7),
         hold_out_days=7,
         warm_up_days=1,
@@ -99,7 +99,7 @@ def test_a_cluster_known_by_its_throughput_alone_spans_its_bins(tmp_path: Path) 
     bins = pd.DataFrame({"bin_start": starts, "bin_s": 600, "origin": "published", **counts})
     Lake(str(tmp_path)).write_throughput("venus", bins)
     assert submission_span(str(tmp_path), "venus") == (starts[0], starts[-1])
-    assert training_window_end(str(tmp_path), "venus", 7) == starts[-1] - timedelta(days=7)
+    assert training_window_end(Site(lake=str(tmp_path), cluster="venus"), 7) == starts[-1] - timedelta(days=7)
 
 
 # One job far from the others -----------------------------------------------------------------------------
@@ -128,18 +128,20 @@ def test_one_early_job_leaves_the_hold_out_where_it_was(tmp_path: Path) -> None:
     plain = submitted(f"{tmp_path}/plain", BULK)
     early = submitted(f"{tmp_path}/early", [EARLY, *BULK])
     for days in (1, 3):
-        assert training_window_end(early, "venus", days) == training_window_end(plain, "venus", days)
+        assert training_window_end(Site(lake=early, cluster="venus"), days) == training_window_end(
+            Site(lake=plain, cluster="venus"), days
+        )
 
 
 def test_of_a_log_with_one_late_job_the_last_day_with_jobs_is_held_out(tmp_path: Path) -> None:
     lake_uri = submitted(str(tmp_path), [*BULK, LATE])
-    until = training_window_end(lake_uri, "venus", 1)
+    until = training_window_end(Site(lake=lake_uri, cluster="venus"), 1)
     assert until == datetime(2026, 9, 4, tzinfo=UTC)
     window = held_out_window(
-        lake_uri=lake_uri, cluster="venus", learned_until=until, hold_out_days=1, warm_up_days=2
+        Site(lake=lake_uri, cluster="venus"), learned_until=until, hold_out_days=1, warm_up_days=2
     )
     assert (window.warm_up_start, window.start) == (datetime(2026, 9, 2, tzinfo=UTC), until)
     with pytest.raises(BadInputError, match=r"hold out at most 1 days|Hold out at most 1 days"):
         held_out_window(
-            lake_uri=lake_uri, cluster="venus", learned_until=until, hold_out_days=2, warm_up_days=2
+            Site(lake=lake_uri, cluster="venus"), learned_until=until, hold_out_days=2, warm_up_days=2
         )

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from live_scheduler.deciding.live_policies import PredictedPairs
 from lucid_models.training_data import read_training_jobs
 from pipeline.profiling.profile_store import write_profile_set
@@ -49,7 +50,7 @@ def lake(tmp_path: Path) -> Lake:
     )
     lake.write_nodes("c", pd.DataFrame({"virtual_cluster": ["a"], "nodes": [2], "gpus_per_node": [4]}))
     solo, pairs = small_profiles()
-    write_profile_set(lake.uri, "c", ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
+    write_profile_set(Site(lake=lake.uri, cluster="c"), ProfileSet(solo, pairs, out_of_memory=pd.DataFrame()))
     return lake
 
 
@@ -81,7 +82,7 @@ def measure(lake: Lake, numbers: list[int], **changes: Any) -> None:
 
 def replay(lake: Lake) -> ReplayInputs:
     window = HeldOutWindow(START, START + 60 * HOUR, START + 200 * HOUR)
-    return replay_inputs(read_held_out(lake.uri, "c", window), job_types="drawn", seed=0)
+    return replay_inputs(read_held_out(Site(lake=lake.uri, cluster="c"), window), job_types="drawn", seed=0)
 
 
 class Recording:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from pipeline.validation import held_out_days
 from pipeline.validation.held_out_days import (
     HOLD_OUT_TAG,
@@ -63,17 +64,19 @@ def test_a_release_that_counted_days_without_jobs_is_judged_on_the_days_with_job
     # Five days of the calendar before the log's end; three of them have jobs.
     built = release(datetime(2020, 4, 3, 12, tzinfo=UTC))
     tags[HOLD_OUT_TAG] = "5"
-    assert held_out_as_built("", built, lake_uri) == HeldOutDays(3)
+    assert held_out_as_built(Site(lake=lake_uri, registry=""), built) == HeldOutDays(3)
     tags[HOLD_OUT_TAG] = "3"
-    assert held_out_as_built("", built, lake_uri) == HeldOutDays(3)
+    assert held_out_as_built(Site(lake=lake_uri, registry=""), built) == HeldOutDays(3)
     tags[HOLD_OUT_TAG] = "2"
-    assert held_out_as_built("", built, lake_uri) == HeldOutDays(2, datetime(2020, 4, 5, 12, tzinfo=UTC))
+    assert held_out_as_built(Site(lake=lake_uri, registry=""), built) == HeldOutDays(
+        2, datetime(2020, 4, 5, 12, tzinfo=UTC)
+    )
 
 
 def test_a_release_that_is_built_again_keeps_where_the_log_ended_first(
     tmp_path: Path, tags: dict[str, str]
 ) -> None:
     built = release(datetime(2020, 4, 3, 12, tzinfo=UTC))
-    record_held_out("", built, 2, lake_uri=lake(tmp_path / "then", DAYS[:5]))
-    record_held_out("", built, 2, lake_uri=lake(tmp_path / "now", DAYS))
+    record_held_out(Site(lake=lake(tmp_path / "then", DAYS[:5]), registry=""), built, 2)
+    record_held_out(Site(lake=lake(tmp_path / "now", DAYS), registry=""), built, 2)
     assert tags[LOG_END_TAG] == datetime(2020, 4, 5, 12, tzinfo=UTC).isoformat()

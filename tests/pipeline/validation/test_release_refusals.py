@@ -13,6 +13,7 @@ import pytest
 from cluster_logs.job_table import derive_throughput
 from cluster_logs.lake import Lake
 from foundation.errors import ReleaseRefusedError
+from foundation.site import Site
 from lucid_models.duration.model import DurationSettings, WorkloadEstimateModel
 from lucid_models.duration.queue_scorer import QueueScorer
 from lucid_models.packing.model import PackingAnalyzeModel, feature_matrix, label_configurations
@@ -184,7 +185,7 @@ def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
     from pipeline.validation.held_out_days import HeldOutDays
     from pipeline.validation.release_validation import validate_release
 
-    shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}
+    site = Site(world.lake_uri, mlflow_server, CLUSTER)
     release = build_release(
         tracking_uri=mlflow_server,
         cluster=CLUSTER,
@@ -199,7 +200,7 @@ def test_a_release_that_does_not_load_is_refused_and_the_reason_recorded(
         return manifest, {**files, "duration.json": files["duration.json"][:-100]}
 
     monkeypatch.setattr(releases, "read_release", cut_off)
-    verdict = validate_release(**shared, held_out=HeldOutDays(5), settings=QUICK, out_dir=tmp_path).verdict
+    verdict = validate_release(site, held_out=HeldOutDays(5), settings=QUICK, out_dir=tmp_path).verdict
     assert not verdict.approved
     assert failed(verdict) == ["release_loads"]
     assert "duration.json holds" in verdict.failed[0].sentence

@@ -12,6 +12,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.site import Site
 from lucid_models.releases.manifest import Provenance, Training
 from pipeline.release.release_settings import GateSettings
 from pipeline.validation.held_out_days import HeldOutDays
@@ -233,7 +234,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     )
     from pipeline.validation.release_validation import validate_release
 
-    shared = {"lake_uri": world.lake_uri, "cluster": CLUSTER, "tracking_uri": mlflow_server}
+    site = Site(world.lake_uri, mlflow_server, CLUSTER)
     settings = {"allow_simulated_profiles": True}
     build = {
         "tracking_uri": mlflow_server,
@@ -243,7 +244,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     }
     release = build_release(**build, settings=settings)
     verdict = validate_release(
-        **shared, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK, out_dir=tmp_path / "first"
+        site, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK, out_dir=tmp_path / "first"
     ).verdict
     assert verdict.approved, verdict.sentence
     assert verdict.subject["release"] == release.version
@@ -253,7 +254,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     assert shown.verdict["digest"] == verdict.digest()
 
     successor = build_release(**build, settings=settings | {"sharing": "none"})
-    beside = validate_release(**shared, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK).verdict
+    beside = validate_release(site, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK).verdict
     assert beside.subject["release"] == successor.version
     assert beside.subject["champion_release"] == champion.version
     assert beside.reference == "champion"
@@ -261,7 +262,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
     rules = replace(QUICK.rules, margin_pct=0.0, fairness_min_jobs=50)
     strict = replace(QUICK, rules=rules, stated=("fairness_min_jobs", "margin_pct"))
     study = validate_release(
-        **shared, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=strict, out_dir=tmp_path / "study"
+        site, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=strict, out_dir=tmp_path / "study"
     )
     assert study.verdict.study == "fairness_min_jobs = 50, margin_pct = 0.0"
     assert study.verdict.sentence.startswith(
@@ -276,7 +277,7 @@ def test_from_training_to_a_published_release_in_a_real_registry(
         record_verdict(**in_small, verdict=study.verdict.to_dict())
 
     itself = validate_release(
-        **shared, version=champion.version, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK
+        site, version=champion.version, held_out=HeldOutDays(HOLD_OUT_DAYS), settings=QUICK
     )
     assert itself.verdict.reference == "site_order"
     assert any("is itself the champion" in said for said in itself.verdict.assumptions)

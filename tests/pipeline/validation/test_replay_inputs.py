@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from pipeline.validation.contenders import ReplayContender, replay_contender
 from pipeline.validation.held_out_data import HeldOutWindow, read_held_out
 from pipeline.validation.replay_inputs import replay_inputs
@@ -56,7 +57,7 @@ def lake(tmp_path):
 @pytest.mark.slow
 def test_sizes_follow_the_lake_and_no_job_is_left_behind(lake):
     window = HeldOutWindow(START, START + DAY, START + 4 * DAY)
-    inputs = replay_inputs(read_held_out(lake.uri, "c", window), job_types="log", seed=0)
+    inputs = replay_inputs(read_held_out(Site(lake=lake.uri, cluster="c"), window), job_types="log", seed=0)
     first = START + timedelta(hours=3)
     assert inputs.scenario.cluster.virtual_clusters == {"a": 9, "b": 1}
     at_s = (datetime(2024, 3, 3, tzinfo=UTC) - first).total_seconds()
@@ -84,6 +85,6 @@ def test_a_cluster_of_one_size_has_no_changes(tmp_path):
     lake.write_jobs("c", pd.DataFrame([job(i, START + i * timedelta(hours=3), 8) for i in range(1, 20)]))
     lake.write_nodes("c", pd.DataFrame({"virtual_cluster": ["a"], "nodes": [9], "gpus_per_node": [8]}))
     window = HeldOutWindow(START, START + DAY, START + 2 * DAY)
-    inputs = replay_inputs(read_held_out(lake.uri, "c", window), job_types="log", seed=0)
+    inputs = replay_inputs(read_held_out(Site(lake=lake.uri, cluster="c"), window), job_types="log", seed=0)
     assert inputs.scenario.changes == ()
     assert inputs.mean_gpus == inputs.scenario.cluster.total_gpus == 72

@@ -9,6 +9,7 @@ import pytest
 from cluster_logs.lake import Lake
 from cluster_logs.synthetic.generator import synthesize, write_to_lake
 from foundation.errors import NotFoundError
+from foundation.site import Site
 from pipeline.studies.sweeps.runs import SweepRun
 from pipeline.studies.sweeps.sweep import SweepPlan, read_records
 from pipeline.what_if import kept
@@ -92,11 +93,11 @@ def test_variants_that_would_be_called_alike_say_all_of_themselves() -> None:
 def test_how_far_a_replay_is_like_the_log_is_kept_with_it(sweep_uri: str, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     write_to_lake(synthesize("helios-venus", days=2, seed=0), lake, "one")
-    grade = grade_of_what_if(lake.uri, "one", {"start": "", "end": None})
+    grade = grade_of_what_if(Site(lake=lake.uri, cluster="one"), {"start": "", "end": None})
     document = keep_what_if(SweepPlan.load(sweep_uri), asked(), tmp_path / "pages", grade)
     assert document["grade"]["grade"] == "A"
     assert document["grade"]["rule"].startswith("Waits of a replay")
     assert read_kept(tmp_path / "pages", RUN_ID) == document
-    absent = grade_of_what_if(lake.uri, "two", {})
+    absent = grade_of_what_if(Site(lake=lake.uri, cluster="two"), {})
     assert absent.grade is None
     assert "two" in absent.sentence

@@ -20,6 +20,7 @@ CONTEXT = {"dag_run": SimpleNamespace(data_interval_start=None, data_interval_en
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     monkeypatch.setenv("LUCID_LAKE_URI", str(tmp_path / "lake"))
+    monkeypatch.setenv("LUCID_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("LUCID_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("LUCID_INPUT_ROOTS", str(tmp_path / "inbox"))
     for name in ("LUCID_PROMETHEUS_URL", "LUCID_INFERENCE_QUERIES"):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cluster_logs.lake import Lake
 from foundation.errors import BadInputError
+from foundation.site import Site
 from parts.lending.load.series import BIN_S, InferenceSeries, read_inference_series
 from parts.lending.replay.loaning_policy import LoaningPolicy
 from parts.lending.replay.orchestrator import share_of_servers
@@ -113,9 +114,9 @@ def test_the_most_on_loan_within_a_bin_counts() -> None:
 
 def test_without_a_load_or_a_number_of_servers_the_reason_is_told(tmp_path) -> None:
     uri = str(tmp_path / "lake")
-    assert "no" in str(load_of(uri, "small"))
+    assert "no" in str(load_of(Site(lake=uri, cluster="small")))
     Lake(uri).write_series("inference_load", "small", inference_days(1).assign(servers=None))
-    assert "does not say how many servers" in str(load_of(uri, "small"))
+    assert "does not say how many servers" in str(load_of(Site(lake=uri, cluster="small")))
 
 
 def test_a_window_without_load_and_a_quantile_that_is_not_forecast_are_refused(

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from cluster_logs.lake import Lake
+from foundation.site import Site
 from parts.lending.load.series import read_inference_series
 from parts.lending.steps.monitor_check import LoadHealth, load_health
 from parts.lending.steps.release_settings import pinned_loaning
@@ -41,7 +42,9 @@ def looked(
         Lake(str(lake)).write_series("inference_load", "small", load)
     window = MonitoredWindow(FIRST, UNTIL, UNTIL, END)
     validation = {"inference_load": {"mae": 0.01}}
-    health = load_health(MonitoredRelease(models, validation, str(lake), "small", window, SETTINGS))
+    health = load_health(
+        MonitoredRelease(models, validation, Site(lake=str(lake), cluster="small"), window, SETTINGS)
+    )
     return health, [] if health is None else list(health.findings(SETTINGS))
 
 

@@ -10,6 +10,7 @@ import pytest
 from cluster_logs.lake import Lake
 from cluster_logs.log_span import submission_span
 from foundation.errors import BadInputError, NotFoundError, UnknownNameError
+from foundation.site import Site
 from lucid_models.packing.tree import PackingSettings
 from parts.lending.steps.release_settings import pinned_loaning
 from parts.lending.tests.steps.inference_days import inference_days
@@ -80,14 +81,14 @@ def test_a_trial_that_leaves_inference_short_is_not_the_best() -> None:
 def test_trials_replay_the_load_and_shortages_count(tmp_path: Path) -> None:
     lake = lake_at(tmp_path / "lake")
     base = TuningBase(parts={"loaning": LOANING})
-    asked = {"lake_uri": lake, "cluster": CLUSTER, "spec": SPEC, "base": base}
+    site, asked = Site(lake=lake, cluster=CLUSTER), {"spec": SPEC, "base": base}
     with pytest.raises(NotFoundError, match="inference"):
-        plan_study(**asked, out_uri=str(tmp_path / "none"))  # type: ignore[arg-type]
+        plan_study(site, **asked, out_uri=str(tmp_path / "none"))  # type: ignore[arg-type]
     first, last = submission_span(lake, CLUSTER)
     days = (last - first).days + 1
     load = inference_days(days, start=pd.Timestamp(first).floor("D")).assign(origin="published")
     Lake(lake).write_series("inference_load", CLUSTER, load)
-    study = plan_study(**asked, out_uri=str(tmp_path / "study"))  # type: ignore[arg-type]
+    study = plan_study(site, **asked, out_uri=str(tmp_path / "study"))  # type: ignore[arg-type]
     assert [(each.field, each.limit) for each in study.limits] == [("short_limit_pct", 2.0)]
     run_study(study, trials=0, workers=1)
     current, *others = study.trials()
@@ -129,7 +130,9 @@ def test_trials_of_lyra_scale_jobs_and_lend_them_servers(tmp_path: Path) -> None
     values = {"value_exponent": [0.0, 2.0], "headroom": [0.05, 0.9], "hysteresis_servers": [0]}
     spec = replace(SPEC, search={**values, "lend": ["capacity"]})
     base = TuningBase(pinned_settings({}, "lyra"), parts={"loaning": LOANING}, policy="lyra")
-    study = plan_study(lake_uri=lake, cluster=CLUSTER, spec=spec, base=base, out_uri=str(tmp_path / "study"))
+    study = plan_study(
+        Site(lake=lake, cluster=CLUSTER), spec=spec, base=base, out_uri=str(tmp_path / "study")
+    )
     assert study.policy == "lyra"
     run_study(study, trials=0, workers=1)
     current, *others = study.trials()

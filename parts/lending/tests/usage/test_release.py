@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import ReleaseRefusedError
+from foundation.site import Site
 from live_scheduler.deciding.live_policies import live_policy, settings_in_force
 from live_scheduler.live_settings import LiveSettings
 from live_scheduler.release_store import verify_release
@@ -40,11 +41,11 @@ def test_a_rollback_takes_policy_and_loans_back(local_shop: ReleaseShop) -> None
     assert "inference_load" not in lends.models  # it goes by what is finished
     for release in (without, lends):
         go_live(common, release.version)
-    kept = kept_policy(local_shop.uri, "small")
+    kept = kept_policy(Site(registry=local_shop.uri, cluster="small"))
     assert (kept.policy, kept.settings["value_exponent"], kept.parts.get("loaning")) == ("lyra", 1.5, LOANING)
     back = rollback_release(**common)
     assert (back.version, back.policy, back.parts.get("loaning")) == (without.version, "lucid", None)
-    kept = kept_policy(local_shop.uri, "small")
+    kept = kept_policy(Site(registry=local_shop.uri, cluster="small"))
     assert (kept.policy, kept.parts.get("loaning")) == ("lucid", None)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from cluster_logs.lake import Lake
 from cluster_logs.node_series import NodeSeries
+from foundation.site import Site
 from lucid_models.boosting import BoostingSettings
 from parts.node_sleep.demand.model import DemandSettings, NodeDemandModel
 from parts.node_sleep.steps.monitor_check import node_health
@@ -53,7 +54,7 @@ def looked(models: SimpleNamespace, lake: Path, busy: np.ndarray | None) -> tupl
         Lake(uri).write_node_states("small", counts.assign(origin="derived"))
     settings = MonitorSettings()
     window = MonitoredWindow(START, UNTIL, UNTIL, END)
-    health = node_health(MonitoredRelease(models, {}, uri, "small", window, settings))
+    health = node_health(MonitoredRelease(models, {}, Site(lake=uri, cluster="small"), window, settings))
     return health, [] if health is None else list(health.findings(settings))
 
 
