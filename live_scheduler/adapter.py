@@ -176,7 +176,7 @@ class ClusterAdapter(Protocol):
     def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
         """Return whether the cluster itself gave jobs of the last reading the priorities that they have.
 
-        Those of which it cannot be told yet are missing.
+        Those of which that is not known yet are missing.
         """
 
     def write_backs(self) -> WriteBack | None:

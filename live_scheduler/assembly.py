@@ -1,4 +1,4 @@
-"""Puts a live scheduler together, and runs it until it is told to end."""
+"""Puts a live scheduler together, and runs it until a signal ends it."""
 
 import logging
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def run_until_told(daemon: Daemon) -> None:
 def open_releases(tracking_uri: str, settings: LiveSettings, folder: Path, state_dir: Path) -> ReleaseClient:
     """Return the client that follows the settings' cluster and alias, its last known good release at hand.
 
-    It keeps its releases in `folder`; in `state_dir` lies the trust file that nothing else names.
+    It keeps its releases in `folder`; in `state_dir` lies the trust file, unless the settings name another.
     """
     return ReleaseClient(
         tracking_uri,

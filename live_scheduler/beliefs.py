@@ -1,4 +1,4 @@
-"""What a client of releases believes: signed statements, or, where it is told so, the registry.
+"""What a client of releases believes: signed statements or, by its settings, the registry.
 
 For the alias `champion` the publisher and the judge must have signed; for any other alias the judge alone: it
 is not published, and says so. What is believed is asked before anything else of a release is read.
@@ -78,7 +78,7 @@ class ReleaseBelief(Protocol):
 
 
 class RegistryBelief:
-    """Believes whoever may write to the registry."""
+    """Believes the registry, and so everyone with write access to it."""
 
     def refresh(self) -> bool:
         """Nothing changes."""

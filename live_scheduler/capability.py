@@ -37,7 +37,7 @@ class PartStatus(Protocol):
     """What is known after a look: a `live_scheduler.service.messages.Message`."""
 
     def told(self) -> "Message":
-        """Return what people are told."""
+        """Return it as a message for people."""
 
 
 class PartStage(Protocol):

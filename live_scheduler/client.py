@@ -4,7 +4,7 @@
     release = client.poll()          # every few seconds; one small GET when nothing changed
     rank_queue(queue, release)
 
-Needs NumPy and httpx, and `cryptography` (`pip install 'lucid-mlops[verify]'`) unless it is told to believe
+Needs NumPy and httpx, and `cryptography` (`pip install 'lucid-mlops[verify]'`) unless it is set to believe
 unsigned releases. A release is used when judge and publisher signed that it is live (`beliefs.py`), its
 verdict approves exactly it (`releases/approval.py`), it is of this cluster, its manifest, digests, sizes and
 formats hold, all three models load and each scores a probe; else the one before stays, and `status()` says

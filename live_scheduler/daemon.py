@@ -70,7 +70,7 @@ class Daemon:
         self.part_stages: dict[str, PartStage] = {}  # by the part's name
         self.learners: list[EventLearner] = []
         self.journal = Journal(state_dir / JOURNAL_FILE)
-        self.lock = threading.RLock()  # whoever uses the models
+        self.lock = threading.RLock()  # held while the models are used
         self.online: OnlineState | None = None
         self.maker: DecisionMaker | None = None
         self._sources = sources

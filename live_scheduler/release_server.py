@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ALIAS_LIMITS = AnswerLimits(most_bytes=1024 * 1024, within_s=10.0)
 Received = Callable[[int], object]
-"""Is told how many bytes of a file have come."""
+"""Called with how many bytes of a file have come."""
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ def verify_release(
     What a server holds is believed as little as what a disk holds. NumPy and the scorers, which take most of
     the client's start, are imported for the first approved release.
 
-    `verdict` None: without an approval. `announce` is told of the manifest before the models are read.
+    `verdict` None: without an approval. `announce` is called with the manifest before the models are read.
     `signed_by`: the roles whose signatures on it were verified before.
     Raises ReleaseRefusedError, and what `read` raises.
     """

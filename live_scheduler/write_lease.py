@@ -29,7 +29,7 @@ from foundation.private_files import private_folder
 WRITER_FOLDER = "writer"
 WRITER_LOCK = "writer.lock"
 
-# What a dead daemon has told its scontrol is done in milliseconds; one that hangs is waited for no longer.
+# What a dead daemon has sent its scontrol is done in milliseconds; one that hangs is waited for no longer.
 _PATIENCE_S, _KILLED_WITHIN_S = 2.0, 5.0
 _ATTEMPTS, _LOOK_EVERY_S = 5, 0.02
 _LOST = "The lease on the cluster was taken by another process: nothing more is written."
@@ -99,7 +99,7 @@ class WriteLease:
             if not self.held:
                 raise LeaseLostError(_LOST) from error
             raise ServiceUnavailableError(f"{self._folder} cannot be written: {error}.") from error
-        # Shared: one holder's programs run beside each other, and who takes the lease waits for all of them.
+        # Shared: one holder's programs run beside each other, and taking the lease waits for all of them.
         how = ["--shared", "--no-fork", f"--timeout={_KILLED_WITHIN_S:g}"]
         return [flock, *how, str(self._lock), str(link), *argv[1:]]
 
@@ -119,7 +119,7 @@ class WriteLease:
                     (self._folder / other).rename(self._folder / token)
                 except (
                     OSError
-                ):  # there were two: none is made beside another, but somebody may have copied it
+                ):  # there were two: none is made beside another, but a person may have copied it
                     shutil.rmtree(self._folder / other)
 
     @contextmanager
@@ -141,7 +141,7 @@ class WriteLease:
 
 
 def present_lease() -> WriteLease | None:
-    """Return the lease that writing goes by now; None: what is written is nobody else's business."""
+    """Return the lease that writing goes by now; None: what is written needs no lease."""
     return _present.get()
 
 

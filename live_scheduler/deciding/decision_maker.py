@@ -366,5 +366,5 @@ def _ahead(keys: Sequence[NDArray[Any]], one: Places, other: Places) -> NDArray[
 
 
 def _rows(columns: Sequence[NDArray[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Put ranks together that are told in columns, when they are asked for."""
+    """Build ranks from columns, when they are asked for."""
     yield from zip(*(column.tolist() for column in columns), strict=True)

@@ -147,7 +147,7 @@ class LivePools:
     def _make_pools(
         self, ordered: Mapping[str, Sequence[LiveNode]], sizes: Mapping[str, int], cluster: ClusterState
     ) -> None:
-        """Make pools anew when nodes come, go or change; the policy is told, and views start over."""
+        """Make pools anew when nodes come, go or change; the policy gets them, and views start over."""
         self.views, self._live, self._followed_s = {}, {}, -inf
         self.pools = {name: NodePool(name, FreeGpus(len(n), sizes[name])) for name, n in ordered.items()}
         home = {name: len(nodes) for name, nodes in ordered.items() if name != PROFILER}
@@ -222,7 +222,7 @@ class LivePools:
             assert job.start_time_s is not None  # noqa: S101
             view.state = RunState.RUNNING
             view.run_since_s = view.first_start_time_s = job.start_time_s
-            # Policies look for what began since they last looked, and clusters tell starts late, in seconds.
+            # Policies look for what began since they last looked, which clusters report seconds late.
             view.start_time_s = max(job.start_time_s, self._followed_s)
             view.run_limit_s = self._limit_s(job) if name == PROFILER else None
         view.pool = name

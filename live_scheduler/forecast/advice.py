@@ -1,9 +1,9 @@
-"""The text beside a job: what it was told at its submission, and when it is expected to start and to end now.
+"""The text beside a job: what was predicted at its submission, and when it is expected to start and end now.
 
     told 2026-11-21 12:00:05: ends 2026-11-21 16:10:31; starts about 14:05 (by 15:30), ends about 16:10
     told 2026-11-20 16:11:42: ends 2026-11-23 08:40:00; ends about Tue 09:00 (by Tue 17:00)
 
-What it was told never changes (`submission_predictions.py`). Times of now are the daemon's local ones, as
+What was predicted then never changes (`submission_predictions.py`). Times are the daemon's local ones, as
 Slurm shows them, rounded by how far away they are; they are written anew only when they have become wrong by
 more than that, so that a cluster is not asked for a change too small to notice.
 """
@@ -40,7 +40,7 @@ PredictionAtSubmission = Callable[[LiveJob], SubmissionPrediction | None]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a job was told: the text, and the times (Unix s) that it was made of."""
+    """What was predicted of a job: the text, and the times (Unix s) that it was made of."""
 
     text: str
     times: tuple[float, ...]
@@ -59,7 +59,7 @@ class Advisor:
         forecasts: Forecaster,
         prediction_of: PredictionAtSubmission = lambda _: None,
     ) -> None:
-        """`prediction_of` says what a job was told at its submission."""
+        """`prediction_of` gives what was predicted of a job at its submission."""
         self._settings = settings
         self._forecasts = forecasts
         self._prediction_of = prediction_of
@@ -106,7 +106,7 @@ class Advisor:
                 self._wanted[job.job_id] = Said(_joined(prediction, wanted.text), wanted.times)
 
     def _take_in(self, forecast: CompletionForecast, cluster: ClusterState) -> None:
-        """Find out whose text has become wrong."""
+        """Find the jobs with a text that has become wrong."""
         self._wanted = {}
         self._shown.clear()
         self._said = {job_id: said for job_id, said in self._said.items() if job_id in cluster.by_id}
@@ -138,7 +138,7 @@ class Advisor:
 
 
 def _joined(prediction: SubmissionPrediction | None, text: str) -> str:
-    """Put what a job was told before what is expected now."""
+    """Put what was predicted of a job before what is expected now."""
     if prediction is None or text.startswith(prediction.text):
         return text
     return f"{prediction.text}; {text}" if text else prediction.text

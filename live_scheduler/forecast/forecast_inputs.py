@@ -125,7 +125,7 @@ class ForecastInputs:
     """Everything that a forecast is made of.
 
     `run_times` are what the release believes of each job (one without is not played), `settings` those in
-    force (with the policy), `profiles` what is known of jobs' needs, `believed_pairs` what the policy is told
+    force (with the policy), `profiles` what is known of jobs' needs, `believed_pairs` what the policy knows
     of pairs. `samples` at most; fewer for many jobs. `alike`: how much the errors of jobs that are alike have
     in common (`run_times.ALIKE`).
     """

@@ -44,7 +44,7 @@ class Forecaster:
             threading.Thread(target=self.run, args=(stop,), name="forecasts", daemon=True).start()
 
     def run(self, stop: threading.Event) -> None:
-        """Make a forecast every `advise_interval_s`, until told to end; what goes wrong is logged."""
+        """Make a forecast every `advise_interval_s`, until `stop` is set; what goes wrong is logged."""
         interval_s = self.daemon.settings.advise_interval_s
         pause_s = min(FIRST_AFTER_S, interval_s)
         while not stop.wait(pause_s):

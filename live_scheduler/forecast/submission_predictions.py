@@ -78,7 +78,7 @@ class SubmissionPrediction:
 
 
 def policy_of(view: LiveView) -> str:
-    """Return whose order predictions are kept under: this product's policy, or the cluster's own."""
+    """Return the name of the order that predictions go by: this product's policy, or the cluster's own."""
     return view.settings.policy if view.settings.mode is Mode.CONTROL else CLUSTER
 
 

@@ -53,7 +53,7 @@ class StartOpinion:
 
     @property
     def believed(self) -> bool:
-        """Whether these times are told, not those that were played."""
+        """Whether these times count, not those that were played."""
         return self.said_by != PLAY_FORWARD
 
 

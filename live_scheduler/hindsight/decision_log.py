@@ -4,9 +4,10 @@
      "new": [[job id, submitted at, virtual cluster, GPUs, P50 s, pool, place], ...],
      "chosen": [job id, ...], "started": [job id, ...]}
 
-A job is told of when it is ranked for the first time (`new`), when the policy would start it for the first
-time (`chosen`) and when it really started (`started`), never at the passes in between: a standing queue of
-thousands writes nothing. A task of an array is told of when it starts, with what was believed of the array.
+A job is written down when it is ranked for the first time (`new`), when the policy would first start it
+(`chosen`) and when it really started (`started`), never at the passes in between: a standing queue of
+thousands writes nothing. A task of an array is written down when it starts, with what was believed of the
+array.
 The file is only appended to; when it has grown large it becomes `decisions.1.jsonl` and a new one begins. A
 line that a crash cut off is left out when it is read.
 """
@@ -66,7 +67,7 @@ class DecisionLog:
     """Writes what each pass decided that was new. One process writes a file."""
 
     def __init__(self, path: Path, *, rotate_bytes: int = ROTATE_BYTES) -> None:
-        """Take up where an earlier process stopped: jobs that it told of are not told of again."""
+        """Take up where an earlier process stopped: jobs that it wrote down are not written down again."""
         self.path = path
         self._rotate_bytes = rotate_bytes
         self._told: dict[str, FirstSight] = {}

@@ -34,7 +34,7 @@ class JobEventKind(StrEnum):
 
     SUBMITTED = "submitted"
     STARTED = "started"
-    REQUEUED = "requeued"  # it waits again; what it had run taught nothing
+    REQUEUED = "requeued"  # it waits again; nothing is learnt from its run
     ENDED = "ended"  # after a run
     WITHDRAWN = "withdrawn"  # it will not run (again)
 

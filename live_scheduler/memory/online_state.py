@@ -29,7 +29,7 @@ class OnlineState:
 
     def __init__(self, scorer: DurationScorer, events: Iterable[JobEvent] = ()) -> None:
         """Start from a release's duration model, and take in `events` that it was not trained on."""
-        # The release stays as it is: whoever else holds it, or follows it again, starts from the same.
+        # The release stays as it is: others may hold it, and it may be followed again.
         self.scorer = scorer.with_state(scorer.state.copy())
         self.trained_until_s = self.scorer.state.now_s
         self._ended: dict[str, float] = {}  # the last end that was counted, so that none counts twice

@@ -285,7 +285,7 @@ class SeenBins:
         self._lines += len(bins)
         if self._lines > 2 * self._most_bins:
             kept = zip(self._start_s, self._values, strict=True)
-            # Which of them were held is told of the newest only.
+            # Which of them were held is kept of the newest only.
             replace_file(self.path, (self._line(*each, False) + "\n" for each in kept))
             self._lines = len(self._values)
 

@@ -284,7 +284,7 @@ class ControlLease:
 
     @property
     def _changes_something(self) -> bool:
-        """Whether this daemon writes to the cluster: one that only looks on takes the lease from nobody."""
+        """Whether this daemon writes to the cluster: one that only looks on takes no lease."""
         return self.settings.mode is not Mode.OBSERVE or bool(self.settings.in_control)
 
     def _check_parts(self) -> None:

@@ -40,7 +40,7 @@ from live_scheduler.write_lease import LeaseLostError, WriteLease, is_in_force
 
 DAEMON_LOCK = "daemon.lock"  # held by the daemon as long as it lives
 WATCH_LOCK = "watch.lock"  # held by the switch
-RESTORE_LOCK = "restore.lock"  # held by whoever gives jobs back at this moment
+RESTORE_LOCK = "restore.lock"  # held while jobs are given back
 WATCH_SETTINGS = "watch.json"
 WATCH_LOG = "watch.log"
 # What its log says when it has seen so, and not otherwise.

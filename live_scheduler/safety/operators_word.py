@@ -5,7 +5,7 @@
 
 What a job shows is compared with what was written (`touched.py`), at each pass before anything is decided,
 and at each look of the way back before anything is given back. What stands there and is neither ours nor the
-cluster's own is a word, whoever said it: an operator, the job's user, a program of the site.
+cluster's own is a word of another hand: an operator, the job's user, a program of the site.
 
 - *Order*: a priority that was not given from here and that the cluster did not give, a nice value, or the
   place that `scontrol top` gives (a negative nice value on a number of ours). The number that the cluster
@@ -33,7 +33,7 @@ from live_scheduler.safety.touched import Begin, Touch, TouchedJobs, Way
 
 WORDS_FILE = "operators_words.jsonl"
 # A begin time that was asked for as "in so many seconds": a job gets it at most so much later, and clocks
-# that tell whole seconds show it so much earlier.
+# of whole seconds show it so much earlier.
 _LATEST_S, _EARLIEST_S = 60.0, 2.0
 _NONE: "Words" = MappingProxyType({})
 _UNKNOWN = "its priority was changed, by which hand is not known yet"

@@ -29,7 +29,7 @@ from live_scheduler.safety.restoring import Restoration, longest_s, next_look_s,
 from live_scheduler.safety.touched import TouchedJobs
 from live_scheduler.write_lease import WriteLease
 
-# A daemon that was told to end gives everything back itself first.
+# A daemon that gets SIGTERM gives everything back itself first.
 _END_LIMIT_S = 40.0
 _PAUSE_S, _LONG_PAUSE_S = 0.2, 1.0
 

@@ -122,7 +122,7 @@ class TouchedJobs(LastLines[Touch]):
         )
 
     def adopt(self, job_ids: Iterable[str]) -> None:
-        """Write down that these jobs were ordered, whoever did it. Raises OSError."""
+        """Write down that these jobs were ordered, by whatever process. Raises OSError."""
         self.refresh()
         recorded = {job_id: self.of(job_id) for job_id in job_ids}
         self.write(

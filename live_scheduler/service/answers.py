@@ -1,4 +1,4 @@
-"""What people are told, made of the daemon's view and nothing else: status, queues, and why a job stands
+"""Answers for people, made of the daemon's view and nothing else: status, queues, and why a job stands
 where it stands.
 """
 
@@ -69,7 +69,7 @@ def problem_in(view: LiveView) -> str | None:
 
 
 def whose_order(view: LiveView) -> str:
-    """Say whose order counts now, and why."""
+    """Say which order counts now, this product's or the cluster's, and why."""
     decision, why = view.decision, problem_in(view)
     if decision is not None and in_charge(view):
         return f"Lucid orders the queue, by {decision.release}{_staleness(view)}."
@@ -159,7 +159,7 @@ def hindsight_of(regret_report: RegretReport | None) -> Hindsight | None:
 
 
 def prediction_errors(kept: Sequence[JudgedPrediction]) -> Iterable[PredictionErrors]:
-    """Yield how predictions held, by whose order and release, over all and in each virtual cluster."""
+    """Yield how predictions held, by policy and release, over all and in each virtual cluster."""
     for each in (False, True):
         for group, errors in by_policy_and_release(kept, virtual_clusters=each):
             yield errors_message(errors, *group)

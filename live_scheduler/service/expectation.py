@@ -1,4 +1,4 @@
-"""When a job is expected to start and to end, as the service says it, beside what it was told before."""
+"""When a job is expected to start and to end, as the service says it, beside what was predicted before."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -22,7 +22,7 @@ _MOST_REMEMBERED = 500_000
 
 
 class ServiceMetrics:
-    """What Prometheus is told. A watcher of the daemon: `passed` counts a pass."""
+    """What Prometheus reads. A watcher of the daemon: `passed` counts a pass."""
 
     def __init__(self, operations: Operations) -> None:
         self.registry = CollectorRegistry()
@@ -106,7 +106,7 @@ class _Gauges(Collector):
         self._operations = operations
 
     def describe(self) -> Iterator[Metric]:
-        """Name nothing ahead of time: without a pass there is nothing to tell."""
+        """Name nothing ahead of time: without a pass there are none."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

@@ -21,7 +21,7 @@ from live_scheduler.service.job_account import explanation_of, first_sight_in_wo
 from live_scheduler.service.problems import NotServedHereError
 from live_scheduler.service.stateless_decision import decide_once
 
-# A pass holds the lock for milliseconds; whoever waits longer than this says so instead.
+# A pass holds the lock for milliseconds; a caller that waits longer than this gets an error.
 MODELS_WITHIN_S = 3.0
 Forecast = Callable[[LiveView, str], schema.Expectation]
 
@@ -42,7 +42,7 @@ class Operations:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`forecast` plays the cluster forward (None: nothing does); ages are told by `clock` (Unix time)."""
+        """`forecast` plays the cluster forward (None: nothing does); ages are by `clock` (Unix time)."""
         self.daemon = daemon
         self._forecast, self._clock = forecast, clock
         self._computing = threading.Lock()
@@ -76,7 +76,7 @@ class Operations:
         more: list[str] = []
         try:
             estimate = self.estimate_reason(job)
-        except LucidError as error:  # the place can be told all the same
+        except LucidError as error:  # the place is known all the same
             more.append(f"The estimate's account is not to be had now: {error}")
         first_sight = self.first_sight(job.job_id)
         if first_sight is not None and first_sight.submit_time_s == job.submit_time_s:

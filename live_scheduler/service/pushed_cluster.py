@@ -75,7 +75,7 @@ class PushedCluster:
         return sorted(ends, key=lambda end: end.end_time_s)
 
     def apply(self, changes: Sequence[Change]) -> list[Refusal]:
-        """Remember the priorities: the decision that holds them is on its way to whoever pushed."""
+        """Remember the priorities: the decision that holds them is on its way to the caller."""
         with self._lock:
             for change in changes:
                 if isinstance(change, SetPriority):
@@ -83,7 +83,7 @@ class PushedCluster:
         return []
 
     def own_priorities(self, jobs: Sequence[LiveJob]) -> Mapping[str, bool]:
-        """Return that all are: nobody else sets the priorities that are remembered here."""
+        """Return that all are: the priorities that are remembered here are set from here alone."""
         return {job.job_id: True for job in jobs}
 
     def write_backs(self) -> WriteBack | None:

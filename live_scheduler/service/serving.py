@@ -55,7 +55,7 @@ class WebServer:
                 log_config=None,
                 access_log=False,
                 lifespan="off",
-                log_level="error",  # whoever sends nonsense does not fill the log
+                log_level="error",  # malformed requests do not fill the log
                 server_header=False,
                 http=guarded_protocol(),
                 ws="none",

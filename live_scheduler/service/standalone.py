@@ -28,7 +28,7 @@ def serve_pushed(
     stop: threading.Event,
     ready: Callable[[LiveService], None] = lambda _: None,
 ) -> None:
-    """Serve until `stop` is set; `ready` is told of the running services.
+    """Serve until `stop` is set; `ready` is called with the running services.
 
     Raises BadInputError when another daemon has the state folder, or a port is taken.
     """

@@ -58,7 +58,7 @@ def web_app(operations: Operations, metrics: ServiceMetrics, token: str) -> ASGI
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
-        strict_content_type=False,  # who knows the token may leave it out
+        strict_content_type=False,  # a caller with the token may leave it out
     )
     app.add_exception_handler(LucidError, _lucid_error)
     app.add_exception_handler(RequestValidationError, _invalid)

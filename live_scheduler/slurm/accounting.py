@@ -1,10 +1,10 @@
 """What Slurm's accounting knows of a time, as the lines of a log that the reader `sacct` reads.
 
 One call asks for at most a day: more at once is hard on slurmdbd. A window of sacct holds all runs that were
-about in it, so a job that ended is told of again by the day of its end, whenever it was submitted; jobs by
+about in it, so a job that ended comes again with the day of its end, whenever it was submitted; jobs by
 their ids are for those that no window tells of. Slurm's own order of rows stays.
 
-Whether a mark is one is not judged here: whoever reads the lines has the key, or takes marks for words.
+Whether a mark is one is not judged here: a reader of the lines has the key, or takes marks for words.
 """
 
 import secrets

@@ -55,8 +55,8 @@ class Inquiry(Generic[Answer]):
 
     One at a time, each in a thread of its own. Not for several threads at once.
 
-    `patience_s`: how long `ask` waits for the answer. One that comes later is handed to whoever asks next, in
-    the place of an answer to what that one asked, unless its question is older than `keep_s` then.
+    `patience_s`: how long `ask` waits for the answer. One that comes later is given to the next
+    question, in the place of that one's answer, unless it was asked for more than `keep_s` before.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ def as_of_now(row: QueueRow, at_s: float, there: Collection[str]) -> QueueRow:
     """Return the row with what its job waits for at `at_s`; `there` are the nodes that start jobs.
 
     slurmctld writes a job's reason when it looks at the job, which may be much later than what happens to it:
-    one that was told to start in an hour has still its old reason, one that may start now still BeginTime,
+    one that is to start in an hour has still its old reason, one that may start now still BeginTime,
     and one whose nodes are back is said to wait for them until it is its turn. A job that was left out for
     such a reason would not get its turn for a long time.
     """

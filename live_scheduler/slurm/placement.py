@@ -1,4 +1,4 @@
-"""How many of a run's GPUs are on each of its nodes, where squeue does not tell: `scontrol show job`.
+"""How many of a run's GPUs are on each of its nodes, where squeue does not say: `scontrol show job`.
 
 Asked once a run, and only for runs on several nodes that did not ask for a number on each.
 """

@@ -115,7 +115,7 @@ _SPANS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 class QueueRow:
     """A job as squeue shows it, and where it runs; `waited_for`: jobs whose start it waits for.
 
-    `raw_id` is Slurm's own number of the record (JobIDRaw), `target` what scontrol is told to change
+    `raw_id` is Slurm's own number of the record (JobIDRaw), `target` what scontrol is to change
     (`123_[5-9]`: an array's record as a whole), the comments all that stands there. `uneven`: its nodes may
     differ in its GPUs; `ending`: its run is being cleared up; `may_requeue`: its user allows that;
     `shared_by`: how it shares GPUs (`slurm_words.HeldGpus`).
@@ -291,7 +291,7 @@ def _row(values: Sequence[str], kinds: Mapping[str, NodeKind], marks: MarkKey, w
         # The number of the first component alone would stand for all of them.
         target = shown_id = f"{het_id}+{het_offset}"
 
-    # A job of several partitions could not be given them back: whoever moves it goes by `requeueable`. Those
+    # A job of several partitions could not be given them back: `requeueable` says so. Those
     # that are deleted meanwhile are not listed any more.
     partition = home_partition(listed_partitions)
     # Of a waiting job with many tasks `NumNodes` may be more than it needs.

@@ -1,4 +1,4 @@
-"""One scontrol that is told what to do line by line, and what it says of each line.
+"""One scontrol that gets its commands line by line, and what it says of each line.
 
 scontrol reads commands from its standard input and complains on standard error, without naming the line. So
 every line is followed by a word that is no command: "invalid keyword: WORD" says that the line before is
@@ -6,7 +6,7 @@ done, and what was said until then belongs to it. Nothing said means done. (Stan
 that: it holds the prompts, and comes when its buffer is full.)
 
 A line is cut at white space, quotes only keep it together and are not taken away, and the line editor that
-reads it heeds control characters: `fits_a_line` says which values can be told so.
+reads it heeds control characters: `fits_a_line` says which values can be sent so.
 """
 
 import contextlib
@@ -41,9 +41,9 @@ def fits_a_line(value: str) -> bool:
 
 
 class ScontrolSession:
-    """A running scontrol; `limit_s` is for all that it is told. Use it as a context manager.
+    """A running scontrol; `limit_s` is for all of its commands. Use it as a context manager.
 
-    It runs under the present lease (`write_lease.py`), and is told nothing more once that is lost.
+    It runs under the present lease (`write_lease.py`), and gets no command once that is lost.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -89,7 +89,7 @@ class ScontrolSession:
         self.close()
 
     def close(self) -> None:
-        """End it; what it has been told is done or refused by then, or will never be."""
+        """End it; what it has been sent is done or refused by then, or will never be."""
         process = self._process
         for stream in (process.stdin, process.stderr):
             if stream is not None:

@@ -245,7 +245,7 @@ class ApiClient:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         answer = self._http.request(method, path, params=parameters, json=body, headers=headers)
-        document = json_of(answer, strict=False)  # megabytes at each pass, of who rules the cluster
+        document = json_of(answer, strict=False)  # megabytes at each pass, from the cluster's own server
         if "date" in answer.headers:
             self._clock_s = _clock(answer.headers["date"]) or self._clock_s
         if answer.is_success and isinstance(document, dict):

@@ -259,7 +259,7 @@ class _Queues:
     def _preempting_queues(self) -> set[str]:
         """ClusterQueues in which a priority decides more than an order: theirs, or one's in their cohort."""
         stopping = {name for name, queue in self._by_name.items() if _preempts(queue)}
-        # Cohorts nest; whoever shares any cohort may be reached.
+        # Cohorts nest; a queue that shares any cohort may be reached.
         reached = any(cohort_of(self._by_name[name]) for name in stopping)
         return {
             name
