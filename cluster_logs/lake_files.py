@@ -241,7 +241,7 @@ class LakeDays:
         end: datetime | None,
         columns: Sequence[str] | None,
     ) -> Iterator[pa.Table]:
-        """The rows whose `time` (a column) lies in [start, end), one table a day, in order."""
+        """The rows with `time` (a column) in [start, end), one table a day, in order."""
         schema = schema_of(table)
         unknown = [name for name in columns or () if name not in schema.names]
         if unknown:

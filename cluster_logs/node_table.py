@@ -1,8 +1,8 @@
 """A cluster's table of nodes: counts of equal nodes by virtual cluster, or a row a node, which may be shared.
 
 `nodes` nodes of `gpus_per_node` GPUs stand in each row, once: the sum over the rows is the cluster. A row
-whose nodes several virtual clusters may use (Slurm's partitions) names them in `partitions`, and the first of
-them in `virtual_cluster`, where its GPUs are counted.
+of nodes that several virtual clusters may use (Slurm's partitions) names them in `partitions`, and the first
+of them in `virtual_cluster`, where its GPUs are counted.
 """
 
 from collections.abc import Sequence

@@ -31,10 +31,10 @@ def storage_error(error: BaseException) -> LucidError | None:
     """Return the sentence for what a disk or an object store refused; None for any other error."""
     if known := disk_error(error):
         return known
-    told = _OF_OBJECT_STORE.search(str(error)) if isinstance(error, OSError) else None
-    if told is None:
+    said = _OF_OBJECT_STORE.search(str(error)) if isinstance(error, OSError) else None
+    if said is None:
         return None
-    if told["code"] in _NOT_ADMITTED or told["status"] in ("401", "403"):
+    if said["code"] in _NOT_ADMITTED or said["status"] in ("401", "403"):
         remedy = "Its credentials are wrong, expired or lack a right: renew them, then do the same again."
     else:
         remedy = "It is away, busy or at fault: do the same again when it answers."

@@ -115,7 +115,7 @@ def waiting_statistics(log: ObservedLog) -> dict[str, float]:
     """
     jobs = log.gpu_jobs.dropna(subset=["queue_s"])
     queue_s, barred_s = (jobs[name].to_numpy() for name in ("queue_s", "barred_s"))
-    told = not bool(np.isnan(barred_s).all())
+    is_known = not bool(np.isnan(barred_s).all())
     return {
         "mean_s": float(queue_s.mean()),
         "median_s": float(np.median(queue_s)),
@@ -124,7 +124,7 @@ def waiting_statistics(log: ObservedLog) -> dict[str, float]:
         "max_s": float(queue_s.max()),
         "queued_jobs_pct": float(100 * (queue_s > 0).mean()),
         "total_hours": float(queue_s.sum() / 3_600),
-        **({"barred_pct": share_pct(np.nansum(barred_s), queue_s.sum())} if told else {}),
+        **({"barred_pct": share_pct(np.nansum(barred_s), queue_s.sum())} if is_known else {}),
     }
 
 

@@ -174,9 +174,9 @@ def _runs(allocations: pa.Table, gpus: pd.Index, jobs: pd.DataFrame, warm_up_us:
         }
     )
     frame["submit_time"] = _submit_times(frame, jobs)
-    owner = frame.groupby(["job_id", "submit_time"], sort=True, dropna=False)
-    frame["owner"] = owner.ngroup()
-    owners = owner.size().index.to_frame(index=False)
+    by_owner = frame.groupby(["job_id", "submit_time"], sort=True, dropna=False)
+    frame["owner"] = by_owner.ngroup()
+    owners = by_owner.size().index.to_frame(index=False)
     frame = frame.sort_values(["owner", "gpu", "start"], kind="stable", ignore_index=True)
     latest = frame.groupby(["owner", "gpu"], sort=False)["end"].cummax()
     same = (frame["owner"].diff() == 0) & (frame["gpu"].diff() == 0)
@@ -187,10 +187,10 @@ def _runs(allocations: pa.Table, gpus: pd.Index, jobs: pd.DataFrame, warm_up_us:
         .agg(gpu=("gpu", "first"), owner=("owner", "first"), start=("start", "first"), end=("end", "last"))
     )
     merged = merged[merged["end"] > merged["start"]]
-    gpu, whose, start, end = (
+    gpu, owner, start, end = (
         merged[name].to_numpy(dtype=np.int64) for name in ("gpu", "owner", "start", "end")
     )
-    return _Runs(gpu, whose, start, start + warm_up_us, end, owners)
+    return _Runs(gpu, owner, start, start + warm_up_us, end, owners)
 
 
 def _submit_times(runs: pd.DataFrame, jobs: pd.DataFrame) -> "pd.Series[pd.Timestamp]":
@@ -317,8 +317,8 @@ def _by_job_and_day(seen: _Seen, runs: _Runs, window: tuple[int, int]) -> pd.Dat
     known_us = np.zeros(size, dtype=np.int64)
     np.maximum.at(known_us, group, seen.until)
     columns["known_time"] = pd.to_datetime(known_us, unit="us", utc=True).as_unit("us")
-    whose: pd.DataFrame = runs.owners.iloc[group_keys // days].reset_index(drop=True)
-    return whose.assign(**columns)
+    owners: pd.DataFrame = runs.owners.iloc[group_keys // days].reset_index(drop=True)
+    return owners.assign(**columns)
 
 
 def _expected_s(runs: _Runs, window: tuple[int, int], keys: Ints, days: int) -> Floats:

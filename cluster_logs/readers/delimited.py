@@ -170,8 +170,8 @@ class Layout:
     `required` names must be there; "a|b" means one of them. `every_column` keeps all columns under the names
     of the header, for formats in which columns are data. `fixed_header` is for files without a header line;
     with `header_words`, a first line that holds one of them is a header all the same. `clean` may rewrite a
-    block of lines before it is parsed (drop comments, squeeze blanks). `free_text` names columns whose values
-    may hold a line end though nothing is quoted.
+    block of lines before it is parsed (drop comments, squeeze blanks). `free_text` names columns with values
+    that may hold a line end though nothing is quoted.
     """
 
     required: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Philly's official `cluster_job_log`: a JSON array of jobs with their scheduling attempts.
 
 Times are naive US Pacific, or null, or the text "None". GPUs appear only in an attempt's `detail`; a job
-without attempts, or whose attempts name no GPU, is refused (`missing_gpus`): it is unknown how large it
+without attempts, or with attempts that name no GPU, is refused (`missing_gpus`): it is unknown how large it
 was. A null end of the last attempt means that the job was still running when the log was written, whatever
 its status says. Wall time (`duration_s` = last end - first start) includes the gaps between attempts;
 `service_s` sums the attempts alone. The array is read element by element, so memory does not grow with the

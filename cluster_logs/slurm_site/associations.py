@@ -200,7 +200,7 @@ def _of_cluster(rows: list[Row], file: str, cluster: str) -> list[Row]:
 def _accounts(rows: Iterable[Row], file: str, account: KeyAccount) -> dict[str, Account]:
     accounts: dict[str, Account] = {}
     above: list[tuple[int, str]] = []  # of a tree: indentation and name of each account that is open
-    told = False
+    has_parents = False
     for row in rows:
         name = row.text("account")
         if not name:
@@ -212,11 +212,11 @@ def _accounts(rows: Iterable[Row], file: str, account: KeyAccount) -> dict[str, 
             above.pop()
         parent = row.text("parentname") or (above[-1][1] if above else "")
         above.append((depth, name))
-        told = told or depth > 0 or bool(row.text("parentname"))
+        has_parents = has_parents or depth > 0 or bool(row.text("parentname"))
         fields = _fields(Account, row, account, f"account {name}")
         of_account = {"name": name, "parent": parent or ROOT}
         accounts[name] = Account(**(fields | of_account))
-    if told:
+    if has_parents:
         account.modelled("ParentName")
     elif len(accounts) > 2:
         account.ignored(

@@ -155,10 +155,10 @@ def _most_at_once(of: _Codes, gpus: _Numbers, starts: _Numbers, ends: _Numbers, 
     """The most GPUs that each group held at one time, shape (groups,); a job that ends when another starts
     has given its GPUs back.
     """
-    whose, change = np.tile(of, 2), np.concatenate([-gpus, gpus])
-    order = np.lexsort((np.concatenate([ends, starts]), whose))
+    group, change = np.tile(of, 2), np.concatenate([-gpus, gpus])
+    order = np.lexsort((np.concatenate([ends, starts]), group))
     # A group gives back all that it took: the next one's sum begins at nothing.
-    return _largest(whose[order], np.cumsum(change[order]), groups)
+    return _largest(group[order], np.cumsum(change[order]), groups)
 
 
 def count_machines(
