@@ -2,7 +2,7 @@
 
 | what | environment |
 | --- | --- |
-| cluster (its name in the lake) whose accounting is read | LUCID_SLURM_CLUSTER (unset: none) |
+| cluster with accounting that is read (its name in the lake) | LUCID_SLURM_CLUSTER (unset: none) |
 | when accounting is read | LUCID_INGEST_SCHEDULE (default: @hourly; `none`, or no cluster: by hand) |
 | partition to measure in | LUCID_SLURM_PARTITION (unset: no Slurm is configured) |
 | how measurements are submitted | LUCID_SLURM_SETTINGS (a JSON object of `SlurmSite`'s fields) |

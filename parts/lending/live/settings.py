@@ -19,7 +19,7 @@ class NodeLoanSettings:
 
     - `mode`: how much is done: observe (log what would be), advise (say it in answers and metrics) or
       control. It does not depend on the mode of the queue.
-    - `lender`: the partition of inference, whose nodes are lent.
+    - `lender`: the partition of inference, which lends its nodes.
     - `borrower`: the partition that holds the nodes on loan. Jobs there may be requeued at any time.
     - `rules`: how many are lent and which are taken back (a table: headroom, period_s, lend, reclaim, usage,
       quantile ...), in the place of what the release pins.

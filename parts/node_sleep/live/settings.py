@@ -16,7 +16,7 @@ class NodeSleepSettings:
     - `mode`: how much is done: observe (log what would be), advise (say it in answers and metrics) or
       control. It does not depend on the mode of the queue.
     - `control`: settings of the control (a table), in the place of those that the release pins.
-    - `partitions`: the partitions whose nodes may sleep; empty: all.
+    - `partitions`: the partitions with nodes that may sleep; empty: all.
     - `keep_awake`: nodes that never sleep (names as Slurm lists them), besides those that Slurm is told to
       keep awake (SuspendExcNodes, SuspendExcParts).
     - `awake_in`: by partition, how many of its nodes stay awake at least (a table).

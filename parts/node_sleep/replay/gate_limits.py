@@ -36,8 +36,8 @@ class SleepGateRules(PartRules):
     """What sleeping nodes may cost."""
 
     wake_ups_per_day_limit: Annotated[float, Between(0, 1e6)] = 3.0
-    """Of a release whose nodes sleep. With 20 of 420 nodes as a buffer Philly's wake 1.9 times a day, without
-    one 60 times."""
+    """Of a release with sleeping nodes. With 20 of 420 nodes as a buffer Philly's wake 1.9 times a day,
+    without one 60 times."""
     nodes_short_limit_pct: Annotated[float, Between(0, 100)] = 0.1
     """Node-minutes that demand lacks on the window's counts of nodes, of all that it had."""
     added_queuing_limit_s: Annotated[float, Between(0, 1e9)] = 60.0

@@ -20,8 +20,8 @@ class SleepSettings(CheckedSettings):
       nodes sleep; "helios-artifact" decides as the paper's artifact does (replays of a series only); "off"
       keeps all awake.
     - `buffer_nodes`: idle nodes that are left awake, and woken beyond what is short [sigma].
-    - `peak_bins`: newest bins of 10 minutes whose highest demand the buffer is kept beyond (Helios: 1).
-    - `past_bins`: bins before the newest whose mean is compared with it [h].
+    - `peak_bins`: the buffer is kept beyond the highest demand of so many newest bins of 10 minutes.
+    - `past_bins`: the newest bin is compared with the mean of so many before it [h].
     - `near_bins`: bins that the forecast looks ahead [f].
     - `past_threshold`: nodes by which the newest bin lies below the past ones [xi_H].
     - `forecast_threshold`: nodes by which the forecast lies below the newest bin [xi_P].
