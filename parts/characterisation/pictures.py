@@ -181,7 +181,7 @@ def draw(key: str, title: str, frame: pd.DataFrame) -> Markup:
 
 
 def _shown(key: str, frame: pd.DataFrame) -> list[Picture]:
-    """The first and the second picture of a figure, those whose columns are there."""
+    """The first and the second picture of a figure, those with all of their columns."""
     picture = PICTURES[key]
     both = [picture] if picture.second is None else [picture, picture.second]
     needed = _COLUMNS.get(key, ("", ""))

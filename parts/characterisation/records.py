@@ -51,7 +51,7 @@ def characterise_cluster(
 def characterise_announced(
     *, run: StepRun, site: Site, time_zone: str | None, view: Mapping[str, Any] | None = None
 ) -> Done:
-    """Characterise one cluster of the lake: the named one, else the one whose job table was announced.
+    """Characterise one cluster of the lake: the named one, else the one with the announced job table.
 
     Of several that were announced, or (by hand, without a cluster) of all of the lake the first; the rest is
     left to runs of their own. `view`: start, end, time_zone (else the installation's) and utilisation, as the

@@ -3,9 +3,9 @@
 A ClusterQueue is the partition and virtual cluster of its workloads: quota belongs to it as nodes belong to
 a partition of Slurm. Its nodes are those that carry the labels of its flavors.
 
-Only an order is proposed, so workloads whose priority means more than their place are left alone, each with
-the reason: where queues preempt (a priority also says what is stopped), where a class orders them (unless
-`order_classes`), and where a person set the priority.
+Only an order is proposed, so workloads with a priority that means more than their place are left alone, each
+with the reason: where queues preempt (a priority also says what is stopped), where a class orders them
+(unless `order_classes`), and where a person set the priority.
 """
 
 from collections import Counter
@@ -189,7 +189,7 @@ def _job(
 def own_order(
     workload: KueueWorkload, rules: ReadingRules, classes: Mapping[PriorityClass, int]
 ) -> Iterator[str]:
-    """Yield whose priority it is, if not ours to set."""
+    """Yield the owner of a priority that is not ours to set."""
     named = workload.priority_class
     if named is not None and named not in classes:
         yield f"the {named.kind} {named.name}, which is not there"
@@ -240,7 +240,7 @@ class _Queues:
         return [name, *reasons]
 
     def serving(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the ClusterQueues whose GPU quota lies on nodes with these labels."""
+        """Return the ClusterQueues with GPU quota on nodes with these labels."""
         return tuple(
             sorted(
                 name

@@ -86,7 +86,7 @@ class KueueAdapter:
 
     @property
     def uncounted(self) -> Mapping[str, str]:
-        """The workloads of the last reading whose GPUs are not known, and why."""
+        """The workloads of the last reading with an unknown number of GPUs, and why."""
         return {} if self._reading is None else self._reading.uncounted
 
     def read(self) -> ClusterState:

@@ -103,7 +103,7 @@ class SleepInSweep(SweepOptions):
 
 @dataclass(frozen=True)
 class SleepInRelease(ReleaseOptions):
-    """A release whose nodes may sleep."""
+    """A release under which nodes may sleep."""
 
     field: ClassVar[str] = "node_sleep"
     kind: ClassVar[str] = "node_demand"

@@ -1,4 +1,4 @@
-"""Options of a release whose wait model says when jobs start."""
+"""Options of a release with a wait model, which says when jobs start."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

@@ -1,4 +1,6 @@
-"""With parts/ removed the core is whole: its commands run, its tests pass, and what is lacking is named."""
+"""With parts/ removed the core is whole: its commands run, its tests pass, and what is lacking is named. With
+one part added the part's tests pass.
+"""
 
 import os
 import shutil
@@ -18,7 +20,6 @@ sys.path = [each for each in sys.path if "__editable__" not in each]
 # Of each layer what knows of parts.
 TESTS = (
     "tests/foundation",
-    "tests/lucid_models",
     "tests/simulator/test_policies_conformance.py",
     "tests/simulator/test_policies_golden.py",
     "tests/simulator/test_companions.py",
@@ -32,16 +33,34 @@ TESTS = (
     "tests/dags/test_dag_policies.py",
 )
 
+PARTS = sorted(path.parent.name for path in ROOT.glob("parts/*/part.py"))
+
+
+def copy_tracked(copy: Path, *folders: str, without: tuple[str, ...] = ()) -> None:
+    """Copy what is tracked in these folders, or in all, into another folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", *folders], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    for name in listed.splitlines():
+        if not name.startswith(without) and (ROOT / name).exists():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, copy / name)
+
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is tracked, without parts/."""
     copy = tmp_path_factory.mktemp("core")
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for name in listed.splitlines():
-        if not name.startswith(("parts/", "docs/")) and (ROOT / name).exists():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, copy / name)
+    copy_tracked(copy, without=("parts/", "docs/"))
+    (copy / "sitecustomize.py").write_text(SITE)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another, without the part that the experiments are: their policies need parts of their own."""
+    copy = tmp_path_factory.mktemp("alone")
+    copy_tracked(copy, without=("parts/", "docs/", "experiments/part.py"))
     (copy / "sitecustomize.py").write_text(SITE)
     return copy
 
@@ -71,7 +90,22 @@ def test_a_replay_runs_and_what_is_lacking_is_named(core: Path) -> None:
         assert f"pip install ./parts/{part}" in done.stderr
 
 
+QUICK = ("-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow")
+
+
 @pytest.mark.slow
-def test_tests_of_the_core_pass(core: Path) -> None:
-    done = python(core, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow", *TESTS)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("tests", [TESTS, ("tests/lucid_models", "--tier=quick")], ids=["parts", "models"])
+def test_tests_of_the_core_pass(core: Path, tests: tuple[str, ...]) -> None:
+    done = python(core, "-m", "pytest", *QUICK, *tests)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", PARTS)
+def test_tests_of_a_part_pass_where_it_is_alone(alone: Path, part: str) -> None:
+    shutil.rmtree(alone / "parts", ignore_errors=True)
+    copy_tracked(alone, f"parts/{part}")
+    done = python(alone, "-m", "pytest", *QUICK, f"parts/{part}/tests")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

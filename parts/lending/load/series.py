@@ -63,7 +63,7 @@ def read_inference_series(
         begin, end = (datetime.fromtimestamp(at, UTC).isoformat() for at in times_s[[0, -1]])
         raise BadInputError(
             f"{source} has inference load from {begin} to {end}: {bins:,} bins of {bin_s} s.",
-            remedy="Correct the row whose time is wrong.",
+            remedy="Correct the row with the wrong time.",
         )
     at_s = _seconds(measured["time"])
     cell = (at_s // bin_s).astype(np.int64) - first

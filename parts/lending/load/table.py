@@ -21,7 +21,7 @@ ORIGINS = (PUBLISHED, PROMETHEUS, SYNTHETIC)
 
 INFERENCE_LOAD_SCHEMA = pa.schema(
     [
-        required_field("cluster", pa.string(), "The cluster whose inference servers these are."),
+        required_field("cluster", pa.string(), "The cluster of these inference servers."),
         required_field("time", TIMESTAMP, "Start of the bin; it lasts until the next row."),
         required_field(
             "usage", pa.float64(), "Share of the servers that inference occupies, 0 to 1.", "share"

@@ -123,7 +123,7 @@ def in_workers(
 
 
 def _in_workers(job: Job, workers: Workers, estimate: float) -> Job:
-    """Return a job whose run time was that on the least of its workers; `estimate` is a multiple of it."""
+    """Return a job with the run time of the least of its workers; `estimate` is a multiple of it."""
     duration_s = job.duration_s * workers.least / workers.rate(workers.most)
     return replace(
         job,

@@ -1,6 +1,6 @@
 """Which servers on loan go back to inference, and which jobs that preempts (Lyra, section 4).
 
-Idle servers first, then those with flexible workers only, whose jobs run on with fewer: none is preempted.
+Idle servers first, then those with flexible workers only: their jobs run on with fewer: none is preempted.
 What else is picked preempts the jobs that have base workers there, and a rule says which:
 
     exact      the fewest jobs preempted (`exact_reclaim`), by a solver; `greedy` where it is missing or late

@@ -122,7 +122,7 @@ def _judged(result: SimulationResult, inputs: ReplayInputs) -> pd.DataFrame:
 
 
 def _worst_group(lent: pd.DataFrame, without: pd.DataFrame, least_jobs: int) -> GroupQueuing | None:
-    """The virtual cluster whose mean queuing delay grows most with loans; of equal ones the first by name."""
+    """The virtual cluster that loans delay most in the mean; of equal ones the first by name."""
     means = pd.DataFrame(
         {
             "lent": lent["queuing_delay_s"],

@@ -17,7 +17,7 @@ class InferenceLender(LogCompanion):
     """A file of the load of inference servers (format `inference-load`), and what jobs can make of them.
 
     `servers`: how many there are, where the file does not say. `loaned_workers_per_worker` None: Lyra's 3 for
-    jobs in workers, 1 for all others, whose GPUs are alike on loan. `mixed_speed` None: that of Lyra's
+    jobs in workers, 1 for all others, for which GPUs on loan are alike. `mixed_speed` None: that of Lyra's
     scenario, 0.7, and 1 in the ideal one. The load begins anew after its end.
     """
 
@@ -81,7 +81,7 @@ def service_of_load(
     loaned_workers_per_worker: int = InferenceService.loaned_workers_per_worker,
     mixed_speed: float = InferenceService.mixed_speed,
 ) -> InferenceService:
-    """Return the service of a table of inference load, whose second 0 is `origin`.
+    """Return the service of a table of inference load; its second 0 is `origin`.
 
     `servers` None: as many as the table says at most; raises BadInputError where it does not.
     """

@@ -21,7 +21,7 @@ MOST_TIMES_THE_PRESENT = 4  # beyond which no size is tried
 def servers_of_inference(
     service: InferenceService, *, headroom: float, most_short_pct: float, lending: bool
 ) -> list[PlanAnswer]:
-    """Ask for the least inference servers whose load is short in at most so many per cent of its bins.
+    """Ask for the least inference servers that are short in at most so many per cent of its bins.
 
     With `lending` also while servers are lent. `present` servers are those that the load was measured on.
     """

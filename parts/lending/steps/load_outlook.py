@@ -1,7 +1,7 @@
 """What the load of inference will be over the next hours, and how many of its servers could be lent then.
 
 A forecaster says the next five minutes; its mean, taken for what follows, says the five after that, and so
-on. How wrong that is at each lead is measured: the same is done from past moments whose outcome is known, and
+on. How wrong that is at each lead is measured: the same is done from past moments with a known outcome, and
 the quantiles of those errors lie around the mean. So a bound at a lead of two hours is as wide as two-hour
 forecasts of this cluster have been wrong.
 """

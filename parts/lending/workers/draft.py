@@ -75,7 +75,7 @@ class Draft:
     ) -> None:
         """Take the flexible workers off; without `scaling` there are none.
 
-        `lender` names the pool whose servers on loan count as such; `keeps_apart` as `PlacementPlan` has it.
+        `lender` names the pool of the servers that count as on loan; `keeps_apart` as `PlacementPlan` has it.
         """
         self.nodes = nodes
         self.unit = unit

@@ -39,7 +39,7 @@ def demand_window(
 ) -> DemandWindow:
     """Return the whole bins of `series` in [`start_s`, `end_s`), s since 1970; default: all that it has.
 
-    Raises BadInputError for a series whose steps do not fill a bin evenly, and where no whole bin is left.
+    Raises BadInputError for steps that do not fill a bin evenly, and where no whole bin is left.
     """
     steps_a_bin = round(BIN_S / series.step_s)
     if steps_a_bin < 1 or steps_a_bin * series.step_s != BIN_S:

@@ -139,7 +139,7 @@ class SleepingFleet(Attached):
         self._warming_up = counted_from_s > now_s
 
     def begin(self) -> None:
-        """Foresee the first check, and the boots of nodes whose end is not foreseen."""
+        """Foresee the first check, and those ends of boots that are not foreseen yet."""
         events = [event[3] for event in self._agenda.events]
         for cluster in self._clusters:
             cluster.count()

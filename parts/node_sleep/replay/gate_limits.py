@@ -1,4 +1,4 @@
-"""What a release whose nodes sleep may cost on the held-out window: queuing, boots, nodes that were missing.
+"""What nodes that sleep under a release may cost on the held-out window: queuing, boots, missing nodes.
 
 Asked of releases with that part alone. The counts of nodes tell what demand was, whatever ran; the replay of
 the jobs tells what waiting for boots adds (Helios, SC '21, section 4.3.3, which asks for few wake-ups and no

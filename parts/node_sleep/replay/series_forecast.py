@@ -11,7 +11,7 @@ from parts.node_sleep.replay.control import BIN_S, DemandForecast, NodeForecast,
 
 @dataclass(frozen=True)
 class SeriesForecaster:
-    """A forecast whose bins are known beforehand.
+    """A forecast of bins that are known beforehand.
 
     `values` has busy nodes a bin, shape (bins,), from `start_s` (s since 1970) on. Of actual values it is an
     oracle. Means are cut at the end of the series.

@@ -110,7 +110,7 @@ class VirtualClusterNodes:
         return (nodes or [])[-spare:] if spare else []
 
     def _idle_with_cores(self) -> int:
-        """Count the nodes whose GPUs and cores are idle."""
+        """Count the nodes with idle GPUs and cores."""
         assert self._cores is not None  # noqa: S101
         idle_cores = set(self._cores.free.idle_nodes())
         return sum(self._cores_of.get(node) in idle_cores for node in self.gpus.free.idle_nodes())

@@ -15,7 +15,7 @@ LEAST_DAYS = 7  # of bins to learn from: every day of the week
 class FittedForecaster:
     """A node demand model as a control asks it.
 
-    It reads a series whose gaps are held, also where the control takes them for zeros: what telemetry did not
+    It reads a series with its gaps held, also where the control takes them for zeros: what telemetry did not
     count is no demand that could be forecast.
     """
 

@@ -40,7 +40,7 @@ SENTENCES = ErrorSentences(
 class NodeHealth(ForecastErrors, PartHealth):
     """What nodes did in the window; errors are over bins, in nodes, of the next hours' mean.
 
-    `coverage`: by quantile, the share of bins whose highest of the next hours did not exceed it.
+    `coverage`: by quantile, the share of bins in which the highest of the next hours did not exceed it.
     `wake_ups_per_day` and `short_pct` (node-minutes that demand lacked, of all busy ones) are those of a
     replay of the counts by the release's settings: what was, or would have been.
     """

@@ -105,10 +105,10 @@ class StartSpeaker:
             )
         controls = mode is Mode.CONTROL
         first = SaidBy.PLAY_FORWARD if controls else SaidBy.WAIT_MODEL
-        whose = "its policy is known" if controls else "the cluster's own policy is not known"
+        why = "its policy is known" if controls else "the cluster's own policy is not known"
         return cls(
             first,
-            f"Said by {_WORDS[first]}, since {whose}; once {settings.least_jobs} jobs have started that both "
+            f"Said by {_WORDS[first]}, since {why}; once {settings.least_jobs} jobs have started that both "
             f"spoke of ({errors.jobs} so far), the one that was off by less speaks.",
         )
 

@@ -23,7 +23,7 @@ NAIVE = "the median wait of the partition"
 
 @dataclass(frozen=True)
 class JudgedWaits:
-    """Of each job and moment whose wait is over by the end; arrays of shape (rows,).
+    """Of each job and moment of a wait that is over by the end; arrays of shape (rows,).
 
     - `errors`, `naive_errors`: |log10| of the P50 (and a second) by the wait there was; of the naive one.
     - `moment_s`: when it was said (Unix s); `partition`: of the job (code).
