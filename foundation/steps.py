@@ -1,12 +1,7 @@
 """A step of the chain: what a task of Airflow calls, what it knows of its run, and what it hands back.
 
-<<<<<<< HEAD
-A step is a function; its keyword arguments are small values and URIs, as a form and the steps before it give
-them; its signature is where they are declared. Arguments that no DAG states, by name: `run` (a StepRun),
-=======
 A step is a function. Its keyword arguments are small values and URIs, as a form and earlier steps give them;
 its signature is where they are declared. Arguments that no DAG states, by name: `run` (a StepRun),
->>>>>>> df316564 (Names and docstrings of joins, sizes and steps are the field's words)
 `site` (a `foundation.site.Site`: of the installation, with `cluster` and `lake_uri` where the DAG states
 them), `progress`, and what has no default is the installation's, as `lucid_airflow.settings` knows it
 (`lake_uri`, `tracking_uri`, `state_dir`, ...). It returns a `Done`, or raises `NothingToDo`.
