@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from foundation.errors import BadInputError
 from parts.horus.policy import Horus, HorusSettings, UtilisationQueues, slowdown
 from simulator.actions import Colocate, Preempt
@@ -22,6 +21,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.snapshot import NodePool
 from simulator.workload.job import Job, JobProfile
 from simulator.workload.workload import Workload
+from tests.needs_part import needs_part
 
 NODE = ClusterSpec({"vc": 1}, 8)
 
@@ -238,7 +238,10 @@ def test_other_settings_conform(chosen):
 
 
 @pytest.mark.slow
+@needs_part("experiments")
 def test_it_conforms_where_an_artifact_loses_partners():
+    from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
+
     assert list(check_policy(lambda: load_policy("horus"), "horus", rules=LUCID_ARTIFACT))
 
 

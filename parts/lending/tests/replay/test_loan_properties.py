@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from parts.lending.lyra import Lyra, LyraSettings
 from parts.lending.replay.inference_service import InferenceService
-from parts.node_sleep.replay.node_sleep import NodeSleep
-from parts.node_sleep.replay.settings import SleepSettings
 from simulator.cluster.spec import ClusterSpec
 from simulator.conformance import AuditedSimulation, check_work
 from simulator.job_view import RunState
@@ -22,6 +20,7 @@ from simulator.snapshot import ASLEEP, BOOTING, LENT
 from simulator.workload.job import Job
 from simulator.workload.workers import Workers
 from simulator.workload.workload import Workload
+from tests.needs_part import needs_part
 
 HEADROOM = 0.1
 TRAINING, INFERENCE = 3, 6
@@ -111,6 +110,7 @@ def test_books_and_facts_agree_whatever_is_lent(scenario: Scenario, policy: Lyra
     played(scenario, policy)
 
 
+@needs_part("node_sleep")
 @settings(deadline=None, max_examples=30)
 @given(
     scenario=scenarios(),
@@ -121,6 +121,9 @@ def test_books_and_facts_agree_whatever_is_lent(scenario: Scenario, policy: Lyra
 def test_own_nodes_may_sleep_meanwhile(
     scenario: Scenario, policy: LyraSettings, buffer: int, boot_s: float
 ) -> None:
+    from parts.node_sleep.replay.node_sleep import NodeSleep
+    from parts.node_sleep.replay.settings import SleepSettings
+
     sleep = NodeSleep(SleepSettings(buffer_nodes=buffer, boot_s=boot_s, keep_bins=0))
     played(scenario.beside(sleep), policy)
 
