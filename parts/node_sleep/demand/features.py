@@ -10,6 +10,7 @@ the year, which Helios' artifact reads as well, are left out: a forecast lies be
 
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,7 @@ class DemandFeatures:
             holidays,
         )
 
-    @property
+    @cached_property
     def _recent(self) -> RecentBins:
         fitting = self._fitting
         return RecentBins(
