@@ -146,7 +146,7 @@ def _inputs(data: Path) -> str:
 @cache
 def _code() -> str:
     """Tell one simulator from another: by its source, that of its policies, and what prepares runs here."""
-    packages = [Path(each.__file__).parent for each in (simulator, lending, lyra_rivals)]
+    packages = [Path(each.__path__[0]) for each in (simulator, lending, lyra_rivals)]
     source = [
         path
         for package in packages

@@ -13,11 +13,11 @@ from parts.node_sleep.replay.control import (
     NodeForecaster,
     SleepControl,
     SleepObservation,
-    SleepSettings,
     needed,
     open_control,
 )
 from parts.node_sleep.replay.demand_window import DemandWindow
+from parts.node_sleep.replay.settings import SleepSettings
 from parts.node_sleep.replay.timeline import SleepTimeline
 
 

@@ -15,7 +15,8 @@ from lucid_models.model_format import CorruptModelError
 from parts.node_sleep.demand.features import DemandFeatures, highest_after, mean_after
 from parts.node_sleep.demand.model import DemandSettings, NodeDemandModel, demand_outcomes
 from parts.node_sleep.demand.scorer import NodeDemandScorer
-from parts.node_sleep.replay.control import SleepObservation, SleepSettings, open_control
+from parts.node_sleep.replay.control import SleepObservation, open_control
+from parts.node_sleep.replay.settings import SleepSettings
 from tests.reference import ROOT
 
 

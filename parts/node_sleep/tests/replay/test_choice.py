@@ -6,11 +6,11 @@ import pytest
 from cluster_logs.node_series import NodeSeries
 from foundation.errors import BadInputError
 from parts.node_sleep.replay.choice import SleepLimits, candidates, choose_settings
-from parts.node_sleep.replay.control import SleepSettings
 from parts.node_sleep.replay.demand_window import demand_window
 from parts.node_sleep.replay.power_history import energy_saved
 from parts.node_sleep.replay.series_forecast import SeriesForecaster
 from parts.node_sleep.replay.series_replay import replay_minutes
+from parts.node_sleep.replay.settings import SleepSettings
 from simulator.energy import EnergySettings
 
 DAY = 144

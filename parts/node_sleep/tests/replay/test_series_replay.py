@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from cluster_logs.node_series import NodeSeries, read_node_series
 from foundation.errors import BadInputError
-from parts.node_sleep.replay.control import BIN_S, DemandForecast, NodeForecaster, SleepSettings
+from parts.node_sleep.replay.control import BIN_S, DemandForecast, NodeForecaster
 from parts.node_sleep.replay.demand_window import DemandWindow, demand_window
 from parts.node_sleep.replay.series_forecast import RememberingForecaster, SeriesForecaster
 from parts.node_sleep.replay.series_replay import BootFailures, replay_bins, replay_minutes
+from parts.node_sleep.replay.settings import SleepSettings
 from parts.node_sleep.replay.timeline import SleepTimeline, figures_of
 from tests.reference import ROOT
 
