@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from foundation.errors import BadInputError
+from simulator.actions import PolicyError
 from simulator.cluster.changes import ClusterChange, NodeFailure, SizeChange
 from simulator.cluster.placement import NOWHERE, lies_within
 from simulator.cluster.shared_nodes import NodeShape, share_nodes
@@ -433,11 +435,19 @@ def check_overtaking(make: Callable[[], Policy], *, name: str, rules: Rules = DE
 
 
 def main(names: list[str]) -> int:
-    """Check the named policies with their default settings."""
+    """Check the named policies with their default settings; return 1 where one fails, 2 without a name."""
+    if not names:
+        print("Name the policies to check: python -m simulator.conformance NAME ...", file=sys.stderr)
+        return 2
+    failed = False
     for name in names:
-        for passed in check_policy(lambda name=name: load_policy(name), name):  # type: ignore[misc]
-            print(f"{name}  {passed}")
-    return 0
+        try:
+            for passed in check_policy(lambda name=name: load_policy(name), name):  # type: ignore[misc]
+                print(f"{name}  {passed}", flush=True)
+        except (ConformanceError, PolicyError, BadInputError) as error:
+            print(f"{name}  FAILED: {error}", flush=True)
+            failed = True
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,14 @@ def test_the_policy_of_the_page_conforms_from_a_package_of_its_own(package):
     assert "no knowledge of the future" in done.stdout
 
 
+def test_a_check_that_fails_is_one_sentence(package):
+    done = python(package, "-m", "simulator.conformance", "widest")
+    assert done.returncode == 1
+    assert done.stdout.startswith("widest  FAILED: Unknown policy 'widest'.")
+    assert done.stderr == ""
+    assert python(package, "-m", "simulator.conformance").returncode == 2
+
+
 def test_it_does_what_it_says(package):
     script = """
 from simulator.cluster.spec import ClusterSpec
