@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import Lucid
+from tests.needs_part import needs_part
+
+pytestmark = needs_part("experiments")  # its rules `lyra` go with the format lyra-csv
 
 JOBS = Path(__file__).parents[3] / "tests" / "cluster_logs" / "data" / "lyra-csv.csv"
 COLUMNS = (
