@@ -11,7 +11,6 @@ PART = Part(
         "opportunistic": "experiments.lyra_rivals.opportunistic:Opportunistic",
     },
     rules={
-        "lyra": "experiments.lyra_rivals.comparison_rules:comparison_rules",
         "lucid-artifact": "experiments.artifact_rules.rule_sets:LUCID_SIMULATOR.rules",
         "helios-artifact": "experiments.artifact_rules.rule_sets:HELIOS_SIMULATOR.rules",
         "pcs-artifact": "experiments.artifact_rules.pcs_rules:PCS_SIMULATOR.rules",

@@ -127,7 +127,7 @@ KNOWN: Mapping[str, KnownPart] = {
         (
             *("lucid evaluate", "lucid reproduce", "lucid replay-updates"),
             *("policy pollux", "policy gandiva", "policy opportunistic"),
-            *("rules lyra", "rules lucid-artifact", "rules helios-artifact", "rules pcs-artifact"),
+            *("rules lucid-artifact", "rules helios-artifact", "rules pcs-artifact"),
         ),
     ),
     "characterisation": KnownPart("parts/characterisation", ("lucid characterise",)),
@@ -146,7 +146,7 @@ KNOWN: Mapping[str, KnownPart] = {
     "lending": KnownPart(
         "parts/lending",
         (
-            *("policy lyra", "companion inference"),
+            *("policy lyra", "rules lyra", "companion inference"),
             *(
                 "table inference_load",
                 "format inference-load",
@@ -224,9 +224,23 @@ def hooks(field_name: str) -> Iterator[tuple[Part, Any]]:
 
 
 def at_place(place: str) -> Any:
-    """Return what stands at MODULE:NAME; raises ImportError or AttributeError where nothing does."""
+    """Return what stands at MODULE:NAME.
+
+    Raises ImportError or AttributeError where nothing does, NotFoundError where it needs a part that is not
+    installed.
+    """
     module, _, name = place.partition(":")
-    found = import_module(module)
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        above, _, part = (error.name or "").partition(".")
+        if above != "parts" or f"{module}.".startswith(f"{error.name}."):
+            raise
+        needed = f"the part {part.partition('.')[0]!r}" if part else "another part"
+        raise NotFoundError(
+            f"{module} needs {needed}, which is not installed.",
+            remedy="Install it from a checkout: pip install ./parts/NAME; `make install` installs all parts.",
+        ) from error
     for each in name.split("."):
         found = getattr(found, each)
     return found

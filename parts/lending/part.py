@@ -6,6 +6,7 @@ PART = Part(
     "lending",
     "Servers on loan: inference's idle servers lent to training (Lyra)",
     policies={"lyra": "parts.lending.lyra:Lyra"},
+    rules={"lyra": "parts.lending.comparison_rules:comparison_rules"},
     policy_loader="parts.lending.replay.policy_beside_inference:load_borrowing_policy",
     tables={"inference_load": "parts.lending.load.lake_table:TABLE"},
     readers={"inference-load": "parts.lending.load.reader:READER"},

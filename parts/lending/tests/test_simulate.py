@@ -7,8 +7,6 @@ import pytest
 from tests.command_line import Lucid
 from tests.needs_part import needs_part
 
-pytestmark = needs_part("experiments")  # its rules `lyra` go with the format lyra-csv
-
 JOBS = Path(__file__).parents[3] / "tests" / "cluster_logs" / "data" / "lyra-csv.csv"
 COLUMNS = (
     *("preemptions", "reclaims", "scaling_operations"),
@@ -83,12 +81,21 @@ def test_any_policy_borrows_for_jobs_of_any_format(in_folder: Lucid) -> None:
         (("--policy", "lyra", *SERVERS[2:]), "the log has none"),
         (("--policy", "fifo"), "none to lend"),
         (("--policy", "fifo", "--loaned-workers", "2", *SERVERS[2:]), "does what one of their own does"),
-        (("--policy", "fifo", "--rules", "pcs-artifact", *SERVERS[2:]), "knows no servers on loan"),
         (("--policy", "fifo", "--scenario", "ideal", *SERVERS[2:]), "the log has none"),
     ):
         told = in_folder("simulate", *log, *options, "--loaning", "on")
         assert told.code == 1
         assert says in " ".join(told.err.split())
+
+
+@needs_part("experiments")
+def test_rules_that_know_no_servers_on_loan_are_refused(in_folder: Lucid) -> None:
+    log = ("--jobs", str(PLAIN), "--format", "philly-csv", "--gpus", "8", "--out", "out", "--no-plot")
+    told = in_folder(
+        "simulate", *log, "--policy", "fifo", "--rules", "pcs-artifact", *SERVERS[2:], "--loaning", "on"
+    )
+    assert told.code == 1
+    assert "knows no servers on loan" in " ".join(told.err.split())
 
 
 def test_a_policy_that_cannot_place_workers_on_servers_on_loan_is_refused(in_folder: Lucid) -> None:
