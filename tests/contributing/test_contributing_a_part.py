@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import pandas as pd
 from cluster_logs.lake import Lake
 from foundation.parts import hooks
+from foundation.site import Site
 from lucid_models.catalogue import catalogue
 from lucid_models.model_format import make_document
 from lucid_models.scoring import scorer_from_document
@@ -28,7 +29,7 @@ Lake(lake).write_series("gpu_heat", "small", pd.DataFrame({"time": times, "celsi
 assert len(Lake(lake).read_series("gpu_heat", "small")) == 48
 assert scorer_from_document(catalogue()["heat"].model.fit([3], [70.0]).to_data()).predict(3) == 70.0
 (check,) = (check for part, check in hooks("gate_check") if part.name == "heat")
-found = check.check(SimpleNamespace(lake_uri=lake)).constraints
+found = check.check(SimpleNamespace(site=Site(lake=lake))).constraints
 print([(each.name, each.passed, each.sentence) for each in found])
 """
 DAGS = """

@@ -1,8 +1,9 @@
 """The step that announces temperatures."""
 
+from foundation.site import Site
 from foundation.steps import Done
 
 
-def announce_heat(*, lake_uri: str, cluster: str) -> Done:
+def announce_heat(*, site: Site) -> Done:
     """Say that there are temperatures of a cluster."""
-    return Done({"cluster": cluster, "lake_uri": lake_uri}, f"Temperatures of {cluster} are there.")
+    return Done({"cluster": site.cluster, "lake_uri": site.lake}, f"Temperatures of {site.cluster} are there.")
