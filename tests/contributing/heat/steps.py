@@ -6,4 +6,5 @@ from foundation.steps import Done
 
 def announce_heat(*, site: Site) -> Done:
     """Say that there are temperatures of a cluster."""
-    return Done({"cluster": site.cluster, "lake_uri": site.lake}, f"Temperatures of {site.cluster} are there.")
+    sentence = f"Temperatures of {site.cluster} are there."
+    return Done({"cluster": site.cluster, "lake_uri": site.lake}, sentence)
