@@ -5,9 +5,9 @@ The newest publication of a cluster that was ever believed here is kept on disk,
     STATE/CLUSTER/newest-publication.json   {"format_version": 1, "sequence": 12, "payload_sha256": ...,
                                              "at": ISO, "signed_by": [key ids], "expired": false}
 
-It is per cluster, whatever server names the releases: one who can turn a scheduler to another server must not
-turn it back in time as well. When the keys that signed it are no longer trusted it is forgotten, so that a
-thief of a key cannot block a cluster for ever by a high number (TUF specification, section 5.3.11).
+It is per cluster, whatever server names the releases: an attacker who can turn a scheduler to another server
+must not turn it back in time as well. When the keys that signed it are no longer trusted it is forgotten, so
+that a thief of a key cannot block a cluster for ever by a high number (TUF specification, section 5.3.11).
 """
 
 import contextlib

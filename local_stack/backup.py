@@ -184,7 +184,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _copied(database: Path, scratch: Path) -> Path:
-    """A copy of an SQLite database as it is at one moment, whoever writes it."""
+    """A copy of an SQLite database as it is at one moment, even while it is written."""
     copy = scratch / database.name
     copy.unlink(missing_ok=True)
     source = f"{database.absolute().as_uri()}?mode=ro"

@@ -131,8 +131,8 @@ def sentence(times: JobForecast, now_s: float, opinion: StartOpinion | None = No
 
 
 def remarks(answer: Expectation, policy: str) -> Iterator[str]:
-    """Say who spoke, the one number, what was told at submission, how well such words held, and whether a
-    shorter limit would do.
+    """Say where the answer is from, the one number, the one given at submission, how well such answers held,
+    and whether a shorter limit would do.
     """
     if answer.said_by_why:
         yield answer.said_by_why

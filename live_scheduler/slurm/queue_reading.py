@@ -1,7 +1,7 @@
-"""The queue as squeue tells it: every job that waits or runs.
+"""The queue as squeue prints it: every job that waits or runs.
 
-Names and comments may hold anything, line ends included, so fields and records end with words that nobody
-can guess: they are drawn anew in every process. Times are asked for as Unix seconds, and in UTC where a
+Names and comments may hold anything, line ends included, so fields and records end with words that cannot
+be guessed: they are drawn anew in every process. Times are asked for as Unix seconds, and in UTC where a
 version of Slurm does not know how.
 
 What this relies on, each seen on Slurm 22.05 (`tests/slurm/test_slurm_adapter*.py`):

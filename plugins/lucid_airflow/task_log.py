@@ -2,7 +2,7 @@
 Airflow's report of an error that was told before, with its remedy.
 
 Airflow ends a failed task's log with the exception and the frames of its own task runner, ours among them:
-fifty lines in which nobody finds the sentence that says what to do. LUCID_LOG_FRAMES=true shows them again.
+fifty lines among which the sentence that says what to do is lost. LUCID_LOG_FRAMES=true shows them again.
 """
 
 import logging

@@ -3,8 +3,8 @@
 numba takes a second to import, and a minute to compile. What it makes is plain machine code that needs
 neither numba nor Python, so it is kept as that: llvmlite, which numba is built on, puts it in memory in a
 tenth of a second. A file is named after all that it depends on (the source, numba, LLVM, the processor), so
-that code of another version is never served; it is checked against its own digest, and read only where nobody
-else could have written it.
+that code of another version is never served; it is checked against its own digest, and read only where no
+other user could have written it.
 """
 
 import ctypes

@@ -118,7 +118,7 @@ class InferenceUsage:
 def usage_reader(settings: NodeLoanSettings) -> ReadUsage | None:
     """Return what reads the usage; None: nothing is set, and busy nodes count as used.
 
-    It raises BadInputError for what is no usage, ServiceUnavailableError when nobody answers.
+    It raises BadInputError for what is no usage, ServiceUnavailableError when no answer comes.
     """
     if settings.usage_command:
         return lambda: usage_of_text(run_bounded(settings.usage_command), settings.usage_command[0])

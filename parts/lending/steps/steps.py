@@ -51,7 +51,7 @@ def ingest_load(
 
 
 def announce_load(*, site: Site, as_of: str | None = None) -> Done:
-    """Tell who forecasts it that there is new load of a cluster's inference servers, and where."""
+    """Announce to the DAG that forecasts it that there is new load of a cluster's inference servers."""
     told = {"cluster": site.cluster, "lake_uri": site.lake, "as_of": as_of}
     sentence = f"The inference load of {site.cluster} is announced: forecast_inference_load starts."
     return Done(told, sentence, announced=told, on_the_way=True)

@@ -101,7 +101,7 @@ class SleepObservation:
 
 
 class SleepControl(Protocol):
-    """Which nodes sleep: numbers alone; whoever runs the cluster chooses the nodes."""
+    """Which nodes sleep: numbers alone; its caller chooses the nodes."""
 
     def wake(self, seen: SleepObservation) -> int:
         """Return how many sleeping nodes to wake now, at most those asleep.

@@ -41,7 +41,7 @@ class MeanErrors:
 class StartErrors:
     """The last starts of which both had spoken, and those that both have spoken of and that are to come.
 
-    The daemon's passes, the thread that predicts and whoever asks use it at once.
+    The daemon's passes, the thread that predicts and the service's requests use it at once.
     """
 
     def __init__(self) -> None:

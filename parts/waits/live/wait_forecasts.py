@@ -28,7 +28,7 @@ from parts.waits.model.queue_moment import HISTORY_S, queue_of_jobs
 
 
 class RecentStarts:
-    """A learner of the daemon (`Daemon.learners`); whoever asks holds the daemon's lock."""
+    """A learner of the daemon (`Daemon.learners`); its callers hold the daemon's lock."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, dict[str, Any]] = {}
@@ -40,7 +40,7 @@ class RecentStarts:
         elif event.kind is JobEventKind.ENDED and event.duration_s is not None:
             job = self._jobs.get(event.job_id) or queue_facts(event.facts)
             times = {"start_s": event.at_s - event.duration_s, "end_s": event.at_s}
-            self._jobs[event.job_id] = job | times  # whoever was given the other goes on reading it
+            self._jobs[event.job_id] = job | times  # a caller that was given the other goes on reading it
         elif event.kind in (JobEventKind.REQUEUED, JobEventKind.WITHDRAWN):
             self._jobs.pop(event.job_id, None)
 
