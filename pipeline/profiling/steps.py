@@ -120,7 +120,7 @@ def measure_batch(
     from profiler_jobs.devices.opening import open_device
 
     plan_file = read_plan(plan_uri)
-    with _only_user_of(device, progress):
+    with only_user_of(device, progress):
         opened = open_device(device)
         session = Session(opened, table_uri, plan_file.method, budget_s, progress=progress)
         try:
@@ -323,7 +323,7 @@ def _planned_s(request: Request, stage: str) -> float:
 
 
 @contextmanager
-def _only_user_of(device: str, progress: Progress = silent) -> Iterator[None]:
+def only_user_of(device: str, progress: Progress = silent) -> Iterator[None]:
     """Wait until no other task of this machine measures on the device, and keep them off it.
 
     The lock ends with the process, whatever ends it.

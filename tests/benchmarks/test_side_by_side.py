@@ -54,7 +54,7 @@ def test_an_older_tree_is_there_for_as_long_as_it_is_measured() -> None:
     with older_tree("HEAD") as tree:
         if tree is None:
             pytest.skip("not a checkout of git")
-        assert (tree.folder / "simulator" / "engine.py").is_file()
+        assert (tree.folder / "simulator" / "engine" / "__init__.py").is_file()
         folder = tree.folder
         said = tree.python("-c", "import simulator; print(simulator.__file__)", folder=folder)
         assert said.out.startswith(str(folder))

@@ -389,5 +389,5 @@ def test_a_device_is_used_by_one_task_at_a_time() -> None:
             other.stdin.flush()  # type: ignore[union-attr]
 
         with steps.only_user_of("simulated:77", progress):
-            assert other.poll() is not None
+            assert other.wait(60) == 0  # it gives the device back before it has ended
     assert said == ["waiting for device simulated:77"]
