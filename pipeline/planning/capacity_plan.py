@@ -10,7 +10,7 @@ from foundation.errors import BadInputError
 from foundation.progress import Progress, silent
 from pipeline.planning.plan_rows import PlanTable, Prices, mark_front
 from pipeline.planning.planned_log import PlannedLog
-from pipeline.planning.planned_part import PlannedPart, planned_parts
+from pipeline.planning.planned_part import PlannedPart, check_parts, planned_parts
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.questions import PlanAnswer, Questions
 from pipeline.planning.replays import PlanReplays
@@ -48,11 +48,13 @@ class PlanSettings:
     def for_log(self, log: PlannedLog) -> "tuple[PlanSettings, tuple[str, ...]]":
         """Return the settings that a log allows, and a sentence for each that it does not.
 
-        Raises BadInputError for what is asked and cannot be.
+        Raises BadInputError for what is asked and cannot be, NotFoundError where that takes a part that is
+        not installed.
         """
-        run, asked = self.run, dict(self.asked)
+        run, asked, parts = self.run, dict(self.asked), planned_parts()
+        check_parts(self.asked, [part.key for part in parts])
         remarks: list[str] = []
-        for part in planned_parts():
+        for part in parts:
             asked[part.key], run, said = part.for_log(self.asked_of(part), run, log)
             remarks += said
         return replace(self, run=run, asked=asked), tuple(remarks)

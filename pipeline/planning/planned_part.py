@@ -1,12 +1,12 @@
 """What a plan can vary by a part: at the place `planned` of a `Part`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from foundation.errors import BadInputError
-from foundation.parts import hooks
+from foundation.errors import BadInputError, check_names
+from foundation.parts import hooks, lacking
 
 if TYPE_CHECKING:
     from pipeline.planning.planned_log import PlannedLog
@@ -140,6 +140,17 @@ class PlannedPart(ABC):
 def planned_parts() -> tuple[PlannedPart, ...]:
     """Return what installed parts add, by the parts' names."""
     return tuple(part for _, part in hooks("planned"))
+
+
+def check_parts(asked: Iterable[str], known: Iterable[str]) -> None:
+    """Raise NotFoundError for the first name that a part which is not installed would bring, UnknownNameError
+    for another that is not known.
+    """
+    names, missing = list(known), lacking()
+    for name in asked:
+        if name not in names and f"setting {name}" in missing:
+            raise missing[f"setting {name}"]
+    check_names("field of a plan", asked, names)
 
 
 def combinations(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:

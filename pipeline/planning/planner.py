@@ -16,7 +16,7 @@ from pipeline.kept_reports import PAGE_FILE, KeptReport, write_index
 from pipeline.planning.capacity_plan import PlanSettings, make_plan
 from pipeline.planning.log_request import Commands, LogRequest
 from pipeline.planning.plan_rows import PlanTable, Prices
-from pipeline.planning.planned_part import planned_parts
+from pipeline.planning.planned_part import check_parts, planned_parts
 from pipeline.planning.planned_run import PlannedRun
 from pipeline.planning.replays import PlanReplays, ReplayPool, StoredReplays
 from pipeline.planning.report import (
@@ -151,11 +151,12 @@ def log_of_form(site: Site, values: Mapping[str, Any]) -> LogRequest:
 def settings_of_form(site: Site, values: Mapping[str, Any]) -> PlanSettings:
     """Return what a form asks; without a policy that of the cluster's champion, else FIFO.
 
-    Raises UnknownNameError for a field or a name that does not exist, BadInputError for a bad value.
+    Raises UnknownNameError for a field or a name that does not exist, BadInputError for a bad value,
+    NotFoundError for a field of a part that is not installed.
     """
     stated = {name: value for name, value in values.items() if value not in (None, "", {}, [])}
     parts = planned_parts()
-    check_names("field of a plan", stated, [*_FIELDS, *(name for part in parts for name in part.fields)])
+    check_parts(stated, [*_FIELDS, *(name for part in parts for name in part.fields)])
     seed = int(stated.get("seed", 0))
     run = PlannedRun(str(stated["policy"])) if "policy" in stated else policy_of_release(site)
     of_parts = {name: value for part in parts for name, value in part.run_settings(stated).items()}

@@ -29,40 +29,18 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: ReleaseShop) ->
 
 
 def test_a_form_gets_answers_a_page_an_index_and_a_run(dag_bag: Any, state: Path, shop: ReleaseShop) -> None:
-    asked = {"limit_s": 300, "node_sleep": {"buffer_nodes": [0, 2]}, "points": 2, "policy": "fifo"}
+    asked = {"limit_s": 300, "points": 2, "policy": "fifo"}
     run = dag_bag.dags["plan_capacity"].test(run_conf=asked)
     assert silent_tasks(run) == set()
     assert states_of(run) == {"plan_capacity": {"success"}}, note_of(run)
     (page,) = (state / "plans" / "tiny").glob("*/index.html")
     document = json.loads(page.with_name("plan.json").read_text())
     assert document["questions"][0]["p95_wait_s"] <= 300
-    assert {row["variant"] for row in document["rows"]} == {
-        "awake",
-        "sleep buffer_nodes=0",
-        "sleep buffer_nodes=2",
-    }
+    assert {row["variant"] for row in document["rows"]} == {"awake"}
     assert f"tiny/{page.parent.name}/index.html" in (state / "plans" / "index.html").read_text()
     assert document["questions"][0]["answer"] in note_of(run)
     (kept, *_) = Registry(shop.uri).find_runs(EXPERIMENT, {"cluster": "tiny"})
     assert kept.metrics["nodes.awake"] == document["questions"][0]["nodes"]
-
-
-def test_the_form_asks_what_loans_save_where_the_lake_has_an_inference_load(
-    dag_bag: Any, state: Path, tmp_path: Path
-) -> None:
-    begin = small_jobs(60)["submit_time"].min().floor("5min")
-    times = pd.date_range(begin, periods=500, freq="5min")
-    load = {"time": times, "usage": 0.3, "servers": 5, "gap": False, "origin": "synthetic"}
-    Lake(str(tmp_path / "lake")).write_series("inference_load", "tiny", pd.DataFrame(load))
-    asked = {"limit_s": 300, "points": 2, "policy": "fifo", "headroom": 0.2, "by_virtual_cluster": False}
-    run = dag_bag.dags["plan_capacity"].test(run_conf=asked)
-    assert states_of(run) == {"plan_capacity": {"success"}}, note_of(run)
-    (page,) = (state / "plans" / "tiny").glob("*/index.html")
-    document = json.loads(page.with_name("plan.json").read_text())
-    savings = [each for each in document["questions"] if each["kind"] == "loans"]
-    assert 0 < savings[0]["servers_on_loan_mean"] <= 2  # of 5, 2 in use and 1 kept back
-    assert "--loaning on" in savings[0]["command"]
-    assert "headroom=0.2" in savings[0]["command"]
 
 
 def test_a_field_that_cannot_be_used_fails_the_task_at_once(dag_bag: Any, state: Path) -> None:

@@ -6,6 +6,10 @@ import pytest
 from cluster_logs.node_series import NodeSeries
 from lucid_models.boosting import BoostingSettings
 from parts.node_sleep.demand.model import DemandSettings, NodeDemandModel
+from tests.dags.conftest import dag_bag as dag_bag
+from tests.dags.conftest import defaults as defaults
+from tests.dags.conftest import metadata_database as metadata_database
+from tests.dags.conftest import parsed_dags as parsed_dags
 from tests.live_scheduler.conftest import client as client
 from tests.live_scheduler.conftest import live as live
 from tests.live_scheduler.conftest import standing as standing

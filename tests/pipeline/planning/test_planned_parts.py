@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foundation import parts
-from foundation.errors import UnknownNameError
+from foundation.errors import NotFoundError, UnknownNameError
 from foundation.parts import Part
 from foundation.site import Site
 from pipeline.planning.planned_log import PlannedLog
@@ -89,3 +89,7 @@ def test_without_parts_a_plan_asks_for_nodes_alone(tmp_path: Path, monkeypatch: 
     assert {row["variant"] for row in report.plan.rows} == {"awake"}
     with pytest.raises(UnknownNameError, match="toys"):
         settings_of_form(Site(registry="", cluster="c"), {"policy": "fifo", "toys": 2})
+    with pytest.raises(NotFoundError, match=r"pip install \./parts/node_sleep"):
+        settings_of_form(Site(registry="", cluster="c"), {"policy": "fifo", "node_sleep": {"boot_s": 1}})
+    with pytest.raises(NotFoundError, match=r"pip install \./parts/node_sleep"):
+        plan_capacity(request, asked(asked={"node_sleep": ({"boot_s": 1},)}), tmp_path / "out", name="one")
