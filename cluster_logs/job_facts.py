@@ -35,7 +35,7 @@ class KnownFrom(Enum):
 
     SUBMITTED = "the user asks for it"
     PROFILED = "a short run measures it"
-    LOGGED = "only a log tells it"
+    LOGGED = "only a log has it"
 
 
 @dataclass(frozen=True, slots=True)

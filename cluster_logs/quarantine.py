@@ -107,7 +107,7 @@ REASONS: Mapping[str, str] = {
     IMPLAUSIBLE_USAGE: "A usage is not within 0 and 1, or a rate of requests not within 0 and 1e12.",
 }
 
-# Rules for skipping: the row is fine, and another row (or another ingest) tells the same.
+# Rules for skipping: the row is fine, and another row (or another ingest) holds the same.
 BESIDE_TABLE = "beside_table"
 STEP_ROW = "step_row"
 OTHER_CLUSTER = "other_cluster"

@@ -1,4 +1,4 @@
-"""Slurm's nodes counted by state, as `sinfo` or `scontrol show node` tells of them, now or in a file.
+"""Slurm's nodes counted by state, as `sinfo` or `scontrol show node` shows them, now or in a file.
 
 A file may hold many answers, each below a line with its time:
 
@@ -34,7 +34,7 @@ _RESERVED = frozenset({"reserved", "resv"})
 
 @dataclass(frozen=True, slots=True)
 class CountedNode:
-    """A node as Slurm tells of it: its partitions, its state (busy, idle, ...), whether it has GPUs."""
+    """A node as Slurm shows it: its partitions, its state (busy, idle, ...), whether it has GPUs."""
 
     name: str
     partitions: tuple[str, ...]

@@ -309,7 +309,7 @@ def fit_bags(
     import joblib
     from interpret.glassbox import ExplainableBoostingRegressor
 
-    # It tells of every call into its library: hundreds of lines in a task's log, and none for a person.
+    # It logs every call into its library: hundreds of lines in a task's log that no person needs.
     logging.getLogger("interpret").setLevel(logging.WARNING)
     columns = np.ascontiguousarray(matrix, dtype=np.float64)
     if columns.size and np.nanmax(np.abs(columns), initial=0.0) > MAX_FEATURE:

@@ -74,7 +74,8 @@ def train_packing(
 
     Measured by leaving out one configuration at a time, and every configuration of one model at a time (the
     model of pairs by the latter alone). Its metrics are named PROTOCOL_..., of pairs: pairwise_PROTOCOL_...
-    Raises BadInputError for tables that teach nothing, ServiceUnavailableError when MLflow does not answer.
+    Raises BadInputError for tables that are too small to learn from, ServiceUnavailableError when MLflow does
+    not answer.
     """
     packing_settings = replace(settings or PackingSettings(), seed=seed)
     rows = evaluate_packing(

@@ -1,9 +1,10 @@
-"""The steps of the model factory, one folder a step, in the order of their names below.
+"""The steps of the model factory, one folder a step.
 
 `ingest/` (`ingest_cluster` of a `ClusterLog`), `profiling/`, `training/` (`train_model`), `validation/`
-(`validate_release`), `release/`, `monitoring/` (`monitor_release`), `search/` (tuning, sweeps)
-and `replay/` (`simulate_log` of a `LogToReplay`). Each joins the packages below it; the command line and
-Airflow's operators call the same functions. `settings` says where state, lake and registry are.
+(`validate_release`), `release/`, `monitoring/` (`monitor_release`), `studies/` (tuning, sweeps),
+`planning/`, `what_if/`, `replay/` (`simulate_log` of a `LogToReplay`) and `retention/`; `overview/` is what
+Airflow's pages show of them, `steps/` what its tasks call. Each joins the packages below it; the command line
+calls the same functions. `settings` says where state, lake and registry are.
 """
 
 from typing import TYPE_CHECKING

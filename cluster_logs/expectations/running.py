@@ -125,7 +125,7 @@ class _Session:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)
         import great_expectations as gx
 
-        # This module sets a level of its own, and tells of each temporary folder.
+        # This module sets a level of its own, and logs each temporary folder.
         logging.getLogger("great_expectations.data_context.types.base").setLevel(logging.WARNING)
 
         self._gx = gx

@@ -1,6 +1,6 @@
 """The dcgm-exporter's series as samples: its metrics, its labels, and what it writes where it knows nothing.
 
-Facts from the exporter's README and docs/metrics.md and DCGM's field reference. A GPU is the label `UUID`;
+Facts from the exporter's README, its page on metrics and DCGM's field reference. A GPU is the label `UUID`;
 a series with `GPU_I_ID` is of a MIG instance. `hpc_job` (the HPC job mapping) or `pod` (Kubernetes) name the
 job, one series a job where several share a GPU; a mapping file that says `0` says that there is none. Where
 the scrape does not honour labels, Prometheus renames those of the exporter to `exported_...`: `pod` is then
@@ -107,7 +107,7 @@ def samples_from_series(
 ) -> SampleBatch:
     """Put the metrics of each GPU and moment side by side.
 
-    Where two series of one metric speak of the same GPU and moment (two jobs that share it, two scrapers),
+    Where two series of one metric are of the same GPU and moment (two jobs that share it, two scrapers),
     the larger value counts. `account` may hold what the caller has counted already.
     """
     series_rules = rules or SeriesRules()

@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class JoinSettings:
-    """How samples speak of jobs (seconds).
+    """How samples are joined to jobs (seconds).
 
     `warm_up_s`: the first so many seconds of each run are left out. Loading data and compiling say nothing of
     the training that follows; Lucid assumes (section 3.2) that jobs get this done within T_prof, 200 s at

@@ -173,7 +173,7 @@ def _cast_what_can_be(text: pa.Array, kind: pa.DataType) -> tuple[IntArray, Mask
 class RowChecker:
     """The rows of a chunk and, for each, the first reason against it (if any).
 
-    A cell that cannot be used refuses its row where it tells the job's identity, times or size. A method that
+    A cell that cannot be used refuses its row where it holds the job's identity, times or size. A method that
     is given the `fact` it reads for makes the value of any other unknown instead, and counts it.
     """
 

@@ -259,7 +259,7 @@ def _has_no_limit_yet(checker: RowChecker) -> Mask:
 def _in_the_second_hour(
     submit: IntArray, start: IntArray, end: IntArray, ran_s: FloatArray
 ) -> tuple[IntArray, IntArray]:
-    """Starts and ends, in the second of the two equal hours of an autumn night where the run time tells it.
+    """Starts and ends, in the second of the two equal hours of an autumn night where the run time decides it.
 
     A job that ran for an hour more than its times show ended in it. One that ran for an hour less started in
     it if it would have started before its submission; any other was suspended.

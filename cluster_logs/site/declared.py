@@ -21,7 +21,7 @@ _KINDS = {str: "a text", bool: "true or false", datetime: "a time with its zone,
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """Base of the tables. `noun` is what a key of one is called; `titled` begins a sentence on one."""
+    """Base of the tables. `noun` is what a key of one is called; `title` begins a sentence on one."""
 
     noun: ClassVar[str] = "key"
     title: ClassVar[str] = ""

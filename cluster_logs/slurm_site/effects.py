@@ -142,7 +142,7 @@ _SELECT_WORDS: Mapping[str, str] = {
     "ENFORCE_BINDING_GRES": "jobs get GPUs near their cores alone, and may wait for these",
     "ONE_TASK_PER_SHARING_GRES": "a task takes a shared GPU of its own",
 }
-# What scontrol tells where a site set nothing.
+# What scontrol shows where a site set nothing.
 _DEFAULTS = {"fairsharedampeningfactor": "1", "exclusive": "node"}  # whole nodes: a declaration has that
 _UNKNOWN = "not known here: what it changes is not either"
 _BY_NAME = {name.lower(): name for table in (SETTINGS, PARTITIONS, NODES) for name in table}

@@ -18,7 +18,7 @@ from cluster_logs.slurm_site.values import (
     words,
 )
 
-# What a line may say for "the cluster's", "all" or "none", in files and in what scontrol tells.
+# What a line may say for "the cluster's", "all" or "none", in files and in what scontrol shows.
 _NOTHING = frozenset({"", "all", "n/a", "none", "(null)"})
 
 

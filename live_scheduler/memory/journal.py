@@ -163,7 +163,7 @@ def end_event(end: EndedJob) -> JobEvent:
 
 
 def life(end: EndedJob) -> Iterator[JobEvent]:
-    """Yield the events of a job of which only accounting tells."""
+    """Yield the events of a job that only accounting shows."""
     job, facts = end.job, end.job.facts()
     yield JobEvent(job.submit_time_s, JobEventKind.SUBMITTED, job.job_id, facts)
     if end.start_time_s is not None:

@@ -3,7 +3,7 @@
     lease = ControlLease(folder, settings)
     lease.take()                                  # one daemon a folder; the dead man's switch is armed
     with lease.writing():                         # a pass
-        lease.before(changes, state, priorities)  # word of what will be touched; then adapter.apply(changes)
+        lease.before(changes, state, priorities)  # records what will be touched; then adapter.apply(changes)
         lease.beat()                              # after a healthy pass
     lease.leave()                                 # a clean end: everything is given back
 
@@ -137,7 +137,7 @@ class ControlLease:
         return self._write.writing()
 
     def before(self, changes: Sequence[Change], state: ClusterState, allowed: PriorityRange) -> None:
-        """Leave word of `changes` before they are asked of the cluster, and renew the lease.
+        """Record `changes` before they are asked of the cluster, and renew the lease.
 
         Raises ServiceUnavailableError when that cannot be written down: nothing may be changed then, since
         it would not be known what to give back. Raises LeaseLostError when the switch has stepped in since

@@ -202,7 +202,7 @@ def _partitions(partitions: Sequence[schema.PartitionStatus]) -> Iterator[Metric
 
 
 def _predictions(predictions: Sequence[schema.PredictionErrors]) -> Iterator[Metric]:
-    """How well the ends that were told at submission held; all virtual clusters together: "all"."""
+    """How well the ends that were predicted at submission held; all virtual clusters together: "all"."""
     labels = ("policy", "release_version", "virtual_cluster")
     error = GaugeMetricFamily(
         "lucid_live_prediction_error_pct",

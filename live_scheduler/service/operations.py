@@ -146,7 +146,7 @@ class Operations:
         return read_regret_report(self.daemon.state_dir)
 
     def judged_predictions(self) -> Sequence[JudgedPrediction]:
-        """Return the jobs that ended lately and had been told when they would."""
+        """Return the jobs that ended lately and whose end had been predicted."""
         makers = (watcher for watcher in self.daemon.watchers if isinstance(watcher, SubmissionPredictor))
         return next((tuple(maker.recent) for maker in makers), ())
 

@@ -298,7 +298,7 @@ def sinfo_by_node(fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def config_values(text: str) -> dict[str, str]:
-    """Return the settings that `scontrol show config` tells, by name."""
+    """Return the settings that `scontrol show config` shows, by name."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
 

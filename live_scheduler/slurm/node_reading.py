@@ -1,4 +1,4 @@
-"""Nodes and partitions as sinfo tells them."""
+"""Nodes and partitions as sinfo shows them."""
 
 import itertools
 import re

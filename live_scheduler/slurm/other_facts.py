@@ -1,4 +1,4 @@
-"""What Slurm tells of a job besides the fields of a live job: the facts that have a column in its tables."""
+"""What Slurm shows of a job besides the fields of a live job: the facts that have a column in its tables."""
 
 from collections.abc import Iterable
 from contextlib import suppress

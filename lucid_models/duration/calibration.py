@@ -1,17 +1,16 @@
 """Quantiles of run times that stay calibrated while habits change: offsets learned from started jobs.
 
-A quantile q of a job's log run time is what the model says plus an offset: the quantile q of the residuals of
-the jobs of its virtual cluster that started lately, those that still run among them (`residuals`: by
-how far they have run beyond what was said, they are known to be no shorter). Learning from ended jobs alone
-would hear of the short ones first. A virtual cluster with few jobs is drawn to all jobs' offset (Mondrian
-conformal prediction; Vovk et al. 2005, section 4.5), and all jobs' to none. What still misses for weeks
-shifts the quantiles of all jobs (`residuals`).
+A quantile q of a job's log run time is the model's prediction plus an offset: the quantile q of the residuals
+of the jobs of its virtual cluster that started lately. Jobs that still run are among them, as censored
+observations (`residuals`): of ended jobs alone the short ones would be seen first. A virtual cluster with few
+jobs is drawn to all jobs' offset (Mondrian conformal prediction; Vovk et al. 2005, section 4.5), and all
+jobs' to none. An error that lasts for weeks shifts the quantiles of all jobs (`residuals`).
 
 The offset of P50, which orders queues, is that of the job's owner in the virtual cluster, drawn to the
 virtual cluster's. P90 keeps the virtual cluster's: an owner has too few jobs for it.
 
-The jobs that a user has in flight were answered with the same knowledge and are mostly alike: the k-th of
-them weighs k^-CROWDING of a job, as far as others have jobs in flight that speak instead.
+The predictions of a user's jobs in flight rest on the same observations, and the jobs are mostly alike: the
+k-th of them weighs k^-CROWDING of a job, as far as other users have jobs in flight to learn from.
 
 Point estimates are the calibrated P50.
 """
@@ -54,7 +53,7 @@ NEVER_S = -1e15
 MAX_VIRTUAL_CLUSTERS = 2_000
 MAX_OWNERS = 2_000
 MAX_AWAITED = 200_000
-# Jobs of one owner are much alike: so many of them speak as loudly as the virtual cluster.
+# Jobs of one owner are much alike: so many of them weigh as much as the virtual cluster's hazards.
 OWNER_PRIOR_JOBS = 40.0
 _CLUSTERS, _OWNERS = 1, 2  # of the tiers
 LAYOUT = 5  # of the saved form
@@ -67,8 +66,8 @@ Owner = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AwaitedJob:
-    """A job that has not ended, with its quantiles of LEVELS at its submission in log seconds: as the model
-    `said`, and `calibrated`, with offsets; `owner`: "" if unknown.
+    """A job that has not ended, with its quantiles of LEVELS at its submission, in log seconds: `said` are
+    the model's, `calibrated` those with offsets; `owner` is "" if unknown.
     """
 
     virtual_cluster: str
@@ -80,8 +79,8 @@ class AwaitedJob:
 
 @dataclass(slots=True)
 class _Now:
-    """A virtual cluster's hazards now and the offsets from them; and the offset of
-    P50 by the owners' places, as they are asked for.
+    """A virtual cluster's hazards and offsets now, and its owners' offsets of P50 by their places, each found
+    when it is first asked for.
     """
 
     hazards: Floats
@@ -90,7 +89,7 @@ class _Now:
 
 
 class RunTimeCalibration:
-    """The offsets now, and of each job that has not ended what was said at its submission."""
+    """The offsets now, and the quantiles at submission of each job that has not ended."""
 
     def __init__(self) -> None:
         self.all_jobs: ResidualCounts[None] = ResidualCounts(1)
@@ -111,7 +110,7 @@ class RunTimeCalibration:
         return self.all_jobs, self.clusters, self.owners
 
     def follows(self, virtual_cluster: str, owner: str) -> bool:
-        """Whether the offset of P50 is one of this owner's jobs."""
+        """Whether this owner has an offset of P50 of its own."""
         return (virtual_cluster, owner) in self.owners.places
 
     def offsets(self, virtual_cluster: str, owner: str = "") -> tuple[float, ...]:
@@ -134,9 +133,7 @@ class RunTimeCalibration:
         return np.array([offsets[owner] for owner in owners]).reshape(-1, len(LEVELS))
 
     def calibrated(self, virtual_cluster: str, owner: str, said: Sequence[float]) -> tuple[float, ...]:
-        """A job's quantiles with the offsets of its virtual cluster and owner now; they do not
-        cross.
-        """
+        """A job's quantiles with the offsets of its virtual cluster and owner now, in rising order."""
         moved = (one + offset for one, offset in zip(said, self.offsets(virtual_cluster, owner), strict=True))
         # Each quantile is moved by its own offset, so that they may cross. Then P90 is raised and P50 stays:
         # by P50 queues are ordered.
@@ -145,24 +142,22 @@ class RunTimeCalibration:
     def submitted(
         self, job_id: str, at_s: float, virtual_cluster: str, owner: str, said: Sequence[float]
     ) -> None:
-        """A job was submitted (again) at `at_s` (Unix time), and its quantiles were said to be these."""
+        """A job was submitted (again) at `at_s` (Unix time), with these quantiles by the model."""
         self.look(at_s)
         self.withdrawn(job_id)
         mine = 1
         if owner:
             mine = self._in_flight.get(owner, 0) + 1
-        # The k-th job of a user in flight was answered by the same knowledge as the first, so that it misses
-        # as the first does: by k^-0.75 a crowd of a hundred counts as nine jobs. Where no other user's job is
-        # in flight to speak instead, k is 1.
+        # The k-th job of a user in flight is predicted from the same observations as the first, so that both
+        # have much the same error: with k^-0.75 a crowd of a hundred counts as nine jobs. Where no other
+        # user has a job in flight, k is 1.
         others = len(self.awaited) + 1 - mine
         weight = min(mine, 1 + others) ** -CROWDING
         calibrated = self.calibrated(virtual_cluster, owner, said)
         self.await_end(job_id, AwaitedJob(virtual_cluster, owner, tuple(said), calibrated, weight))
 
     def started(self, job_id: str, at_s: float) -> None:
-        """A job started; that it did so before, and a job that was not seen being submitted, are passed
-        over.
-        """
+        """A job started; repeated starts, and jobs whose submission was not seen, are ignored."""
         self.look(at_s)
         job = self.awaited.get(job_id)
         if job is None or job_id in self.running:
@@ -176,7 +171,7 @@ class RunTimeCalibration:
         self.running.add(job_id, RunningJob(at_s, job.said, job.weight, places, tuple(clocks)))
 
     def ended(self, job_id: str, at_s: float, duration_s: float) -> None:
-        """A job ended; of one that was not seen being submitted nothing is learned."""
+        """A job ended; nothing is learned of one whose submission was not seen."""
         self.look(at_s)
         if job_id not in self.awaited:
             return
@@ -199,7 +194,7 @@ class RunTimeCalibration:
             self._forget(job_id)
 
     def look(self, at_s: float) -> None:
-        """Take in how long jobs have run, if it is time to (LOOK_EVERY_S)."""
+        """Update how long jobs have run, if LOOK_EVERY_S have passed."""
         # On a grid of Unix time, not so long after the last look: a calibration that began later then looks
         # at the same events as one that began earlier.
         if at_s // LOOK_EVERY_S <= self.last_look_s // LOOK_EVERY_S:

@@ -48,7 +48,7 @@ _CUTS = np.arange(0.0, math.log(MAX_DURATION_S) + _STEP, _STEP)
 # Weights of the shape functions that are tried; the rest is the naive estimate's.
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _EARLIER_SHARE = 0.75
-# So many held-out jobs speak for a share as loudly as the naive estimate's good name.
+# The naive estimate's prior weighs as much as so many held-out jobs.
 _TRUSTED_JOBS = 150
 
 

@@ -159,7 +159,7 @@ def _events(stream: JobStream, until_s: float) -> tuple[list[float], list[int], 
     kinds = np.concatenate([np.full(jobs.size, _START), np.full(jobs.size, _END)])
     of_job = np.concatenate([jobs, jobs])
     usable = (times <= until_s) & ~np.isnan(times)
-    # An end without a run time teaches nothing.
+    # Nothing is learned of an end without a run time.
     usable &= (kinds == _START) | ~np.isnan(stream.duration_s[of_job])
     order = np.lexsort((kinds, of_job, times))
     order = order[usable[order]]

@@ -37,11 +37,11 @@ from lucid_models.series.windows import DAY_S
 Floats = NDArray[np.float64]
 Parts = tuple[str, ...]
 
-# A level of which hardly any key comes twice tells nothing: at least this share of jobs must not be the
+# A level of which hardly any key comes twice predicts nothing: at least this share of jobs must not be the
 # first of their key.
 _LEAST_RECURRING = 0.05
-# The jobs that ended first teach and the others judge: a random split would let runs of one script stand on
-# both sides.
+# The jobs that ended first are learned from, the others judge: a random split would let runs of one script
+# stand on both sides.
 _LEARNED_SHARE = 0.7
 # How sure a key is: jobs with one finished job of it, with some, with many.
 _COUNT_EDGES = (1.0, 2.0, 6.0, np.inf)
@@ -149,7 +149,7 @@ def further_levels(
 
 
 def _the_best_last(levels: Iterable[Parts], errors: Mapping[Parts, float]) -> list[Parts]:
-    """Levels by what each tells alone, the least first, but a level behind all that are coarser."""
+    """Levels by what each predicts alone, the least first, but a level behind all that are coarser."""
     waiting = sorted(levels, key=lambda parts: (-errors[parts], _rank(parts)))
     placed: list[Parts] = []
     while waiting:
@@ -419,7 +419,7 @@ def _candidates(choice: LevelChoice) -> tuple[Level, ...]:
 
 
 def _joined(parts: list[str]) -> Iterator[tuple[str, ...]]:
-    """Two and more of the parts, none of which tells another (a name its family)."""
+    """Two and more of the parts, none of which follows from another (a name's family from the name)."""
     for number in range(2, _MOST_JOINED + 1):
         for joined in combinations(parts, number):
             if not any(is_coarser((one,), (other,)) for one in joined for other in joined):

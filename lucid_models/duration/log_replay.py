@@ -62,14 +62,14 @@ MIN_JOBS = 100
 # A log of fewer jobs also reads the naive estimate, and leans on it as far as it is the better one.
 MANY_JOBS = 10_000
 _RESIDUAL_KNOTS = 12
-# So many residuals speak for a median as loudly as the head itself.
+# The head itself weighs as much in a median as so many residuals.
 _TRUSTED_RESIDUALS = 200
 
 
 @dataclass(frozen=True)
 class LogSettings:
-    """How features are found. Run times that became known after `learned_until_s` (Unix time) teach nothing;
-    what happens after `known_until_s` is not known at all.
+    """How features are found. Run times that became known after `learned_until_s` (Unix time) are not learned
+    from; what happens after `known_until_s` is not known at all.
     """
 
     features: DurationFeatureSettings

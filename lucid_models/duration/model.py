@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 _BOTH_HEADS = BoostingSettings(bags=4, max_rounds=1_000, learning_rate=0.06, smoothing_rounds=75)
-# Close to the absolute error of the logarithm: one run in a hundred that hangs teaches little.
+# Close to the absolute error of the logarithm: one run in a hundred that hangs has little weight.
 LOG_BOOSTING = replace(
     _BOTH_HEADS,
     objective="pseudo_huber:delta=0.25",

@@ -1,9 +1,9 @@
-"""How far run times end beyond what was said of them, when some have not ended: hazards of residuals by bin.
+"""Residuals of run times, some of them censored, as hazards by bin.
 
-A residual is by how much a log run time exceeds a quantile that was said of it. A job that still runs has
-none, but has passed some of the bins: it counts among those at risk there, as in the estimate of Kaplan and
-Meier (J. Am. Stat. Assoc. 53, 1958). A bin's hazard is the share of those at risk that ended in it; where few
-were, it is drawn to another hazard by PRIOR_JOBS.
+A residual is by how much a log run time exceeds a quantile that was predicted for it. A job that still runs
+has none, but has passed some of the bins: it counts among those at risk there, as in the estimate of Kaplan
+and Meier (J. Am. Stat. Assoc. 53, 1958). A bin's hazard is the share of those at risk that ended in it; where
+few were, it is drawn to another hazard by PRIOR_JOBS.
 """
 
 import math
@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 LEVELS = (0.5, 0.9)
 BINS = 64
 BIN_WIDTH = 0.25  # of log run time
-# Zero lies in the middle of a bin: what is said exactly right moves no median.
+# Zero lies in the middle of a bin: an exact prediction moves no median.
 LOWEST = -0.5 * (BINS - 1) * BIN_WIDTH
-# So many jobs at risk speak for a hazard as loudly as what it is drawn to.
+# So many jobs at risk weigh as much in a hazard as the one that it is drawn to.
 PRIOR_JOBS = 15.0
 # Run times below this count as equal.
 SHORTEST_S = 1.0

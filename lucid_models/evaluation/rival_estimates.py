@@ -186,7 +186,7 @@ def owners(jobs: pd.DataFrame) -> list[Hashable]:
 
 
 def owner_names(jobs: pd.DataFrame) -> list[str | None]:
-    """Each job's user, else the account or group that it belongs to; None where the log tells none."""
+    """Each job's user, else the account or group that it belongs to; None where the log has none."""
     columns = [texts_or_none(jobs, name) for name in OWNERS]
     return [next((name for name in names if name is not None), None) for names in zip(*columns, strict=True)]
 

@@ -183,7 +183,7 @@ class LimitAdvisor:
         self._usual[job.group].add(job.submit_s, needed)
 
     def stopped(self, job: LimitJob) -> None:
-        """A run was cut short, which tells nothing of how long the job takes."""
+        """A run was cut short; nothing is learned of how long the job takes."""
         self._runs_no_more(job)
         self._noted.pop(job.job_id, None)
 

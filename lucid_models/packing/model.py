@@ -170,7 +170,7 @@ class PackingAnalyzeModel:
         return DecisionTreeClassifier(
             ccp_alpha=alpha,
             min_samples_leaf=self.settings.min_samples_leaf,
-            # Grown best split first, so that what is kept is what tells most.
+            # Grown best split first, so that what is kept lowers the error most.
             max_leaf_nodes=self.settings.max_leaves,
             random_state=self.settings.seed,
         )

@@ -40,7 +40,7 @@ class PairTable:
 def read_pair_table(solo: "pd.DataFrame", pairs: "pd.DataFrame") -> PairTable:
     """Join pairs (PAIR_SCHEMA) with the solo profiles (PROFILE_SCHEMA) of both jobs.
 
-    Pairs of which a job has no solo profile teach nothing and are left out. Raises BadInputError when none is
+    Pairs of which a job has no solo profile are left out. Raises BadInputError when none is
     left.
     """
     profiles = solo.drop_duplicates("job_type").set_index("job_type")

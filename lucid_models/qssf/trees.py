@@ -25,7 +25,7 @@ from lucid_models.evaluation.rival_estimates import Floats, known_from_s, texts_
 from lucid_models.qssf.similar_names import compared_name, has_letters
 
 DAY_S = 86_400.0
-LEAST_JOBS = 50  # fewer ended jobs teach nothing
+LEAST_JOBS = 50  # fewer ended jobs are not learned from
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def tree_estimates_s(
         if len(scored):
             encode = _encoder(jobs.iloc[learned])
             columns = np.column_stack([plain[learned], encode(jobs.iloc[learned])])
-            has_value = np.isfinite(columns).any(axis=0)  # a column without any value teaches nothing
+            has_value = np.isfinite(columns).any(axis=0)  # trees take no column without any value
             trees = HistGradientBoostingRegressor(early_stopping=False, random_state=plan.seed)
             trees.fit(columns[:, has_value], duration[learned])
             columns = np.column_stack([plain[scored], encode(jobs.iloc[scored])])

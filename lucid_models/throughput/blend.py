@@ -27,7 +27,7 @@ PARTS = ("learned", "median", "newest")
 _STEPS = 8
 TRIED = np.array([(a, _STEPS - a - c, c) for a in range(_STEPS + 1) for c in range(_STEPS + 1 - a)]) / _STEPS
 MEDIAN_ALONE = (0.0, 1.0, 0.0)
-# So many days of held-out bins speak for the choice as much as the median's good name; fewer say nothing.
+# The median's prior weighs as much in the choice as so many days of held-out bins.
 TRUSTED_DAYS = 0.25
 HELD_OUT = 0.25
 HELD_OUT_DAYS = 28  # at most: what is older says less of tomorrow
@@ -126,7 +126,7 @@ def held_out_bins(bins: int, day_bins: int) -> int:
 
 
 def best_blend(truth: NDArray[np.float64], parts: NDArray[np.float64], day_bins: int) -> Blend:
-    """The blend that held-out bins speak for.
+    """The blend that held-out bins choose.
 
     `truth` of shape (bins,), `parts` of shape (bins, 3): what PARTS said of them; NaN: unknown.
     """

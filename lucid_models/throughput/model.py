@@ -157,7 +157,7 @@ class ThroughputPredictModel(ScorerModel[ThroughputScorer]):
         try:
             scorer = self._fitted(older, series, lead_bins)
         except BadInputError:
-            return Blend.of_share(0.0)  # too short to hold anything out: nothing speaks for what is learned
+            return Blend.of_share(0.0)  # too short to hold anything out: the learned forecast is not proven
         newest = slice(older.counts.size, None)
         rows = scorer.features.matrix(data.counts, data.first_bin_s, newest)
         truth = newest_known(data.counts, scorer.features.usual_silence_bins)[newest]

@@ -1,4 +1,4 @@
-"""`lucid pareto`: state a preference, search the configurations of PCS, look at the front, pick one."""
+"""State a preference, search the configurations of PCS, look at the front, pick one."""
 
 import json
 from dataclasses import dataclass

@@ -23,8 +23,7 @@ PART = Part(
         Command(
             "pareto",
             "parts.elastic.command",
-            "`lucid pareto`: state a preference, search the configurations of PCS, look at the front, pick "
-            "one.",
+            "State a preference, search the configurations of PCS, look at the front, pick one.",
         ),
         Command(
             "release pick",

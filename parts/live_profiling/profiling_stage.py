@@ -11,8 +11,8 @@ No job is put on hold: a requeued job waits for a begin time, so it runs even wi
 belongs stands in its mark and in an intent on disk (`Intents`); either is enough for the next process
 (a new daemon, the dead man's switch, the restore command) to finish what was begun.
 
-What this relies on is tried out in `tests/slurm/test_slurm_profiling_stage.py`; why a begin time and no hold:
-docs/decisions/0021.
+What this relies on is tried out in `parts/live_profiling/tests/slurm/test_slurm_profiling_stage.py`; why a
+begin time and no hold: docs/decisions/0021.
 """
 
 import logging

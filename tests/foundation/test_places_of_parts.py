@@ -15,6 +15,7 @@ def test_a_place_is_a_name_in_a_module() -> None:
 def test_a_place_that_needs_a_part_which_is_not_installed_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "parts").mkdir()  # other parts may be installed, or none
     (tmp_path / "on_another_part.py").write_text("from parts.not_there.model import Model\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""How long jobs are believed to run: what was asked for, or Tsafrir's mean of the user's last two jobs."""
+"""Run times that backfilling assumes: what was asked for, or Tsafrir's mean of the user's last two jobs."""
 
 from simulator.compiled.loops.jit import compiled, inlined
 from simulator.compiled.loops.world import Beliefs
@@ -10,14 +10,14 @@ ALL_DEMANDS = 0
 
 @inlined
 def believed_s(beliefs: Beliefs, job: int) -> float:
-    """Return how long a job is believed to run that begins to wait now."""
+    """Return the run time that is assumed of a job which begins to wait now, in seconds."""
     asked_s = beliefs.asked_s[job]
     if beliefs.steps == 0:
         return max(SHORTEST_BELIEF_S, asked_s)
     user, demand = beliefs.user[job], beliefs.demand[job]
     mine_s = NOTHING_KNOWN_S
     if beliefs.count[user] == 0:
-        if asked_s == asked_s:
+        if asked_s == asked_s:  # no NaN: the job has a time limit or an estimate
             return max(SHORTEST_BELIEF_S, asked_s)
         if beliefs.demand_count[demand] == 0:
             demand = ALL_DEMANDS
@@ -34,7 +34,9 @@ def believed_s(beliefs: Beliefs, job: int) -> float:
 
 @compiled
 def longer_s(beliefs: Beliefs, job: int, belief_s: float, times: int) -> float:
-    """Return what is believed of a job that has outlived a belief, as others so many times before."""
+    """Return the next assumption, in seconds, on a job that has run for `belief_s` and goes on; `times`: how
+    many assumptions it had outlived before that one.
+    """
     if beliefs.steps == 0:
         return 2.0 * belief_s
     step = min(times, beliefs.steps - 2)
@@ -47,7 +49,7 @@ def longer_s(beliefs: Beliefs, job: int, belief_s: float, times: int) -> float:
 
 @inlined
 def learn(beliefs: Beliefs, job: int, duration_s: float) -> None:
-    """Take note of how long a job has run that ends."""
+    """Count the run time of a job that has ended."""
     if beliefs.steps == 0:
         return
     user, demand = beliefs.user[job], beliefs.demand[job]
