@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lucid_airflow.pages import rights
+from lucid_airflow.pages.answers import REMOVE, may_answer, may_start
 from lucid_airflow.pages.overview_api import ACTIONS
 from tests.airflow_home import REPOSITORY
 
@@ -37,8 +37,8 @@ def as_role(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("role", ROLES)
 def test_roles_may_do_what_the_page_on_rights_says(as_role: Any, role: str) -> None:
     user = as_role(role)
-    dag_ids = (*ACTIONS.values(), rights.REMOVE)
-    may = {f"start runs of `{dag_id}`": rights.may_start(user, dag_id) for dag_id in dag_ids}
-    may["answer required actions of `publish_release`"] = rights.may_answer(user, ACTIONS["publish"])
+    dag_ids = (*ACTIONS.values(), REMOVE)
+    may = {f"start runs of `{dag_id}`": may_start(user, dag_id) for dag_id in dag_ids}
+    may["answer required actions of `publish_release`"] = may_answer(user, ACTIONS["publish"])
     may["a login"] = True  # every route of ours that only reads asks for one, and no more
     assert {permission: roles[role] for permission, roles in table().items()} == may
