@@ -11,15 +11,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster_logs.readers.base import ReadOptions, load_reader, read_chunks
-from cluster_logs.readers.registry import OURS
+from cluster_logs.readers.registry import formats
 from cluster_logs.readers.source import MAX_LINE_BYTES
 from foundation.errors import LucidError
+from tests.cluster_logs.sample_logs import SAMPLES
 from tests.evidence import Evidence
 
-DATA = Path(__file__).parent / "data"
 OPTIONS = ReadOptions("venus")
 DELIMITERS = {"sacct": b"|", "swf": b" "}
-DELIMITED = sorted(set(OURS) - {"lake", "philly-json"})
+DELIMITED = sorted(set(formats()) - {"lake", "philly-json"})
 # A row's place in the file's order is its id.
 DERIVED = {"philly-csv": ("job_id",)}
 
@@ -47,8 +47,7 @@ def is_row(line: bytes) -> bool:
 
 @cache
 def sample(name: str) -> bytes:
-    (path,) = DATA.glob(f"{name}.*")
-    return path.read_bytes()
+    return SAMPLES[name].read_bytes()
 
 
 def outcome(name: str, path: Path) -> tuple[dict[int, list[Any]], dict[int, str], int]:

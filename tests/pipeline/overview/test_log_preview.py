@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from cluster_logs.ingest import read_jobs_file
-from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS, OTHER_TABLES
+from cluster_logs.readers.base import load_reader
+from cluster_logs.readers.registry import CLUSTER_LOGS, OTHER_LOGS
 from foundation.errors import BadInputError, NotFoundError
 from pipeline.overview import log_preview
 from pipeline.overview.log_preview import preview_log
+from tests.cluster_logs.sample_logs import SAMPLES
 
-SAMPLES = Path(__file__).parents[2] / "cluster_logs" / "data"
-JOB_SAMPLES = {name: next(SAMPLES.glob(f"{name}.*"), None) for name in (*CLUSTER_LOGS, *OTHER_LOGS)}
+JOB_SAMPLES = [name for name in (*CLUSTER_LOGS, *OTHER_LOGS) if name in SAMPLES]
+OTHER_SAMPLES = [name for name in SAMPLES if load_reader(name).table != "jobs"]
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 
 
@@ -22,9 +24,9 @@ def written(path: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", [name for name, sample in JOB_SAMPLES.items() if sample])
+@pytest.mark.parametrize("name", JOB_SAMPLES)
 def test_the_account_is_that_of_the_ingest(name: str) -> None:
-    sample = str(JOB_SAMPLES[name])
+    sample = str(SAMPLES[name])
     seen = preview_log(sample, source_format=name, cluster="venus")
     _, account = read_jobs_file(sample, name, cluster="venus", max_bad_share=1)
     assert seen.read is not None
@@ -38,9 +40,9 @@ def test_the_account_is_that_of_the_ingest(name: str) -> None:
     assert all(len(row) == len(seen.read.columns) for row in seen.read.rows)
 
 
-@pytest.mark.parametrize("name", [name for name in OTHER_TABLES if any(SAMPLES.glob(f"{name}.*"))])
+@pytest.mark.parametrize("name", OTHER_SAMPLES)
 def test_a_table_without_jobs_says_where_it_belongs(name: str) -> None:
-    seen = preview_log(str(next(SAMPLES.glob(f"{name}.*"))), source_format=name)
+    seen = preview_log(str(SAMPLES[name]), source_format=name)
     assert seen.problem is not None
     assert "holds no jobs" in seen.problem
 
@@ -128,7 +130,7 @@ def test_too_many_bad_rows_are_said_before_the_ingest_refuses_them(tmp_path: Pat
 
 def test_a_log_that_names_its_size_says_it(tmp_path: Path) -> None:
     header = "; MaxNodes: 4\n"
-    read = preview_log(written(tmp_path / "log.swf", header + (SAMPLES / "swf.swf").read_text())).read
+    read = preview_log(written(tmp_path / "log.swf", header + SAMPLES["swf"].read_text())).read
     assert read is not None
     assert read.stated is not None
     assert read.stated.nodes == 4
@@ -148,13 +150,13 @@ def test_machines_of_partitions_that_share_them_are_counted_once(tmp_path: Path)
 
 
 def test_an_accounting_of_several_clusters_asks_for_the_name_of_one() -> None:
-    assert preview_log(str(SAMPLES / "sacct.txt")).problem is None
-    seen = preview_log(str(SAMPLES / "sacct.txt"), cluster="pluto")
+    assert preview_log(str(SAMPLES["sacct"])).problem is None
+    seen = preview_log(str(SAMPLES["sacct"]), cluster="pluto")
     assert "Choose one of: mars, venus" in str(seen.problem)
 
 
 def test_two_formats_with_the_same_columns_are_left_to_the_person(tmp_path: Path) -> None:
-    helios = (SAMPLES / "acme-seren.csv").read_text()
+    helios = SAMPLES["acme-seren"].read_text()
     seen = preview_log(written(tmp_path / "log.csv", helios))
     assert {"acme-seren", "acme-kalos"} <= {guess.name for guess in seen.guesses}
     assert "choose between them" in seen.certainty
