@@ -244,9 +244,6 @@ def history(released: ReleasedCluster, as_json: JsonFlag = False) -> None:
         if not rows:
             print_lines([f"Nothing of {cluster} was signed as live."])
             return
-        if not rows:
-            print_lines([f"Nothing of {cluster} was signed as live."])
-            return
         print_table(rows, title=f"What was live of {cluster}")
 
     show({"history": past}, as_json=as_json, people=people)
