@@ -233,17 +233,31 @@ def at_place(place: str) -> Any:
     try:
         found = import_module(module)
     except ModuleNotFoundError as error:
-        above, _, part = (error.name or "").partition(".")
-        if above != "parts" or f"{module}.".startswith(f"{error.name}."):
+        missing = missing_part(error, module)
+        if missing is None:
             raise
-        needed = f"the part {part.partition('.')[0]!r}" if part else "another part"
-        raise NotFoundError(
-            f"{module} needs {needed}, which is not installed.",
-            remedy="Install it from a checkout: pip install ./parts/NAME; `make install` installs all parts.",
-        ) from error
+        raise missing from error
     for each in name.split("."):
         found = getattr(found, each)
     return found
+
+
+def missing_part(error: BaseException, needed_by: str) -> NotFoundError | None:
+    """Return which part to install for a module whose import failed; None for any other error."""
+    above, _, place = (getattr(error, "name", None) or "").partition(".")
+    if not isinstance(error, ModuleNotFoundError) or above != "parts":
+        return None
+    if f"{needed_by}.".startswith(f"{error.name}."):
+        return None
+    part = place.partition(".")[0]
+    if not part:
+        return NotFoundError(
+            f"{needed_by} needs a part that is not installed.", remedy="`make install` installs all parts."
+        )
+    return NotFoundError(
+        f"{needed_by} needs the part {part!r}, which is not installed.",
+        remedy=f"Install it from a checkout: pip install ./parts/{part}",
+    )
 
 
 def manifest_fields() -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from foundation.parts import Command, installed_parts, lacking
+from foundation.parts import Command, installed_parts, lacking, missing_part
 from lucid_cli.command_list import LISTED
 
 
@@ -54,7 +54,13 @@ def _made_of(listed: Command) -> Mapping[str, Any]:
     if not listed.module:
         _register_missing(app, listed)
     else:
-        module = import_module(listed.module)
+        try:
+            module = import_module(listed.module)
+        except ModuleNotFoundError as error:
+            missing = missing_part(error, f"`lucid {listed.name}`")
+            if missing is None:
+                raise
+            raise missing from error
         if hasattr(module, "register"):
             module.register(app)
         else:

@@ -11,7 +11,7 @@ from foundation.disk_errors import storage_error
 from foundation.errors import LucidError, ReleaseRefusedError
 from foundation.exit_codes import ERROR, INTERRUPTED, REFUSED
 from foundation.extras import missing_extra
-from foundation.parts import lacking
+from foundation.parts import lacking, missing_part
 from foundation.screen_text import ScreenFormatter
 from lucid_cli.command_loading import ProgramGroup
 from lucid_cli.help_pages import import_renderer
@@ -82,6 +82,7 @@ def main() -> None:
         if os.environ.get("LUCID_DEBUG"):
             raise
         explained = error if isinstance(error, LucidError) else storage_error(error) or missing_extra(error)
+        explained = explained or missing_part(error, "This")
         if explained is not None:
             say(f"Error: {explained}")
         else:

@@ -7,7 +7,7 @@ from foundation.errors import BadInputError
 from live_scheduler.live_settings import LiveSettings
 from lucid_models.packing.pairwise import PairwiseScorer
 from lucid_models.releases.manifest import DEFAULT_POLICY, ReleaseManifest
-from simulator.policies.registry import load_policy, policy_class, policy_names
+from simulator.policies.registry import load_policy, policy_class, usable_policies
 from simulator.policy import Policy
 from simulator.workload.colocation import BelievedPairs
 from simulator.workload.job import JobProfile
@@ -83,7 +83,7 @@ def live_policy(settings: LiveSettings) -> Policy:
 
 def live_policy_names() -> list[str]:
     """Return the policies that a live cluster can follow: no oracle, no preemption."""
-    return [name for name in policy_names() if policy_class(name).live_objection() is None]
+    return [name for name, policy in usable_policies().items() if policy.live_objection() is None]
 
 
 def _settings_of(policy: type[Policy]) -> frozenset[str]:

@@ -26,12 +26,8 @@ from pipeline.studies.sweeps.added_nodes import with_added_nodes
 from pipeline.studies.sweeps.kept_jobs import MOST_RUNS
 from pipeline.studies.sweeps.spec import SweepSpec
 from pipeline.training.windows import read_time
-from simulator.policies.registry import (
-    elastic_policy_names,
-    policy_class,
-    policy_names,
-    policy_sentence,
-)
+from simulator.policies.registry import policy_sentence, usable_policies
+from simulator.policy import Policy
 
 USUAL_DAYS = 30
 _USUAL_POLICIES = ("fifo", "qssf", "tiresias", "lucid")
@@ -79,18 +75,16 @@ class CheckedWhatIf:
 
 def policy_choices() -> list[PolicyChoice]:
     """Return all policies, those that leave running jobs as they are first, each group as registered."""
-    resizing = set(elastic_policy_names())
-    ordered = sorted(policy_names(), key=lambda name: name in resizing)
+    ordered = sorted(usable_policies().items(), key=lambda item: item[1].elastic)
     return [
         PolicyChoice(
-            name, policy_sentence(name), _knows(name), resizes=name in resizing, usual=name in _USUAL_POLICIES
+            name, policy_sentence(name), _knows(policy), resizes=policy.elastic, usual=name in _USUAL_POLICIES
         )
-        for name in ordered
+        for name, policy in ordered
     ]
 
 
-def _knows(name: str) -> str:
-    policy = policy_class(name)
+def _knows(policy: type[Policy]) -> str:
     if policy.oracle:
         return "true run times"
     return "estimates" if policy.needs_estimates else "nothing of run times"

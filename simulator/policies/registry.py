@@ -6,12 +6,13 @@ import, so that forms may list the names.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from foundation.checked_settings import CheckedSettings, as_declared, refuse_misfits
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from foundation.parts import at_place, lacking, offered
 
 if TYPE_CHECKING:
@@ -41,7 +42,16 @@ def policy_names() -> list[str]:
 
 def elastic_policy_names() -> list[str]:
     """Return the names of the policies that resize elastic jobs while they run."""
-    return [name for name in policy_names() if policy_class(name).elastic]
+    return [name for name, policy in usable_policies().items() if policy.elastic]
+
+
+def usable_policies() -> "dict[str, type[Policy]]":
+    """Return all policies by name, without those of a part that needs another, which is not installed."""
+    found = {}
+    for name in policy_names():
+        with suppress(NotFoundError):
+            found[name] = policy_class(name)
+    return found
 
 
 def policy_class(name: str, rules: "Rules | None" = None) -> "type[Policy]":

@@ -7,14 +7,20 @@ import pytest
 
 from experiments.artifact_rules.rule_sets import LUCID_ARTIFACT
 from foundation import parts
-from foundation.errors import BadInputError, UnknownNameError
+from foundation.errors import BadInputError, NotFoundError, UnknownNameError
 from foundation.parts import Part
 from simulator.actions import Colocate, Preempt, Start
 from simulator.cluster.placement import Placement
 from simulator.conformance import SHAPES, ConformanceError, check_policy, sample_workload
 from simulator.engine.simulation import PolicyError
 from simulator.policies.fifo import Fifo
-from simulator.policies.registry import load_policy, policy_class, policy_names
+from simulator.policies.registry import (
+    elastic_policy_names,
+    load_policy,
+    policy_class,
+    policy_names,
+    usable_policies,
+)
 from simulator.policies.sjf import Sjf
 from simulator.policy import Policy
 from simulator.replay import simulate
@@ -239,3 +245,17 @@ def test_parts_offer_policies(monkeypatch):
     assert isinstance(load_policy("fifo"), Fifo)
     with pytest.raises(BadInputError, match="subclass"):
         load_policy("not_one")
+
+
+def test_a_policy_that_needs_a_part_which_is_not_installed_is_left_out_where_all_are_listed(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "on_another.py").write_text("from parts.not_there.policy import Policy\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    offered = {"on_another": "on_another:Policy"}
+    monkeypatch.setattr(parts, "installed_parts", lambda: (Part("mine", "", policies=offered),))
+    assert set(usable_policies()) == set(policy_names()) - {"on_another"}
+    assert "on_another" not in elastic_policy_names()
+    with pytest.raises(NotFoundError, match=r"pip install \./parts/not_there"):
+        load_policy("on_another")

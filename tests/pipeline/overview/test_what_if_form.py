@@ -10,7 +10,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import LucidError
 from foundation.site import Site
 from pipeline.overview.what_if_form import check_what_if, cluster_choices, policy_choices
-from simulator.policies.registry import policy_names
+from simulator.policies.registry import policy_names, usable_policies
 from tests.fixtures import ReleaseShop, small_jobs
 
 
@@ -32,7 +32,7 @@ def check(lake: str, **fields: Any) -> Any:
 
 def test_all_policies_are_offered_with_a_sentence_those_that_resize_last() -> None:
     choices = policy_choices()
-    assert {choice.name for choice in choices} == set(policy_names())
+    assert {choice.name for choice in choices} == set(usable_policies())
     assert all(choice.sentence.endswith(".") for choice in choices)
     assert [choice.resizes for choice in choices] == sorted(choice.resizes for choice in choices)
     assert [choice.name for choice in choices if choice.usual] == ["fifo", "qssf", "tiresias", "lucid"]
