@@ -80,11 +80,11 @@ def test_a_model_that_is_off_by_far_asks_for_a_new_one_and_is_refused(lake: str,
         (Urgency.RETRAIN, "waits", "coverage"),
     ]
     rules = GateRules()
-    errors, bounds = check_waits(wrong, of(wrong).manifest, lake, (UNTIL, END), rules)
+    errors, bounds = check_waits(wrong, of(wrong).manifest, Site(lake=lake), (UNTIL, END), rules)
     assert (errors.passed, bounds.passed) == (False, False)
     assert "the median wait of the partition" in errors.sentence
     assert "% of waits" in bounds.sentence
-    right, _ = check_waits(scorer, of(scorer).manifest, lake, (UNTIL, END), rules)
+    right, _ = check_waits(scorer, of(scorer).manifest, Site(lake=lake), (UNTIL, END), rules)
     assert (right.challenger or 0.0) < (errors.challenger or 0.0)
 
 
@@ -95,7 +95,7 @@ def test_nothing_is_asked_of_a_release_without_one_or_where_nobody_waits(
         wait_health(MonitoredRelease(of(None), {}, Site(lake="nowhere", cluster="small"), WINDOW, SETTINGS))
         is None
     )
-    assert check_waits(None, of(None).manifest, "nowhere", (UNTIL, END), GateRules()) == []
+    assert check_waits(None, of(None).manifest, Site(lake="nowhere"), (UNTIL, END), GateRules()) == []
     jobs = make_queue_jobs(24)
     jobs["start_time"], jobs["queuing_delay_s"] = jobs["submit_time"], 0.0
     jobs["end_time"] = jobs["submit_time"] + pd.to_timedelta(jobs["duration_s"], unit="s")
@@ -106,7 +106,9 @@ def test_nothing_is_asked_of_a_release_without_one_or_where_nobody_waits(
     assert isinstance(health, WaitHealth)
     assert health.note.startswith("not measured")
     assert list(health.findings(SETTINGS)) == []
-    (unmeasured,) = check_waits(scorer, of(scorer).manifest, str(tmp_path), (UNTIL, END), GateRules())
+    (unmeasured,) = check_waits(
+        scorer, of(scorer).manifest, Site(lake=str(tmp_path)), (UNTIL, END), GateRules()
+    )
     assert unmeasured.passed is None
 
 
