@@ -85,7 +85,7 @@ class Lake:
         self.writes.check_readable(cluster, table)
         return self._files.rows_by_day(table, cluster)
 
-    # Writers, readers, tables ------------ ----------------------------------------------------------------
+    # Writers, readers, tables ----------------------------------------------------------------------------
 
     def writing(
         self,

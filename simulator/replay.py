@@ -170,9 +170,6 @@ def policy_for(scenario: Scenario, name: str, settings: Mapping[str, Any] | None
     return load_with_parts(name, settings, scenario.rules, scenario)
 
 
-# Rule sets that replay in a way of their own.
-
-
 @dataclass(frozen=True)
 class RulesWithEngine(Rules, ABC):
     """Rules under which no replay is made in our engine."""

@@ -149,7 +149,7 @@ def _interval_s(gpu: Ints, time_us: Ints) -> float:
     return float(np.median(steps)) / 1e6 if len(steps) else 1.0
 
 
-# Holders of GPUs ------ ----------------------------------------------------------------------------------
+# Holders of GPUs -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -156,11 +156,8 @@ class OverTime(ABC):
         """Draw those of several policies from `from_s` on."""
 
 
-# Companions that settings alone make, as parts offer them by name (`Part.companions`).
-
-
 def companion_names() -> list[str]:
-    """Return the names of all companions that settings make."""
+    """Return the names of all companions that settings alone make (`Part.companions`)."""
     return sorted(offered("companions"))
 
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from foundation.errors import BadInputError
 from parts.node_sleep.replay.settings import SleepSettings
 
-# Whether demand is low enough for nodes to sleep: the rule of Helios (SC '21, section 4.3).
-
 
 def has_fallen(settings: SleepSettings, busy: NDArray[np.float64]) -> bool:
     """Whether the newest bin lies below the mean of the `past_bins` before it by `past_threshold`."""

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Helios (SC '21, section 4.3.2) counts 800 W an idle DGX-1 and twice that for its cooling; a node asleep is
-# taken to draw nothing.
-
 DAYS_A_YEAR = 365.0
+DAY_S = 86_400.0
+MINUTE_S = 60.0
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -32,18 +33,16 @@ class EnergySaved:
 
 
 def energy_saved(asleep_mean: float, days: float, settings: EnergySettings) -> EnergySaved:
-    """Return what `asleep_mean` nodes asleep for so many days save beside idle ones."""
+    """Return what `asleep_mean` nodes asleep for so many days save beside idle ones.
+
+    Helios (SC '21, section 4.3.2) counts 800 W an idle DGX-1 and twice that for its cooling; a node asleep is
+    taken to draw nothing.
+    """
     kwh_per_day = asleep_mean * settings.idle_w * settings.cooling_factor * 24 / 1_000
     kwh = kwh_per_day * days
     return EnergySaved(
         kwh, kwh * settings.price_per_kwh, kwh * settings.co2_kg_per_kwh, kwh_per_day * DAYS_A_YEAR
     )
-
-
-DAY_S = 86_400.0
-MINUTE_S = 60.0
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

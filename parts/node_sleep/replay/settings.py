@@ -46,9 +46,6 @@ class SleepSettings(CheckedSettings):
     boot_s: Annotated[float, Between(0)] = 300.0
 
 
-# The settings that Helios' artifact has for each cluster (SC '21, section 4.3; values of its notebook).
-
-
 def _helios(buffer_nodes: int, past_bins: int, past_threshold: float, least_nodes: int) -> SleepSettings:
     return SleepSettings(
         "helios-artifact",
@@ -62,6 +59,7 @@ def _helios(buffer_nodes: int, past_bins: int, past_threshold: float, least_node
     )
 
 
+# The settings that Helios' artifact has for each cluster (SC '21, section 4.3; values of its notebook).
 PUBLISHED_SETTINGS = {
     "venus": _helios(5, 3, 0.5, 2),
     "earth": _helios(5, 6, 1.0, 5),
