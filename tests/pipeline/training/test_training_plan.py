@@ -10,6 +10,7 @@ from cluster_logs.lake import Lake
 from foundation.errors import UnknownNameError
 from foundation.site import Site
 from lucid_models.registry import Registry
+from lucid_models.releases.optional_parts import optional_kinds
 from lucid_models.training_data import profile_dataset
 from pipeline.profiling.profile_store import read_profile_set, write_profile_set
 from pipeline.training.training_plan import TrainingPlan, plan_training
@@ -38,7 +39,8 @@ def plan(local_shop: ReleaseShop, lake: str, **asked: object) -> TrainingPlan:
 
 def test_by_default_everything_is_trained(lake: str, local_shop: ReleaseShop) -> None:
     found = plan(local_shop, lake, hold_out_days=1)
-    assert found.train == ("packing", "throughput", "duration", "waits")
+    assert found.train[:3] == ("packing", "throughput", "duration")
+    assert set(found.train[3:]) == set(optional_kinds()) - set(found.reasons)
     assert found.kept == {}
 
 
@@ -83,23 +85,6 @@ def test_a_kept_packing_model_is_one_of_the_clusters_own_profiles(lake: str, loc
         registry.set_version_tag("lucid-packing", 1, "dataset_digest", before)
     assert found.train == ("duration",)
     assert found.kept == {"packing": 1, "throughput": 2}
-
-
-def test_a_forecast_of_nodes_is_trained_where_the_lake_has_counts_of_a_week(
-    lake: str, local_shop: ReleaseShop
-) -> None:
-    without = plan(local_shop, lake, hold_out_days=1)
-    assert "counts of nodes of 0 days" in without.reasons["node_demand"]
-    times = pd.date_range("2020-03-20", "2020-04-12", freq="10min", tz="UTC")
-    counts = pd.DataFrame({"time": times, "total": 9, "busy": 5, "held": False, "origin": "derived"})
-    Lake(lake).write_node_states("small", counts)
-    found = plan(local_shop, lake, hold_out_days=1)
-    assert found.train == ("packing", "throughput", "duration", "node_demand", "waits")
-    assert list(found.reasons) == ["inference_load"]
-    other = plan(local_shop, lake, models=["packing"])
-    assert other.train == ("packing",)
-    assert "node_demand" not in other.kept
-    assert "none to keep" in other.reasons["node_demand"]
 
 
 def test_an_unknown_model_is_named(lake: str, local_shop: ReleaseShop) -> None:
