@@ -10,6 +10,12 @@ PART = Part(
         "gandiva": "experiments.lyra_rivals.gandiva:Gandiva",
         "opportunistic": "experiments.lyra_rivals.opportunistic:Opportunistic",
     },
+    needs={
+        "pollux": "lending",
+        "gandiva": "lending",
+        "opportunistic": "lending",
+        "pcs-artifact": "elastic",
+    },
     rules={
         "lucid-artifact": "experiments.artifact_rules.rule_sets:LUCID_SIMULATOR.rules",
         "helios-artifact": "experiments.artifact_rules.rule_sets:HELIOS_SIMULATOR.rules",

@@ -56,6 +56,8 @@ class Part:
       the settings and a seed (`simulator.scenario.companion`).
     - `policy_loader`: what it makes of any policy with settings of its own (`simulator.replay`).
     - `adapters`: kinds of clusters of the live scheduler, by name.
+    - `needs`: of its policies and rule sets those that need another part, with that part's name: without it
+      they are not offered.
     - `rank_accounts`: what explains a job's rank under a policy of the live scheduler, by the policy's name.
     - `mlflow_experiments`: experiments of MLflow; their runs past the retention are removed.
     - `work_folders`: of a lake, in which its steps keep what is made again when it is asked for again.
@@ -85,6 +87,7 @@ class Part:
     rules: Mapping[str, str] = field(default_factory=dict)
     companions: Mapping[str, str] = field(default_factory=dict)
     policy_loader: str | None = None
+    needs: Mapping[str, str] = field(default_factory=dict)
     adapters: Mapping[str, str] = field(default_factory=dict)
     rank_accounts: Mapping[str, str] = field(default_factory=dict)
     mlflow_experiments: tuple[str, ...] = ()
@@ -211,8 +214,16 @@ def installed_parts() -> tuple[Part, ...]:
 
 
 def offered(field_name: str) -> dict[str, str]:
-    """Return the places of all installed parts in one of their mappings, by name."""
-    return {name: place for part in installed_parts() for name, place in getattr(part, field_name).items()}
+    """Return the places of all installed parts in one of their mappings, by name; without what needs a part
+    that is not installed.
+    """
+    installed = {part.name for part in installed_parts()}
+    return {
+        name: place
+        for part in installed_parts()
+        for name, place in getattr(part, field_name).items()
+        if part.needs.get(name, part.name) in installed
+    }
 
 
 def hooks(field_name: str) -> Iterator[tuple[Part, Any]]:
@@ -269,9 +280,21 @@ def manifest_fields() -> dict[str, int]:
 
 
 def lacking() -> dict[str, NotFoundError]:
-    """Return what the parts of a checkout would bring that are not installed, with the error that says so."""
+    """Return what parts of a checkout that are not installed would bring, and what of installed ones needs
+    them, each with the error that says so.
+    """
     installed = {part.name for part in installed_parts()}
-    return {
+    without_another = {
+        what: NotFoundError(
+            f"`{what}` needs the part {needed!r}, which is not installed.",
+            remedy=f"Install it from a checkout: pip install ./parts/{needed}",
+        )
+        for part in installed_parts()
+        for name, needed in part.needs.items()
+        for what in [f"{'policy' if name in part.policies else 'rules'} {name}"]
+        if needed not in installed
+    }
+    return without_another | {
         what: NotFoundError(
             f"`{what}` belongs to the part {name!r}, which is not installed.",
             remedy=f"Install it from a checkout: pip install ./{known.folder}",

@@ -17,7 +17,6 @@ from experiments.artifact_rules.published_packing import (
     read_published_pairs,
 )
 from foundation.errors import UnknownNameError
-from parts.lending.replay.loaning_policy import LoaningPolicy
 from simulator.job_view import JobView
 from simulator.policy import Policy
 from simulator.replay import ByEngine, RulesAroundEngine
@@ -84,7 +83,7 @@ class ArtifactRules(RulesAroundEngine):
 
     def replay_around(self, scenario: Scenario, policy: Policy, by_engine: ByEngine) -> SimulationResult:
         """Play the profiler to its end first, for a policy whose profiling takes no time."""
-        inner = policy.inner if isinstance(policy, LoaningPolicy) else policy
+        inner = getattr(policy, "inner", policy)  # a part may have wrapped it, as for servers on loan
         if not (isinstance(inner, ArtifactLucid) and inner.ways.free_profiling):
             return by_engine(scenario)
         prepass = FreeProfiling(scenario.workload, scenario.cluster, inner.ways, self)

@@ -259,3 +259,15 @@ def test_a_policy_that_needs_a_part_which_is_not_installed_is_left_out_where_all
     assert "on_another" not in elastic_policy_names()
     with pytest.raises(NotFoundError, match=r"pip install \./parts/not_there"):
         load_policy("on_another")
+
+
+def test_a_policy_that_is_said_to_need_another_part_is_not_offered_without_it(monkeypatch):
+    offered = {"shortest": "simulator.policies.sjf:Sjf", "second": "simulator.policies.sjf:Sjf"}
+    mine = Part("mine", "", policies=offered, needs={"shortest": "lending"})
+    monkeypatch.setattr(parts, "installed_parts", lambda: (mine,))
+    assert "shortest" not in policy_names()
+    assert "second" in policy_names()
+    with pytest.raises(NotFoundError, match=r"`policy shortest` needs the part 'lending'.*\./parts/lending"):
+        load_policy("shortest")
+    monkeypatch.setattr(parts, "installed_parts", lambda: (mine, Part("lending", "")))
+    assert isinstance(load_policy("shortest"), Sjf)
