@@ -17,7 +17,7 @@ from parts.horus.evaluation import (
     ridge,
 )
 from parts.horus.formulas import MemoryModel
-from parts.horus.model import ProfiledGraphs, UtilisationSettings
+from parts.horus.model import ProfiledGraphs
 
 Floats = NDArray[np.float64]
 # Without a graph, or without learning from one.
@@ -123,9 +123,9 @@ def _ebm() -> Any:
     )
 
 
-def all_contenders(rules: UtilisationSettings) -> list[UtilisationContender]:
+def all_contenders() -> list[UtilisationContender]:
     """Return our model, the naive ones and every rival."""
-    ours, mean, batch_size = own_contenders(rules)
+    ours, mean, batch_size = own_contenders()
     listed = [
         ours,
         mean,

@@ -247,7 +247,7 @@ def learned(
     )
 
 
-def own_contenders(rules: UtilisationSettings) -> list[UtilisationContender]:
+def own_contenders() -> list[UtilisationContender]:
     """Return our model and the naive ones that every training is measured beside."""
     return [
         UtilisationContender(OURS, _formula, ALL_TARGETS),
@@ -268,7 +268,7 @@ def evaluate_utilisation(
     settings: UtilisationSettings | None = None,
     *,
     models: Sequence[str] | None = None,
-    contenders: Callable[[UtilisationSettings], Sequence[UtilisationContender]] = own_contenders,
+    contenders: Callable[[], Sequence[UtilisationContender]] = own_contenders,
     progress: Progress = silent,
 ) -> list[Row]:
     """Rows {target, model, mae, mape, rmse, spearman, careful_mae, under_share, under_models, under_mean,
@@ -283,7 +283,7 @@ def evaluate_utilisation(
     """
     rules = settings or UtilisationSettings()
     rows = join_graphs(solo, graphs)
-    contender_of = {contender.name: contender for contender in contenders(rules)}
+    contender_of = {contender.name: contender for contender in contenders()}
     to_measure = (
         list(contender_of.values()) if models is None else [_find(name, contender_of) for name in models]
     )
