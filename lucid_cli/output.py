@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
-SECONDS_BETWEEN_LINES = 5.0
 WIDTH_ELSEWHERE = 120  # columns of a table that does not go to a terminal
 
 

@@ -62,7 +62,6 @@ MODELS: Mapping[str, str] = {
 OURS = ("ebm", "ebm_weekly", "ebm_unconstrained", "tree", "pairwise")
 _GROUP_MODELS = ("ebm", "ewma", "tsafrir", "helios_mix_causal", "lightgbm", "lucid_recipe")
 _LEAD_MODELS = ("ebm", "last_value", "rolling_median_12", "same_time_last_week", "zero")
-_LEFT_OUT = {"loo": "a configuration", "leave_model_out": "a model"}
 _SERIES = {"jobs": "jobs submitted", "gpus": "GPUs asked for"}
 
 

@@ -28,7 +28,6 @@ ON_MINUTES = (
 )
 ON_BINS = ("control", "nodes asleep", "wake-ups a day", "nodes each", "utilisation after (%)")
 PLAIN_BUFFERS = (20, 25, 30, 35, 40)  # of the curve that every replay prints
-HELIOS_BUFFER = SleepSettings().buffer_nodes
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,6 @@ _TYPES = {
     **dict.fromkeys(("gpus", "order", "cpus"), np.int64),
     **dict.fromkeys(("long_cold_start", "withdrawn", "timed_out"), np.bool_),
 }
-_OPTIONAL_NUMBERS = ("estimated_duration_s", "cancel_time_s", "time_limit_s")
 
 
 def of_rows(column: Any, rows: Any) -> Any:
