@@ -13,12 +13,15 @@ In a log without users, "the user" is the pair of virtual cluster and GPU demand
 from collections import deque
 from collections.abc import Hashable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from foundation.errors import BadInputError
 from simulator.workload.workload import Workload
+
+if TYPE_CHECKING:  # tsafrir_easy decides on a live cluster, where pandas is not installed
+    import pandas as pd
 
 LAST_JOBS = 2
 NOTHING_KNOWN_S = 3600.0
@@ -67,7 +70,7 @@ _Ended = tuple[tuple[float, int, int], tuple[str | None, str, int, float]]
 def user_history_estimates(
     workload: Workload,
     *,
-    history: pd.DataFrame | None = None,
+    history: "pd.DataFrame | None" = None,
     history_until: datetime | None = None,
     ends_s: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -83,7 +86,7 @@ def user_history_estimates(
         raise BadInputError(f"ends_s holds {len(ends_s)} values for {len(workload)} jobs.")
     ended: list[_Ended] = []
     if history is not None and workload.origin is not None:
-        ended += _ended_before(history, workload.origin, pd.Timestamp(history_until or workload.origin))
+        ended += _ended_before(history, workload.origin, history_until or workload.origin)
     jobs = workload.columns
     users, clusters = jobs.user.tolist(), jobs.virtual_cluster.tolist()
     gpus, submitted_s, ran_s = jobs.gpus.tolist(), jobs.submit_time_s.tolist(), jobs.duration_s.tolist()
@@ -103,12 +106,18 @@ def user_history_estimates(
     return estimates
 
 
-def _ended_before(history: pd.DataFrame, origin: pd.Timestamp, until: pd.Timestamp) -> list[_Ended]:
+def _ended_before(
+    history: "pd.DataFrame", origin: "pd.Timestamp", until: "datetime | pd.Timestamp"
+) -> list[_Ended]:
     """Rows of the history submitted before a moment; ends in seconds from the workload's origin."""
+    import pandas as pd
+
     submit = pd.to_datetime(history["submit_time"], utc=True)
     end = pd.to_datetime(history["end_time"], utc=True)
     duration = pd.to_numeric(history["duration_s"], errors="coerce")
-    usable = ((submit < until) & end.notna() & duration.notna() & (history["gpus"] > 0)).to_numpy()
+    usable = (
+        (submit < pd.Timestamp(until)) & end.notna() & duration.notna() & (history["gpus"] > 0)
+    ).to_numpy()
     users = history["user"] if "user" in history.columns else pd.Series([None] * len(history))
     seconds = (end - origin).dt.total_seconds().to_numpy()
     return [

@@ -21,3 +21,15 @@ def test_what_runs_beside_a_cluster_imports_no_heavy_library(modules: str, heavy
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.split() == []
+
+
+@pytest.mark.slow
+def test_the_policies_that_a_daemon_may_follow_are_found_without_tables() -> None:
+    code = (
+        "import sys; from live_scheduler.deciding.live_policies import live_policy_names;"
+        f" live_policy_names(); print(*({TABLES!r} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.split() == []
