@@ -97,6 +97,9 @@ def test_the_daemon_dies_while_slurmctld_is_away(cluster: LiveCluster, evidence:
 
 @pytest.mark.evidence(table="faults", rows=("52",))
 def test_a_node_vanishes_and_comes_back(cluster: LiveCluster, evidence: Evidence) -> None:
+    def state_of(node: str) -> str:
+        return cluster.slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T")
+
     block, jobs = queue_up(cluster)
     daemon = cluster.started()
     cluster.wait_ranked(jobs[::-1])
@@ -109,8 +112,8 @@ def test_a_node_vanishes_and_comes_back(cluster: LiveCluster, evidence: Evidence
         assert daemon.process.poll() is None
         assert cluster.beats(daemon)
     finally:
-        cluster.slurm.start_node("n2")
-        cluster.slurm.run("scontrol", "update", "NodeName=n2", "State=RESUME")
+        cluster.slurm.start_node("n2")  # it is no longer down once it registers: ReturnToService=2
+        cluster.slurm.wait_for(lambda: "down" not in state_of("n2"), "the node is back")
     cluster.wait_ended([stranded])
     cluster.free(block)
     cluster.assert_each_ran_once()
