@@ -31,7 +31,7 @@ class Acquirable(Protocol):
 
 
 class ProcessLock:
-    """A lock on a file (flock). The file stays; while the lock is held it names the process, for people.
+    """A lock on a file (flock). The file stays; while the lock is held it names the process and its machine.
 
     `mode` is the file's: by default its user's alone.
     """
@@ -59,7 +59,7 @@ class ProcessLock:
         self._handle = handle
         with contextlib.suppress(OSError):  # on a full disk the lock holds even so
             os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            os.pwrite(handle, f"{os.getpid()} {os.uname().nodename}\n".encode(), 0)
         return True
 
     def release(self) -> None:
@@ -109,12 +109,28 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> int | None:
-    """Return the process id of the lock's holder; None: it is free, or the id could not be written."""
+    """Return the process id of the lock's holder.
+
+    None: it is free, its holder is of another machine or container (a shared folder), or could not be named.
+    """
+    process, machine = _named(path)
+    return process if machine == os.uname().nodename else None
+
+
+def held_elsewhere(path: Path) -> str | None:
+    """Return the machine or container whose process holds the lock; None: it is free, or held on this one."""
+    _, machine = _named(path)
+    return machine if machine not in {"", os.uname().nodename} else None
+
+
+def _named(path: Path) -> tuple[int | None, str]:
+    """The process and the machine that a lock's file names, while it is held; (None, "") otherwise."""
     if not is_held(path):
-        return None
+        return None, ""
     with contextlib.suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
+        process, machine = path.read_text("utf-8", "replace").split(maxsplit=1)
+        return int(process), machine.strip()
+    return None, ""
 
 
 # What killed processes leave behind ------------------------------------------------------------------------

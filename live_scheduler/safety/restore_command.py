@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from foundation.errors import BadInputError, ServiceUnavailableError
-from foundation.process_lock import ProcessLock, holder
+from foundation.process_lock import ProcessLock, held_elsewhere, holder
 from live_scheduler.adapter import ClusterAdapter, Restorer
 from live_scheduler.adapters import RestorableCluster, adapter_kind
 from live_scheduler.capability import GivenBack, capabilities, with_way_back
@@ -146,7 +146,13 @@ def _settled(watch: Watch) -> bool:
 
 
 def end_daemon(lock: Path) -> int | None:
-    """End the process that holds the lock, by SIGTERM first; return its process id. Raises BadInputError."""
+    """End the process that holds the lock, by SIGTERM first; return its process id.
+
+    Raises BadInputError where it is another user's, or runs on another machine: its number is another process
+    here.
+    """
+    if (machine := held_elsewhere(lock)) is not None:
+        raise BadInputError(f"The daemon runs on the machine {machine!r}.", remedy="Run this there.")
     pid = holder(lock)
     deadline = time.monotonic() + _END_LIMIT_S
     number = signal.SIGTERM

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from foundation.errors import BadInputError, ServiceUnavailableError
-from foundation.process_lock import ProcessLock, holder, is_held
+from foundation.process_lock import ProcessLock, held_elsewhere, holder, is_held
 from live_scheduler.adapter import SetPriority
 from live_scheduler.live_settings import LiveSettings, Mode
 from live_scheduler.safety.control_lease import ControlLease
@@ -25,6 +25,7 @@ from live_scheduler.safety.dead_mans_switch import (
     watch_settings,
 )
 from live_scheduler.safety.heartbeat import HEARTBEAT_FILE
+from live_scheduler.safety.restore_command import end_daemon
 from live_scheduler.safety.touched import TouchedJobs
 from tests.live_scheduler.memory_cluster import MemoryCluster
 from tests.waiting import wait_until
@@ -158,7 +159,30 @@ def test_a_lock_is_free_when_its_holder_is_gone(tmp_path: Path) -> None:
     assert not is_held(path)
 
 
-def test_whoever_only_asks_keeps_nobody_from_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_of_another_machine_is_not_ended_by_its_number_here(tmp_path: Path) -> None:
+    path = tmp_path / DAEMON_LOCK
+    code = (
+        "import os, sys, time, types; from pathlib import Path;"
+        "from foundation.process_lock import ProcessLock;"
+        "os.uname = lambda: types.SimpleNamespace(nodename='login7');"
+        "lock = ProcessLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); time.sleep(600)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        assert (holder(path), held_elsewhere(path)) == (None, "login7")
+        with pytest.raises(BadInputError, match="runs on the machine 'login7'"):
+            end_daemon(path)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.communicate()
+    assert held_elsewhere(path) is None
+    assert end_daemon(path) is None
+
+
+def test_a_query_keeps_no_process_from_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / DAEMON_LOCK
     with path.open("w") as asker, ProcessLock(path) as lock:
         fcntl.flock(asker, fcntl.LOCK_SH)
