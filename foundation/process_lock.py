@@ -128,8 +128,8 @@ def _named(path: Path) -> tuple[int | None, str]:
     if not is_held(path):
         return None, ""
     with contextlib.suppress(OSError, ValueError):
-        process, machine = path.read_text("utf-8", "replace").split(maxsplit=1)
-        return int(process), machine.strip()
+        process, _, machine = path.read_text("utf-8", "replace").partition(" ")
+        return int(process), machine.strip() or os.uname().nodename  # 0.1.0 wrote the number alone
     return None, ""
 
 

@@ -182,6 +182,14 @@ def test_a_daemon_of_another_machine_is_not_ended_by_its_number_here(tmp_path: P
     assert end_daemon(path) is None
 
 
+def test_a_lock_that_names_no_machine_is_of_this_one(tmp_path: Path) -> None:
+    path = tmp_path / DAEMON_LOCK
+    with ProcessLock(path) as lock:
+        assert lock.acquire()
+        path.write_text("4711\n")
+        assert (holder(path), held_elsewhere(path)) == (4711, None)
+
+
 def test_a_query_keeps_no_process_from_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / DAEMON_LOCK
     with path.open("w") as asker, ProcessLock(path) as lock:
